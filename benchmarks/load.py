@@ -1,0 +1,100 @@
+"""The load: how one call of `echo` looks in each revision, and what `wrk` measures when many are made.
+
+`wrk` (Debian package of this name) holds some connections open and sends the next request on each as soon
+as the last is answered. Every answer is looked at; a run with a wrong one is no result.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+SCRIPT = Path(__file__).parent / "calls.lua"
+CALL = {"name": "echo", "arguments": {"message": "hello, hello"}}
+EXPECTED = "hello, hello"
+COMMON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+CLIENT = {"name": "bench", "version": "1"}
+
+SESSION = "2025-11-25"
+MODERN = "2026-07-28"
+PLAIN = "no MCP"
+"""What the bare view is asked: the same body, no session, no further headers."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be posted where: the body is that of every request but for its id, which stands between two parts."""
+
+    url: str
+    body: tuple[str, str]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run gave: requests per second, and half and 99% of the answers within so many milliseconds."""
+
+    rate: float
+    p50: float
+    p99: float
+
+
+def target(url: str, revision: str) -> Target:
+    """What calling `echo` takes in a revision; opens a session where there are sessions."""
+    params: dict[str, Any] = dict(CALL)
+    headers = dict(COMMON)
+    if revision == MODERN:
+        prefix = "io.modelcontextprotocol/"
+        params["_meta"] = {f"{prefix}protocolVersion": MODERN, f"{prefix}clientInfo": CLIENT}
+        params["_meta"][f"{prefix}clientCapabilities"] = {}
+        headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+    if revision == SESSION:
+        headers |= {"MCP-Protocol-Version": SESSION, **_session(url)}
+    after = "," + json.dumps({"method": "tools/call", "params": params})[1:]
+    return Target(url, ('{"jsonrpc":"2.0","id":', after), headers)
+
+
+def _session(url: str) -> dict[str, str]:
+    """The header of a new session; none where the server gives none."""
+    params = {"protocolVersion": SESSION, "capabilities": {}, "clientInfo": CLIENT}
+    answer = _post(url, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, COMMON)
+    id = answer.headers["Mcp-Session-Id"]
+    session = {"Mcp-Session-Id": id} if id else {}
+    _post(url, {"jsonrpc": "2.0", "method": "notifications/initialized"}, {**COMMON, **session})
+    return session
+
+
+def _post(url: str, message: Mapping[str, Any], headers: Mapping[str, str]) -> http.client.HTTPResponse:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+    try:
+        connection.request("POST", parts.path, json.dumps(message), dict(headers))
+        answer = connection.getresponse()
+        body = answer.read()
+    finally:
+        connection.close()
+    if not 200 <= answer.status < 300:
+        raise RuntimeError(f"{url} answered {message['method']} with {answer.status}: {body[:500]!r}")
+    return answer
+
+
+def measure(aim: Target, seconds: float, connections: int, prefix: Sequence[str] = ()) -> Measured:
+    """Call for so many seconds on so many connections. Raises RuntimeError when an answer is wrong or missing."""
+    command = [*prefix, "wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds:g}s"]
+    command += ["--timeout", "30s", "--script", str(SCRIPT), aim.url, "--", *aim.body, EXPECTED]
+    command += [f"{name}: {value}" for name, value in aim.headers.items()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+    if done.returncode != 0:
+        raise RuntimeError(f"wrk failed: {done.stderr or done.stdout}")
+    result = json.loads(done.stdout.splitlines()[-1])
+    if result["wrong"] or result["errors"] or not result["requests"]:
+        raise RuntimeError(f"{aim.url} did not answer every call rightly: {result}")
+    return Measured(
+        rate=result["requests"] / result["microseconds"] * 1e6, p50=result["p50"] / 1e3, p99=result["p99"] / 1e3
+    )

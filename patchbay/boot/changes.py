@@ -1,0 +1,156 @@
+"""Importing an image, and every change after that: names and root move together, or nothing does.
+
+Two changes at the same moment, in different processes perhaps, each move their own names; whoever
+comes second makes the root agree with both. Nothing here asks whether a change is allowed: callers
+look at `is_readonly` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from patchbay.boot.image import Image, canonical_json, is_name, parse_image, reference_in
+from patchbay.boot.references import missing_from
+from patchbay.errors import ConfigError, MissingBlob, ParseError
+from patchbay.jsonrpc import parse
+from patchbay.store import Blobs, Move, Store
+
+PARTS = ("servers", "variables", "templates")
+
+
+def current_image(store: Store) -> bytes:
+    """The image of what is served now; an empty one before anything was imported or changed."""
+    root = store.names.get("root")
+    return Image().data if root is None else store.blobs.get(root)
+
+
+def is_readonly(store: Store) -> bool:
+    """Whether the image that is booted forbids every change."""
+    return bool(orjson.loads(current_image(store))["readonly"])
+
+
+def history(store: Store, limit: int = 100) -> list[Move]:
+    """The moves of the root, newest first: who changed the hub, when and why."""
+    return store.names.past("root", limit)
+
+
+def variable(store: Store, name: str) -> bytes | None:
+    """The value of a variable: its definition or, when that is a CID, the bytes of it. None when there is no such.
+
+    Raises MissingBlob when the CID is not in the store.
+    """
+    cid = store.names.get(f"variables/{name}")
+    if cid is None:
+        return None
+    definition = store.blobs.get(cid)
+    reference = reference_in(definition.decode("utf-8", "replace"))
+    return definition if reference is None else store.blobs.get(reference)
+
+
+def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> str:
+    """Make an image the one that is served, all or nothing; answers the root CID.
+
+    What the previous image named and this one does not is taken away; everything else that was
+    changed since stays. Nothing happens when this image was the last to be imported. Raises
+    ConfigError, or MissingBlob with every CID that is missing; then nothing has changed.
+    """
+    image = parse_image(data, where)
+    now = store.names.all()
+    if now.get("boot") == image.cid:
+        return now["root"]
+    missing = missing_from(image, store.blobs)
+    if missing:
+        raise MissingBlob(missing, where)
+    changes: dict[str, str | None] = {}
+    if "boot" in now:
+        changes |= dict.fromkeys(parse_image(store.blobs.get(now["boot"]), now["boot"]).names())
+    changes |= dict.fromkeys(f"variables/{name}" for name in image.disabled)
+    changes |= {name: store.blobs.put(blob) for name, blob in image.blobs().items()}
+    changes |= {f"templates/{name}": cid for name, cid in image.templates.items()}
+    served = _image_of(_after(now, changes), store.blobs, image)
+    root, boot = store.blobs.put(served.data), store.blobs.put(image.data)
+    store.names.move({**changes, "boot": boot, "root": root}, who, why)
+    return _settled(store, who, why)
+
+
+def change(store: Store, changes: Mapping[str, str | None], who: str, why: str) -> str:
+    """Point names (`servers/...`, `variables/...`, `templates/...`) elsewhere, None to take one away.
+
+    Answers the new root CID. Raises MissingBlob for CIDs that are not in the store and ConfigError for a
+    name or a content that cannot be in an image; then nothing has changed.
+    """
+    for name in changes:
+        part, _, rest = name.partition("/")
+        if part not in PARTS or not is_name(rest, part):
+            raise ConfigError(name, "", "expected servers/<name>, variables/<name> or templates/<name>")
+    missing = store.blobs.missing(cid for cid in changes.values() if cid is not None)
+    if missing:
+        raise MissingBlob(missing, why)
+    served = _image_of(_after(store.names.all(), changes), store.blobs, _current(store))
+    store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why)
+    return _settled(store, who, why)
+
+
+def _current(store: Store) -> Image:
+    return parse_image(current_image(store), "the current image")
+
+
+def _settled(store: Store, who: str, why: str) -> str:
+    """The root, after making it agree with the names that another change moved at the same moment."""
+    while True:
+        now = store.names.all()
+        root = _image_of(now, store.blobs, parse_image(store.blobs.get(now["root"]), "the current image"))
+        if root.cid == now["root"]:
+            return root.cid
+        store.names.move({"root": store.blobs.put(root.data)}, who, why)
+
+
+def _after(now: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: cid for name, cid in {**now, **changes}.items() if cid is not None}
+
+
+def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
+    """The image that names make; `base` says what names do not: disabled variables, and whether it is read-only."""
+    parts: dict[str, dict[str, str]] = {part: {} for part in PARTS}
+    for name, cid in names.items():
+        part, _, rest = name.partition("/")
+        if part in parts:
+            parts[part][rest] = cid
+    variables = {name: _text(name, blobs.get(cid)) for name, cid in parts["variables"].items()}
+    rows = [{"name": name, **_row(name, blobs.get(cid))} for name, cid in parts["servers"].items()]
+    document = {
+        "version": 1,
+        "readonly": base.readonly,
+        "servers": rows,
+        "variables": [{"name": name, "definition": text, "enabled": True} for name, text in variables.items()]
+        + [
+            {"name": name, "definition": text, "enabled": False}
+            for name, text in base.disabled.items()
+            if name not in variables
+        ],
+        "templates": [{"name": name, "cid": cid} for name, cid in parts["templates"].items()],
+    }
+    # Through the same door as an image from outside, so that no change can make one that could not be imported.
+    return parse_image(canonical_json(document), "the changed image")
+
+
+def _row(name: str, data: bytes) -> dict[str, Any]:
+    try:
+        row = parse(data)
+    except ParseError as problem:
+        raise ConfigError(f"servers/{name}", "", f"expected a JSON object; {problem.message}") from problem
+    if not isinstance(row, dict) or "name" in row:
+        raise ConfigError(f"servers/{name}", "", "expected a JSON object with definition_cid, kind and enabled")
+    return row
+
+
+def _text(name: str, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as problem:
+        raise ConfigError(
+            f"variables/{name}", "", "expected text in UTF-8; bytes go into a blob, the variable holds their CID"
+        ) from problem

@@ -1,0 +1,161 @@
+"""What a boot image says, from its bytes and back, with one spelling for one meaning.
+
+Canonical JSON has sorted keys, no spaces, UTF-8 and one line feed at the end; rows are sorted by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import orjson
+
+from patchbay.cid import canonical, cid_of, is_cid
+from patchbay.descriptors import NAME
+from patchbay.errors import BadCid, ConfigError, ParseError
+from patchbay.jsonrpc import parse
+
+Row = Mapping[str, Any]
+
+_SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((Path(__file__).parent / "image.schema.json").read_text(encoding="utf-8"))
+)
+_NAME = re.compile(NAME)
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one way in which a JSON value is written where its CID matters."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+@dataclass(frozen=True)
+class Image:
+    """A boot image. `servers` maps a name to its row without the name, `variables` and `disabled` map
+    a name to the definition, `templates` maps a name to a CID. A disabled variable is only remembered.
+    """
+
+    servers: Mapping[str, Row] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    disabled: Mapping[str, str] = field(default_factory=dict)
+    templates: Mapping[str, str] = field(default_factory=dict)
+    readonly: bool = False
+
+    @cached_property
+    def data(self) -> bytes:
+        """The image as canonical JSON."""
+        variables = {name: (text, True) for name, text in self.variables.items()}
+        variables |= {name: (text, False) for name, text in self.disabled.items()}
+        document = {
+            "version": 1,
+            "readonly": self.readonly,
+            "servers": [{"name": name, **self.servers[name]} for name in sorted(self.servers)],
+            "variables": [
+                {"name": name, "definition": variables[name][0], "enabled": variables[name][1]}
+                for name in sorted(variables)
+            ],
+            "templates": [{"name": name, "cid": self.templates[name]} for name in sorted(self.templates)],
+        }
+        return canonical_json(document)
+
+    @cached_property
+    def cid(self) -> str:
+        """The root: the CID of `data`."""
+        return cid_of(self.data)
+
+    def blobs(self) -> dict[str, bytes]:
+        """What the names of servers and variables stand for, by their full name in the store."""
+        rows = {f"servers/{name}": canonical_json(row) for name, row in self.servers.items()}
+        return rows | {f"variables/{name}": text.encode() for name, text in self.variables.items()}
+
+    def names(self) -> set[str]:
+        """Every name that this image puts into the store."""
+        return {*self.blobs(), *(f"templates/{name}" for name in self.templates)}
+
+
+def parse_image(data: bytes, where: str) -> Image:
+    """An image from its bytes. Raises ConfigError with `where`, the place inside and what was expected."""
+    document = _valid(data, where)
+    return Image(
+        servers={row["name"]: _server(row, place, where) for row, place in _named(document, "servers", where)},
+        variables=_variables(document, where, enabled=True),
+        disabled=_variables(document, where, enabled=False),
+        templates={
+            row["name"]: _cid(row["cid"], f"{place}.cid", where) for row, place in _named(document, "templates", where)
+        },
+        readonly=document["readonly"],
+    )
+
+
+def reference_in(definition: str) -> str | None:
+    """The CID a variable's definition consists of, canonical, or None when it is the value itself."""
+    text = definition.strip()
+    return canonical(text) if is_cid(text) else None
+
+
+def is_name(name: str, part: str = "servers") -> bool:
+    """Whether a server, variable or template (the `part`) may have this name."""
+    pieces = name.split("/") if part == "templates" else [name]
+    return all(_NAME.fullmatch(piece) and piece not in (".", "..") for piece in pieces)
+
+
+def _valid(data: bytes, where: str) -> Any:
+    try:
+        document = parse(data)
+    except ParseError as problem:
+        raise ConfigError(where, "", f"expected a boot image in JSON; {problem.message}") from problem
+    fault = jsonschema.exceptions.best_match(_SCHEMA.iter_errors(document))
+    if fault is not None:
+        path = ".".join(str(step) for step in fault.absolute_path)
+        raise ConfigError(where, path, f"expected {_expected(fault)}; {fault.message[:200]}")
+    return document
+
+
+def _expected(fault: jsonschema.ValidationError) -> str:
+    rule, value = fault.validator, fault.validator_value
+    sentences = {
+        "type": f"a value of type {value}",
+        "const": f"the value {json.dumps(value)}",
+        "enum": f"one of {json.dumps(value)}",
+        "required": f"the keys {json.dumps(value)}",
+        "additionalProperties": "no other keys",
+    }
+    return sentences[str(rule)]
+
+
+def _named(document: Mapping[str, Any], part: str, where: str) -> Iterable[tuple[Row, str]]:
+    """The rows of a part and their places, after checking that the names are good and stand once each."""
+    seen: set[str] = set()
+    for index, row in enumerate(document[part]):
+        place, name = f"{part}.{index}", row["name"]
+        if not is_name(name, part):
+            tail = ", joined by slashes" if part == "templates" else ""
+            raise ConfigError(
+                where, f"{place}.name", f"expected 1 to 128 letters, digits, _, . or -{tail}; got {name[:200]!r}"
+            )
+        if name in seen:
+            raise ConfigError(where, f"{place}.name", f"expected each name once; {name!r} stands twice")
+        seen.add(name)
+        yield row, place
+
+
+def _variables(document: Mapping[str, Any], where: str, enabled: bool) -> dict[str, str]:
+    rows = [row for row, _ in _named(document, "variables", where)]
+    return {row["name"]: row["definition"] for row in rows if row["enabled"] is enabled}
+
+
+def _server(row: Row, place: str, where: str) -> Row:
+    cids = {key: _cid(value, f"{place}.{key}", where) for key, value in row.items() if key.endswith("_cid")}
+    return {key: cids.get(key, value) for key, value in row.items() if key != "name"}
+
+
+def _cid(text: str, path: str, where: str) -> str:
+    try:
+        return canonical(text)
+    except BadCid as problem:
+        raise ConfigError(where, path, f"expected a CID; {problem.message}") from problem

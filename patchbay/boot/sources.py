@@ -1,0 +1,75 @@
+"""Where an image comes from: a name in reference_templates/, a path, or a CID in the store.
+
+An image in a file has its blobs beside it, in `cids/`, each under its CID, and its own CID in
+`<name>.boot.cid`. All of them are verified before any of them is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from patchbay.cid import canonical, cid_of, is_cid, verify
+from patchbay.errors import ConfigError, ContentError
+from patchbay.settings import ROOT
+from patchbay.store import Store
+
+FOLDER = ROOT / "reference_templates"
+
+
+def load(boot: str, store: Store) -> tuple[bytes, str]:
+    """The bytes of an image and where they are from, for messages. Blobs beside it are in the store afterwards.
+
+    Raises ConfigError naming what is wrong, MissingBlob for a CID that is not in the store.
+    """
+    named = FOLDER / f"{boot}.boot.json"
+    if named.parent == FOLDER and named.is_file():
+        return _from_file(named, store)
+    if is_cid(boot):
+        return store.blobs.get(boot), canonical(boot)
+    path = Path(boot)
+    if not boot or not path.is_file():
+        known = sorted(file.name.removesuffix(".boot.json") for file in FOLDER.glob("*.boot.json"))
+        names = ", ".join(known) or "none, run generate_boot_image.py"
+        raise ConfigError(
+            "the setting boot",
+            "",
+            f"expected a boot image's name ({names}), a path or a CID; there is nothing at {boot!r}",
+        )
+    return _from_file(path, store)
+
+
+def _from_file(path: Path, store: Store) -> tuple[bytes, str]:
+    data = _read(path)
+    expected = path.with_suffix(".cid")
+    if expected.is_file() and expected != path:
+        wanted = _read(expected).decode("utf-8", "replace").strip()
+        if not is_cid(wanted) or cid_of(data) != canonical(wanted):
+            raise ConfigError(
+                str(path),
+                "",
+                f"expected the content of {wanted[:200]!r}, as {expected.name} says; it is {cid_of(data)}",
+            )
+    for blob, cid in _beside(path.parent / "cids"):
+        store.blobs.put(blob, cid)
+    return data, str(path)
+
+
+def _beside(folder: Path) -> list[tuple[bytes, str]]:
+    """Every blob in a folder with its CID. Files whose name begins with a dot are nobody's blobs."""
+    found = []
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if file.name.startswith("."):
+            continue
+        data = _read(file)
+        try:
+            found.append((data, verify(file.name, data)))
+        except ContentError as problem:
+            raise ConfigError(str(file), "", f"expected a file named by its CID; {problem.message}") from problem
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise ConfigError(str(path), "", f"expected a file that can be read; {problem.strerror}") from problem

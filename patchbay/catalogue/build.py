@@ -1,0 +1,170 @@
+"""From definition bytes and configuration to a Server.
+
+Rules: lists merge by name, static over transform over discovered; what cannot be listed is a Problem,
+what cannot be served at all is a Server with `broken` set; nothing raised here takes down another server.
+Sources: DESIGN sections 4 and 5; REQUIREMENTS V-C2 to V-C6; T4.1 to T4.4, T1.8.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from patchbay.activation import Hub
+from patchbay.catalogue import entries
+from patchbay.catalogue.entries import Ground
+from patchbay.catalogue.rows import Row
+from patchbay.catalogue.servers import Server
+from patchbay.catalogue.transforms import HandlerFor, Transforms
+from patchbay.config import Config, Configs, parse_config
+from patchbay.descriptors import Descriptor, Found, Problem
+from patchbay.discovery import discover
+from patchbay.errors import ConfigError, ContentError
+from patchbay.handlers import handler_for
+from patchbay.store import Blobs
+
+STATIC = (
+    ("tools", entries.tool),
+    ("resources", entries.resource),
+    ("resource_templates", entries.template),
+    ("prompts", entries.prompt),
+)
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What every build needs. `timeout` is the hub's own, in seconds; `readonly` keeps all but read-only tools out."""
+
+    blobs: Blobs
+    configs: Configs
+    timeout: float = 30.0
+    readonly: bool = False
+    hub: Hub | None = None
+    handler_for: HandlerFor = field(default=handler_for)
+
+
+def broken(row: Row, version: str, sentence: str) -> Server:
+    """A server that is served nowhere, and says why."""
+    return Server(
+        row.name,
+        version,
+        row.kind,
+        definition=row.definition_cid or None,
+        config_cid=row.config_cid,
+        enabled=row.enabled,
+        broken=sentence,
+        origin=row.origin,
+    )
+
+
+def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Server:
+    """The server of a row. Never raises for what an operator wrote: the answer is `broken` then."""
+    try:
+        source = shop.blobs.get(row.definition_cid)
+        config = _config(row, source, shop)
+        found = Found() if row.kind == "static" else discover(row.kind, row.name, source)
+        runs = None if row.kind == "static" else shop.handler_for(row.kind, source, row.definition_cid, row.name)
+    except ContentError as problem:
+        return broken(row, version, _told(problem, row))
+    fields = config.fields if config else {}
+    enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
+    functions = _functions(source) if row.kind == "python" else frozenset()
+    ground = Ground(row.name, row.kind, _config_place(row), fields, functions)
+    listed, problems = _listed(ground, config if enabled else None, found, shop)
+    if row.kind == "static" or not (config is None or fields.get("auto_discover", False)):
+        found = replace(found, problems=())
+    tools = {name: one for name, one in listed["tool"].items() if one.read_only or not shop.readonly}
+    return Server(
+        row.name,
+        version,
+        row.kind,
+        definition=row.definition_cid,
+        config_cid=row.config_cid,
+        config=fields,
+        title=fields.get("title"),
+        description=fields.get("description") or found.description,
+        instructions=fields.get("instructions"),
+        tools=tools,
+        resources=listed["resource"],
+        templates=listed["template"],
+        prompts=listed["prompt"],
+        problems=(*found.problems, *problems),
+        handler=runs,
+        enabled=bool(enabled),
+        pinned=pinned,
+        origin=row.origin,
+        timeout=float(fields.get("timeout", shop.timeout)),
+        streams=any(one.target.get("streams") for one in tools.values()),
+    )
+
+
+def _config(row: Row, source: bytes, shop: Workshop) -> Config | None:
+    """The configuration of a row, None where it has none. Raises ContentError."""
+    if row.kind == "static":
+        return Config(row.definition_cid, parse_config(source, row.origin))
+    return shop.configs.config(row.config_cid) if row.config_cid else None
+
+
+def _functions(source: bytes) -> frozenset[str]:
+    """Every function at the top of a Python definition that parses."""
+    body = ast.parse(source).body
+    return frozenset(one.name for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def _listed(
+    ground: Ground, config: Config | None, found: Found, shop: Workshop
+) -> tuple[dict[str, dict[str, Descriptor]], list[Problem]]:
+    """Descriptors by kind and name, and what kept others out."""
+    static, problems = _static(ground)
+    transforms = Transforms(ground, shop.handler_for, shop.hub)
+    given = transforms.run(config.transforms) if config else []
+    auto = not ground.config or ground.config.get("auto_discover", False)
+    discovered = [_with_annotations(one, ground.config) for one in found.descriptors] if auto else []
+    merged: dict[str, dict[str, Descriptor]] = {"tool": {}, "resource": {}, "template": {}, "prompt": {}}
+    for one in (*static, *given, *discovered):
+        merged[one.kind].setdefault(one.name, one)
+    problems += transforms.problems
+    return merged, [*problems, *_orphans(merged)]
+
+
+def _static(ground: Ground) -> tuple[list[Descriptor], list[Problem]]:
+    listed: list[Descriptor] = []
+    problems: list[Problem] = []
+    for kind, make in STATIC:
+        for name, entry in ground.config.get(kind, {}).items():
+            try:
+                listed.append(make(ground, name, entry, "static"))
+            except ConfigError as problem:
+                problems.append(Problem(problem.path, problem.message))
+    return listed, problems
+
+
+def _with_annotations(one: Descriptor, config: Mapping[str, Any]) -> Descriptor:
+    wire = entries.with_annotations(one.wire, config) if one.kind == "tool" else one.wire
+    return one if wire is one.wire else replace(one, wire=wire)
+
+
+def _orphans(merged: Mapping[str, Mapping[str, Descriptor]]) -> Iterable[Problem]:
+    for uri, one in merged["resource"].items():
+        wanted = one.target.get("last_output_of")
+        if wanted and wanted not in merged["tool"]:
+            yield Problem(uri, f"{uri} shows the last output of {wanted}, but there is no tool of this name")
+
+
+def _config_place(row: Row) -> str:
+    """What messages call a server's configuration."""
+    if row.kind == "static":
+        return row.origin
+    if row.origin.startswith("servers/"):
+        return str(PurePosixPath(row.origin).with_suffix(".mcp.json"))
+    return f"configuration of {row.name}"
+
+
+def _told(problem: ContentError, row: Row) -> str:
+    """A problem as a sentence that names a file or a part of the server rather than a CID."""
+    if isinstance(problem, ConfigError) and problem.where == row.config_cid:
+        return ConfigError(_config_place(row), problem.path, problem.expected).message
+    return problem.message

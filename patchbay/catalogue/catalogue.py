@@ -1,0 +1,221 @@
+"""What is plugged in: from a name, or a name and a CID, to a Server.
+
+Rules: `find` is one look into a dictionary that nobody changes; a change builds new servers beside the
+old ones and swaps the dictionary, so that calls under way keep theirs. Only what changed is built
+again. Rebuilding is one at a time in each process. The bus gives hints; the store is looked at
+every second all the same.
+Sources: DESIGN sections 2 to 4; REQUIREMENTS V-C2, V-C3, V-F18, T5.6, T12.6, T14.3; THREATS S18.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from patchbay.catalogue.build import Workshop, broken, build
+from patchbay.catalogue.folder import Folder
+from patchbay.catalogue.hub import CatalogueHub
+from patchbay.catalogue.plan import Planner, Refusal
+from patchbay.catalogue.rows import Row
+from patchbay.catalogue.servers import Server
+from patchbay.catalogue.versions import Pins, Versions
+from patchbay.config import Configs
+from patchbay.errors import UnavailableServer, UnknownServer
+from patchbay.settings import Settings
+from patchbay.store import Store
+
+log = logging.getLogger(__name__)
+
+CHANGED = "names"
+"""Bus topic that says: names moved, look again."""
+
+RERUN = "rerun/"
+"""Bus topics that say: the transforms of this server are to run again."""
+
+LOOK = 1.0
+"""Seconds after which the store is looked at without a hint."""
+
+Key = tuple[Row | Refusal, bool, int]
+"""What a built server depends on: its row, whether the hub is read-only, how often its transforms were run again."""
+
+
+class Catalogue:
+    """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started."""
+
+    def __init__(self, store: Store, settings: Settings, watch: bool = True) -> None:
+        self.store = store
+        self.settings = settings
+        self.hub = CatalogueHub(self, settings.read_limit)
+        self.mcps_problem: str | None = None
+        self.readonly = False
+        self._id = uuid4().hex
+        self._configs = Configs(store.blobs)
+        self._versions = Versions(store, self._id, settings.replay_minutes * 60)
+        self._folder = Folder(store, settings.servers) if watch else None
+        self._planner = Planner(store, self._configs)
+        self._servers: Mapping[str, Server] = {}
+        self._announced: Mapping[str, Server] = {}
+        self._served: Mapping[str, Server] = {}
+        self._keys: dict[str, Key] = {}
+        self._runs: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self._ending = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._pins = Pins(store, self._build_pinned)
+        self.refresh()
+
+    def find(self, name: str) -> Server:
+        """The server of a name. Raises UnknownServer naming close ones, UnavailableServer for one that is off."""
+        server = self._served.get(name)
+        if server is not None:
+            return server
+        known = self._servers.get(name)
+        if known is None:
+            close = get_close_matches(name, self._served, 3)
+            hint = f"; did you mean {', '.join(close)}?" if close else ""
+            raise UnknownServer(f"there is no server {name!r:.140}{hint}")
+        raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
+
+    def pinned(self, name: str, cid: str) -> Server:
+        """One version of a server for ever; `cid` is that of a version or definition this name has had.
+
+        Raises UnknownServer for any other CID, UnavailableServer when the server is disabled or that version is broken.
+        """
+        now = self._servers.get(name)
+        if now is not None and not now.enabled:
+            raise UnavailableServer(f"the server {name} is not available: it is disabled")
+        server = self._pins.find(name, cid)
+        if server.broken or not server.enabled:
+            raise UnavailableServer(f"this version of {name} is not available: {server.broken or 'it is disabled'}")
+        return server
+
+    def all(self) -> list[Server]:
+        """Every server by name, the disabled and the broken ones too."""
+        return list(self._servers.values())
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Files of the watched folder that are no servers, and why."""
+        return self._folder.refused if self._folder else {}
+
+    def start(self) -> None:
+        """Read the folder, then keep up with folder and store in threads of their own."""
+        ready = threading.Event()
+        self._spawn(partial(self._listen, ready), "catalogue")
+        ready.wait()
+        if self._folder and not self.readonly:
+            self._guarded(partial(self._look_into_folder, self._folder))
+            self._spawn(partial(self._watch, self._folder), "servers folder")
+
+    def close(self) -> None:
+        """Stop the threads; servers can still be found."""
+        self._ending.set()
+        self.store.bus.publish(CHANGED)
+        for thread in self._threads:
+            thread.join(timeout=10)
+        self._threads.clear()
+
+    def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
+        """Keep the output of a successful call, where a resource shows it."""
+        self.hub.remember(server, tool, result)
+
+    def rerun(self, name: str, kind: str) -> None:
+        """Have a server's transforms run again, here and in every other process, then tell that `kind` changed."""
+        self.store.bus.publish(f"{RERUN}{name}", f"{self._id} {kind}".encode())
+
+    def refresh(self) -> None:
+        """Make the servers agree with the store; answers when they do."""
+        with self._lock:
+            plan = self._planner.plan(self.refused)
+            self.mcps_problem = plan.mcps_problem
+            self.readonly = plan.readonly
+            keys = {name: (row, plan.readonly, self._runs.get(name, 0)) for name, row in plan.rows.items()}
+            kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
+            self._keys = keys
+            self._swap({name: kept.get(name) or self._made(row) for name, row in sorted(plan.rows.items())})
+            # Another change may have come meanwhile; then a hint is on its way, and the next round tells of both.
+            if self._planner.stamp() == plan.stamp:
+                self._announce()
+
+    def _swap(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+        self._served = {name: one for name, one in servers.items() if one.enabled and not one.broken}
+
+    def _announce(self) -> None:
+        names = self._announced.keys() | self._servers.keys()
+        fresh = [name for name in names if self._announced.get(name) is not self._servers.get(name)]
+        moved = [name for name in sorted(fresh) if self._versions.announce(name, self._servers.get(name))]
+        self._announced = self._servers
+        if moved:
+            self.store.bus.publish(CHANGED)
+
+    def _spawn(self, run: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _listen(self, ready: threading.Event) -> None:
+        with self.store.bus.subscribe([CHANGED, RERUN + "*"]) as mailbox:
+            ready.set()
+            while not self._ending.is_set():
+                got = mailbox.get(LOOK)
+                if self._ending.is_set():
+                    return
+                self._guarded(partial(self._hear, *(got or (CHANGED, b""))))
+
+    def _hear(self, topic: str, message: bytes) -> None:
+        if topic.startswith(RERUN):
+            of, _, kind = message.decode().partition(" ")
+            self._run_again(topic.removeprefix(RERUN), kind if of == self._id else None)
+        else:
+            self.refresh()
+
+    def _watch(self, folder: Folder) -> None:
+        while not self._ending.wait(folder.every):
+            self._guarded(partial(self._look_into_folder, folder))
+
+    def _look_into_folder(self, folder: Folder) -> None:
+        if folder.scan():
+            self.store.bus.publish(CHANGED)
+            self.refresh()
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        """Run one round of a thread that has to go on: a failure is logged, the next round tries again."""
+        try:
+            run()
+        except Exception:
+            log.exception("the catalogue could not be brought up to date; it tries again")
+
+    def _made(self, row: Row | Refusal) -> Server:
+        if isinstance(row, Refusal):
+            server = broken(row.row, "", row.sentence)
+        else:
+            server = build(row, self._versions.keep(row), self._workshop())
+        if server.broken:
+            log.warning("the server %s is not served: %s", server.name, server.broken)
+        return server
+
+    def _build_pinned(self, row: Row, version: str) -> Server:
+        return build(row, version, self._workshop(), pinned=True)
+
+    def _workshop(self) -> Workshop:
+        return Workshop(self.store.blobs, self._configs, self.settings.timeout, self.readonly, self.hub)
+
+    def _run_again(self, name: str, kind: str | None) -> None:
+        """Build one server again; only the process where the change was announced (`kind`) tells of it."""
+        with self._lock:
+            row, readonly, runs = self._keys.get(name, (None, False, 0))
+            if not isinstance(row, Row):
+                return
+            self._runs[name] = runs + 1
+            self._keys[name] = (row, readonly, runs + 1)
+            server = self._made(row)
+            self._swap({**self._servers, name: server})
+            self._announced = {**self._announced, name: server}
+            if kind:
+                self._versions.announce(name, server, kind)

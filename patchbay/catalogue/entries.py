@@ -1,0 +1,122 @@
+"""From one entry of a configuration or of a transform to a Descriptor.
+
+Rules: what clients see holds no nulls and only MCP's own fields; how it runs stays in the target.
+An entry that cannot run raises ConfigError, and the list it stands in goes on without it.
+Sources: DESIGN section 5; REQUIREMENTS V-C4 to V-C6, V-C10, V-C12; VWR-17, VWR-19.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchbay.catalogue.uritemplates import compiled
+from patchbay.cid import canonical
+from patchbay.config import SOURCES
+from patchbay.descriptors import Descriptor, Source
+from patchbay.errors import BadCid, ConfigError
+
+HUB_SCHEMES = ("cid://", "variable://", "server://")
+"""Addresses whose content the hub itself knows."""
+
+_TOOL = ("title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta")
+_RESOURCE = ("title", "description", "mimeType", "annotations", "icons", "size", "_meta")
+_PROMPT = ("title", "description", "arguments", "icons", "_meta")
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What entries stand on: the kind of server, the functions of its definition, its configuration.
+
+    `functions` are all functions at the top of a Python definition, listed or not; `where` is what messages call it.
+    """
+
+    server: str
+    kind: str
+    where: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    functions: frozenset[str] = frozenset()
+
+
+def tool(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """A tool. Without a schema it takes any object. Raises ConfigError when nothing can run it."""
+    wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}} | _chosen(entry, _TOOL)
+    target = _tool_target(ground, name, entry)
+    if "timeout" in entry:
+        target["timeout"] = entry["timeout"]
+    return Descriptor("tool", name, with_annotations(wire, ground.config), target, source)
+
+
+def with_annotations(wire: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tool's wire form with the server's annotations where it has none of its own."""
+    if "annotations" in wire or "annotations" not in config:
+        return wire
+    return {**wire, "annotations": config["annotations"]}
+
+
+def _tool_target(ground: Ground, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    if ground.kind == "shell":
+        return {"argv": entry["argv"]} if "argv" in entry else {"static": True}
+    if ground.kind != "python":
+        raise ConfigError(ground.where, f"tools.{name}", "expected a server with code; this one has nothing to run")
+    same = name if name in ground.functions else None
+    chosen = entry.get("function") or same or ground.config.get("function") or "main"
+    return {"function": _function(ground, str(chosen), f"tools.{name}")}
+
+
+def _function(ground: Ground, name: str, path: str) -> str:
+    if name not in ground.functions:
+        raise ConfigError(ground.where, path, f"expected a function of the definition; it has no function {name}")
+    return name
+
+
+def resource(ground: Ground, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """A resource, by its URI. Raises ConfigError when its content can come from nowhere."""
+    wire = {"uri": entry["uri"], "name": entry.get("name", key)} | _chosen(entry, _RESOURCE)
+    target = _chosen(entry, SOURCES)
+    path = f"resources.{key}"
+    if "function" in target:
+        _function(ground, target["function"], path)
+    if "blob" in target:
+        try:
+            base64.b64decode(target["blob"], validate=True)
+        except (binascii.Error, ValueError) as problem:
+            raise ConfigError(ground.where, f"{path}.blob", f"expected base64; {problem}") from problem
+    if "cid" in target:
+        try:
+            target["cid"] = canonical(target["cid"])
+        except BadCid as problem:
+            raise ConfigError(ground.where, f"{path}.cid", f"expected a CID; {problem.message}") from problem
+    return Descriptor("resource", entry["uri"], wire, target, source)
+
+
+def template(ground: Ground, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """A resource template, by its URI template. Raises ConfigError when it is none or its function is missing."""
+    path = f"resource_templates.{key}"
+    try:
+        compiled(entry["uriTemplate"])
+    except ConfigError as problem:
+        raise ConfigError(ground.where, f"{path}.uriTemplate", problem.expected) from problem
+    wire = {"uriTemplate": entry["uriTemplate"], "name": entry.get("name", key)}
+    wire |= _chosen(entry, tuple(name for name in _RESOURCE if name != "size"))
+    target = {"function": _function(ground, entry["function"], path)}
+    return Descriptor("template", entry["uriTemplate"], wire, target, source)
+
+
+def prompt(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """A prompt. Raises ConfigError when its function is missing or an argument stands twice."""
+    names = [argument["name"] for argument in entry.get("arguments", ())]
+    if len(set(names)) != len(names):
+        raise ConfigError(ground.where, f"prompts.{name}.arguments", "expected each argument's name once")
+    if "function" in entry:
+        target: dict[str, Any] = {"function": _function(ground, entry["function"], f"prompts.{name}")}
+    else:
+        target = {"messages": entry["messages"]}
+    return Descriptor("prompt", name, {"name": name} | _chosen(entry, _PROMPT), target, source)
+
+
+def _chosen(entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: entry[name] for name in names if entry.get(name) is not None}

@@ -1,0 +1,109 @@
+"""Which servers there are to be: the rows of the store, each with its origin and its configuration.
+
+Rules: a drop-in's own configuration wins, then that of the `mcps` variable, then the row's; a row that
+cannot be used is a Refusal with a sentence, and all others stand.
+Sources: REQUIREMENTS V-C2, VWR-13, T1.3, T1.8; THREATS S18; DESIGN section 8 (reserved names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from patchbay.boot import is_readonly, variable
+from patchbay.catalogue.dropins import PREFIX as DROP_INS
+from patchbay.catalogue.dropins import drop_ins
+from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
+from patchbay.config import Configs, Mcps
+from patchbay.errors import ContentError
+from patchbay.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A server that cannot be made, and why."""
+
+    row: Row
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The servers that are to be; `stamp` says of which state of the store."""
+
+    rows: Mapping[str, Row | Refusal]
+    readonly: bool
+    mcps_problem: str | None
+    stamp: tuple[object, ...]
+
+
+class Planner:
+    """Reads plans out of a store. The `mcps` variable is parsed again only when its text is another."""
+
+    def __init__(self, store: Store, configs: Configs) -> None:
+        self._store = store
+        self._configs = configs
+        self._read: tuple[bytes | None, Mcps] = (None, Mcps())
+
+    def stamp(self) -> tuple[object, ...]:
+        """What a plan depends on, as CIDs."""
+        names = self._store.names
+        return (names.all(PREFIX), names.all(DROP_INS), names.get("variables/mcps"), names.get("root"))
+
+    def plan(self, refused: Mapping[str, str]) -> Plan:
+        """The plan for now; `refused` are files of the watched folder that are no servers, and why."""
+        stamp, mcps = self.stamp(), self._mcps()
+        rows = dict(self._rows(mcps))
+        for file, sentence in refused.items():
+            stem = file.partition(".")[0]
+            if stem not in rows and name_problem(stem) is None:
+                rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
+        return Plan(_checked_names(rows), is_readonly(self._store), mcps.problem, stamp)
+
+    def _rows(self, mcps: Mcps) -> Iterator[tuple[str, Row | Refusal]]:
+        files = drop_ins(self._store)
+        for full, cid in self._store.names.all(PREFIX).items():
+            name = full.removeprefix(PREFIX)
+            try:
+                row = parse_row(name, self._store.blobs.get(cid))
+            except ContentError as problem:
+                yield name, Refusal(Row(name, "static", ""), problem.message)
+                continue
+            file = files.get(name)
+            own = file is not None and file.definition_cid == row.definition_cid
+            yield name, _configured(replace(row, origin=PREFIX + file.file) if file and own else row, mcps, own)
+
+    def _mcps(self) -> Mcps:
+        try:
+            text = variable(self._store, "mcps")
+        except ContentError as problem:
+            return Mcps(problem=f"the variable mcps cannot be read: {problem.message}")
+        if text != self._read[0]:
+            self._read = (text, self._configs.load_mcps(text))
+        return self._read[1]
+
+
+def _configured(row: Row, mcps: Mcps, drop_in: bool) -> Row | Refusal:
+    if row.kind == "static" or (drop_in and row.config_cid):
+        return row
+    if row.name in mcps.broken:
+        return Refusal(row, mcps.broken[row.name])
+    found = mcps.configs.get(row.name)
+    return replace(row, config_cid=found.cid) if found else row
+
+
+def _checked_names(rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
+    """The rows, refusing those whose name is reserved or differs from an earlier one by case alone."""
+    found: dict[str, Row | Refusal] = {}
+    taken: dict[str, str] = {}
+    for name in sorted(rows, key=lambda name: (_row(rows[name]).origin.startswith(PREFIX), name)):
+        sentence = name_problem(name)
+        first = taken.setdefault(name.lower(), name)
+        if first != name:
+            sentence = f"its name differs from that of {first} by case alone: rename one of the two"
+        found[name] = Refusal(_row(rows[name]), sentence) if sentence else rows[name]
+    return found
+
+
+def _row(row: Row | Refusal) -> Row:
+    return row.row if isinstance(row, Refusal) else row

@@ -1,0 +1,98 @@
+"""Prompts: arguments checked, `{{name}}` filled in or a function asked, messages out.
+
+Rules: a prompt's arguments are text; one that is required has to be there, one that is unknown is
+refused; what is filled in is never read again for further names.
+Sources: REQUIREMENTS V-C12, T7.2 to T7.5; DESIGN section 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchbay.activation import Call, Events
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.errors import InvalidParams, ToolFailed
+from patchbay.events import Data, Done
+from patchbay.views.fold import Fold
+
+_FIELD = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
+
+
+def prompt_events(server: Server, descriptor: Descriptor, call: Call) -> Events:
+    """The events of getting a prompt with `call.arguments`. Raises InvalidParams at once."""
+    given = checked(descriptor, call.arguments)
+    if "function" in descriptor.target:
+        return server.activate(descriptor, replace(call, target=descriptor.target, arguments=given))
+    return _filled(descriptor, given)
+
+
+def _filled(descriptor: Descriptor, given: Mapping[str, str]) -> Events:
+    names = [argument["name"] for argument in descriptor.wire.get("arguments", ())]
+    values = dict.fromkeys(names, "") | dict(given)
+    yield Data({"messages": _fill(descriptor.target["messages"], values)})
+    yield Done()
+
+
+def checked(descriptor: Descriptor, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The arguments of a prompt. Raises InvalidParams naming those that are missing, unknown or no text."""
+    declared = {argument["name"]: argument for argument in descriptor.wire.get("arguments", ())}
+    problems = [
+        *(f"{name} is missing" for name, one in declared.items() if one.get("required") and name not in arguments),
+        *(f"{name} is not an argument of it" for name in arguments if name not in declared),
+        *(f"{name} has to be a string" for name, value in arguments.items() if not isinstance(value, str)),
+    ]
+    if problems:
+        known = ", ".join(declared) or "none"
+        raise InvalidParams(f"the prompt {descriptor.name} takes {known}: {'; '.join(problems)}")
+    return dict(arguments)
+
+
+def _fill(value: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return _FIELD.sub(lambda found: values.get(found[1], found[0]), value)
+    if isinstance(value, Mapping):
+        return {key: _fill(inner, values) for key, inner in value.items()}
+    return [_fill(inner, values) for inner in value] if isinstance(value, list) else value
+
+
+def prompt_messages(fold: Fold, descriptor: Descriptor) -> list[dict[str, Any]]:
+    """The messages of a finished prompt. Raises ToolFailed when it failed or gave something else."""
+    result = fold.result()
+    if result.get("isError"):
+        texts = [block["text"] for block in result["content"] if block.get("type") == "text"]
+        raise ToolFailed(f"the prompt {descriptor.name} failed: {' '.join(texts)}")
+    given = result.get("structuredContent", result["content"])
+    if isinstance(given, Mapping):
+        given = given.get("messages", given)
+    parts = given if isinstance(given, list) else [given]
+    return [_message(part, descriptor) for part in parts]
+
+
+def _message(part: Any, descriptor: Descriptor) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"role": "user", "content": {"type": "text", "text": part}}
+    if isinstance(part, Mapping) and "content" in part:
+        content, role = part["content"], part.get("role", "user")
+        content = {"type": "text", "text": content} if isinstance(content, str) else content
+        if isinstance(content, Mapping) and role in ("user", "assistant"):
+            return {"role": role, "content": dict(content)}
+    elif isinstance(part, Mapping) and isinstance(part.get("type"), str):
+        return {"role": "user", "content": dict(part)}
+    raise ToolFailed(
+        f"the prompt {descriptor.name} has to give text, messages or content blocks; it gave {part!r:.200}"
+    )
+
+
+def get_prompt(server: Server, descriptor: Descriptor, arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    """Get a prompt at once: `messages` and, where it has one, `description`. Raises InvalidParams, ToolFailed."""
+    fold = Fold()
+    for event in prompt_events(server, descriptor, replace(call, arguments=dict(arguments))):
+        fold.add(event)
+    result: dict[str, Any] = {"messages": prompt_messages(fold, descriptor)}
+    if "description" in descriptor.wire:
+        result["description"] = descriptor.wire["description"]
+    return result

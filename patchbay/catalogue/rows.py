@@ -1,0 +1,81 @@
+"""A row: what the name `servers/<name>` points to, as canonical JSON under a CID.
+
+Rules: `definition_cid`, `kind` and `enabled` are always there; `config_cid` where the server brings its
+own configuration. Where a row came from is no part of it. Names are checked here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import cast
+
+import orjson
+
+from patchbay.boot import canonical_json
+from patchbay.catalogue.servers import Kind
+from patchbay.descriptors import NAME
+from patchbay.errors import ConfigError
+
+PREFIX = "servers/"
+BOOT = "boot image"
+KINDS = ("python", "shell", "static")
+
+RESERVED = frozenset(
+    [
+        *("meta", "sse", "messages", "servers", "variables", "cid", "history", "rpc", "rooms", "inspect", "activity"),
+        *("metrics", "healthz", "readyz", "static", "openapi.json", "favicon.ico"),
+    ]
+)
+"""Names that the hub's own addresses have (DESIGN section 8)."""
+
+_NAME = re.compile(NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One plugged-in server: what it is made of. `config_cid` may come from the `mcps` variable."""
+
+    name: str
+    kind: Kind
+    definition_cid: str
+    config_cid: str | None = None
+    enabled: bool = True
+    origin: str = BOOT
+
+    def encoded(self) -> bytes:
+        """The row as it is kept: canonical JSON, without name and origin."""
+        parts = {"definition_cid": self.definition_cid, "enabled": self.enabled, "kind": self.kind}
+        return canonical_json(parts | ({"config_cid": self.config_cid} if self.config_cid else {}))
+
+    def manifest(self) -> bytes:
+        """What decides a version, as canonical JSON; its CID is the version."""
+        parts = {"config_cid": self.config_cid, "definition_cid": self.definition_cid}
+        return canonical_json({**parts, "kind": self.kind, "name": self.name})
+
+
+def parse_row(name: str, data: bytes, origin: str = BOOT) -> Row:
+    """The row under a name. Raises ConfigError."""
+    where = PREFIX + name
+    try:
+        parts = orjson.loads(data)
+    except orjson.JSONDecodeError as problem:
+        raise ConfigError(where, "", f"expected JSON; {problem}") from problem
+    if not isinstance(parts, dict) or not isinstance(parts.get("definition_cid"), str):
+        raise ConfigError(where, "definition_cid", "expected an object with the CID of the server's definition")
+    if parts.get("kind") not in KINDS:
+        raise ConfigError(where, "kind", f"expected one of {', '.join(KINDS)}; this is {parts.get('kind')!r}")
+    config = parts.get("config_cid")
+    if config is not None and not isinstance(config, str):
+        raise ConfigError(where, "config_cid", "expected the CID of a configuration")
+    kind = cast(Kind, parts["kind"])
+    return Row(name, kind, parts["definition_cid"], config, parts.get("enabled", True) is True, origin)
+
+
+def name_problem(name: str) -> str | None:
+    """Why a server cannot have this name, or None."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        return f"a server cannot be called {name!r}: expected 1 to 128 letters, digits, _, . or -"
+    if name.lower() in RESERVED:
+        return f"a server cannot be called {name!r}: the hub has a page of its own at this address"
+    return None

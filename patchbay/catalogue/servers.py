@@ -1,0 +1,66 @@
+"""A Server: a named set of descriptors and the handler that runs them. Immutable; a change makes a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from patchbay.activation import Call, Events, Handler, activate
+from patchbay.descriptors import Descriptor, Problem
+
+Kind = Literal["python", "shell", "static"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One version of one server.
+
+    `version` is the CID of the manifest (definition, configuration and name together), `definition`
+    and `config_cid` the CIDs of its parts (None where it has none). `config` is the resolved mcps
+    configuration. Descriptors are by name, in the order in which they are listed; resources and
+    templates are by URI and URI template. `problems` are shown on the meta page. A server with
+    `broken` set is not served; the sentence says why. `variant` tells apart two servers of one version
+    whose transforms gave different lists. `rendered` holds lists as bytes, made once for each revision.
+    """
+
+    name: str
+    version: str
+    kind: Kind
+    definition: str | None = None
+    config_cid: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    title: str | None = None
+    description: str = ""
+    instructions: str | None = None
+    tools: Mapping[str, Descriptor] = field(default_factory=dict)
+    resources: Mapping[str, Descriptor] = field(default_factory=dict)
+    templates: Mapping[str, Descriptor] = field(default_factory=dict)
+    prompts: Mapping[str, Descriptor] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    handler: Handler | None = None
+    enabled: bool = True
+    broken: str | None = None
+    pinned: bool = False
+    origin: str = "boot image"
+    timeout: float = 30.0
+    streams: bool = False
+    rendered: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def lists(self) -> str:
+        """A digest of all lists together: changes when, and only when, something a client sees does."""
+        everything = (self.tools, self.resources, self.templates, self.prompts)
+        return " ".join(found.digest for group in everything for found in group.values())
+
+    @cached_property
+    def remembered(self) -> frozenset[str]:
+        """The tools whose last output one of the resources shows."""
+        targets = [found.target for found in self.resources.values()]
+        return frozenset(target["last_output_of"] for target in targets if "last_output_of" in target)
+
+    def activate(self, descriptor: Descriptor, call: Call) -> Events:
+        """Run one descriptor: an iterator of events with exactly one ending."""
+        assert self.handler is not None, f"{self.name} has nothing that runs {descriptor.name}"
+        return activate(self.handler, call, mask=bool(self.config.get("mask_errors", False)))

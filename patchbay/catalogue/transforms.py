@@ -1,0 +1,113 @@
+"""Transforms: functions that give a server more tools, resources or prompts.
+
+Rules: a transform runs like a tool, with a deadline; when it fails, or an entry of it is wrong, that is
+a Problem on the server's page, and the rest of the list stands.
+Sources: VWR-19, VWR-20; REQUIREMENTS V-C4, T4.4.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from patchbay.activation import Call, Events, Handler, Hub, activate
+from patchbay.catalogue import entries
+from patchbay.catalogue.entries import HUB_SCHEMES, Ground
+from patchbay.cid import cid_of
+from patchbay.config import SOURCES, check, check_tool, check_uri
+from patchbay.descriptors import Descriptor, Problem
+from patchbay.errors import ConfigError, PatchbayError, ToolFailed
+from patchbay.events import Content, Data, Failed, Text
+
+DEADLINE = 5.0
+"""Seconds that one transform may take."""
+
+MOST = 20_000
+"""How many entries one transform may give."""
+
+HandlerFor = Callable[[str, bytes, str, str], Handler | None]
+
+
+def said(events: Events) -> list[Text | Content | Data]:
+    """What an activation put out. Raises ToolFailed (or the error it carries) when it failed."""
+    found: list[Text | Content | Data] = []
+    for event in events:
+        if isinstance(event, Failed):
+            raise event.error or ToolFailed(event.message)
+        if isinstance(event, (Text, Content, Data)):
+            found.append(event)
+    return found
+
+
+class Transforms:
+    """Runs the transforms of one server, each in at most `seconds`; `problems` collects what went wrong."""
+
+    def __init__(self, ground: Ground, handler_for: HandlerFor, hub: Hub | None, seconds: float = DEADLINE) -> None:
+        self._ground = ground
+        self._handler_for = handler_for
+        self._hub = hub
+        self._seconds = seconds
+        self.problems: list[Problem] = []
+
+    def run(self, sources: Mapping[str, bytes]) -> list[Descriptor]:
+        """The descriptors that the transforms give; `sources` has Python source by `tools`, `resources`, `prompts`."""
+        return [found for kind, source in sources.items() for found in self._one(kind, source)]
+
+    def _one(self, kind: str, source: bytes) -> Iterator[Descriptor]:
+        function = f"generate_{kind}"
+        try:
+            listed = self._list(function, source)
+        except PatchbayError as problem:
+            self.problems.append(Problem(function, f"{function} failed: {problem.message}"))
+            return
+        for number, entry in enumerate(listed):
+            try:
+                yield descriptor(self._ground, kind, entry)
+            except ConfigError as problem:
+                place = f"entry {number}" + (f", {problem.path}" if problem.path else "")
+                self.problems.append(Problem(function, f"{function}, {place}: {problem.expected}"))
+
+    def _list(self, function: str, source: bytes) -> list[Any]:
+        name = self._ground.server
+        handler = self._handler_for("python", source, cid_of(source), name)
+        if handler is None:
+            raise ToolFailed("nothing here runs Python")
+        deadline = time.monotonic() + self._seconds
+        call = Call(name, {"function": function}, {"server_name": name}, deadline, self._hub)
+        values = [event.value if isinstance(event, Data) else event for event in said(activate(handler, call))]
+        listed = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+        if any(isinstance(entry, (Text, Content)) for entry in listed):
+            raise ToolFailed("it has to answer a list of objects")
+        if len(listed) > MOST:
+            raise ToolFailed(f"it gave {len(listed)} entries; at most {MOST} are taken")
+        return list(listed)
+
+
+def descriptor(ground: Ground, kind: str, entry: Any) -> Descriptor:
+    """The descriptor of one entry of a transform, checked like a static one. Raises ConfigError."""
+    if not isinstance(entry, Mapping):
+        raise ConfigError(ground.where, "", "expected an object")
+    entry = {key: value for key, value in entry.items() if value is not None}
+    name = str(entry.get("name", ""))
+    if kind == "resources":
+        return _resource(ground, name, entry)
+    rest = {key: value for key, value in entry.items() if key != "name"}
+    single = kind.removesuffix("s")
+    check({kind: {name: {}}} if kind == "tools" else {kind: {name: {"messages": [{"content": ""}]}}}, ground.where)
+    check(rest, ground.where, kind=single)
+    if kind == "prompts":
+        return entries.prompt(ground, name, rest, "transform")
+    check_tool(rest, ground.where, name)
+    return entries.tool(ground, name, rest, "transform")
+
+
+def _resource(ground: Ground, name: str, entry: Mapping[str, Any]) -> Descriptor:
+    if "uriTemplate" in entry:
+        check(entry, ground.where, kind="template")
+        return entries.template(ground, name or entry["uriTemplate"], entry, "transform")
+    uri = str(entry.get("uri", ""))
+    known = uri.startswith(HUB_SCHEMES) and not any(source in entry for source in SOURCES)
+    check({**entry, "text": ""} if known else entry, ground.where, kind="resource")
+    check_uri(uri, ground.where, "uri")
+    return entries.resource(ground, name or uri, entry, "transform")

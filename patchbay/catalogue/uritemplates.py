@@ -1,0 +1,130 @@
+"""URI templates read backwards: from a URI to the variables that would expand to it (RFC 6570, levels 1 to 3).
+
+Rules: `{name}` never reaches over a `/`, `{+name}` does; query variables may be left out; values come
+back percent-decoded. Matching never backtracks over more than one variable, so a stranger's URI costs
+time in proportion to its length.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import unquote
+
+from patchbay.errors import ConfigError, InvalidParams
+
+LONGEST = 8192
+"""Characters of the longest URI that is matched."""
+
+_EXPRESSION = re.compile(r"\{([+#./;?&]?)([A-Za-z0-9_.%,]+)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True)
+class UriTemplate:
+    """A template ready to match: its pattern, and the group of each variable (of a query: of all of them)."""
+
+    pattern: re.Pattern[str]
+    variables: tuple[tuple[str, ...], ...]
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """The variables of a URI, decoded, or None where the template does not fit. Raises InvalidParams."""
+        found = self.pattern.fullmatch(uri) if len(uri) <= LONGEST else None
+        if found is None:
+            return None
+        values: dict[str, str] = {}
+        for names, text in zip(self.variables, found.groups(), strict=True):
+            if text is None:
+                continue
+            if len(names) == 1 or not names[0].startswith("?"):
+                values[names[0]] = decoded(text, uri)
+            elif not _query(names[1:], text, uri, values):
+                return None
+        return values
+
+
+def decoded(text: str, uri: str) -> str:
+    """Percent-decoded text. Raises InvalidParams where it is not percent-encoded UTF-8."""
+    if _BROKEN.search(text):
+        raise InvalidParams(f"the URI is not percent-encoded correctly: {uri[:200]!r}")
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError as problem:
+        raise InvalidParams(f"the URI is not percent-encoded UTF-8: {uri[:200]!r}") from problem
+
+
+def _query(names: tuple[str, ...], text: str, uri: str, values: dict[str, str]) -> bool:
+    for pair in filter(None, text.split("&")):
+        name, _, value = pair.partition("=")
+        if decoded(name, uri) not in names:
+            return False
+        values[decoded(name, uri)] = decoded(value, uri)
+    return True
+
+
+@lru_cache(maxsize=1024)
+def compiled(template: str) -> UriTemplate:
+    """A template as a matcher. Raises ConfigError where it is not one of levels 1 to 3, or ambiguous."""
+    pieces = _pieces(template)
+    pattern, variables = "", []
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, str):
+            pattern += re.escape(piece)
+            continue
+        operator, names = piece
+        last = not any(isinstance(later, tuple) for later in pieces[number + 1 :])
+        part, groups = _part(operator, names, _stop(pieces[number + 1 :]), last)
+        pattern += part
+        variables += groups
+    return UriTemplate(re.compile(pattern, re.DOTALL), tuple(variables))
+
+
+def _pieces(template: str) -> list[str | tuple[str, tuple[str, ...]]]:
+    """Literal text and expressions, in order."""
+    pieces: list[str | tuple[str, tuple[str, ...]]] = []
+    seen: set[str] = set()
+    end = 0
+    for found in _EXPRESSION.finditer(template):
+        pieces += [template[end : found.start()]] if found.start() > end else []
+        names = tuple(found[2].split(","))
+        for name in names:
+            if not _NAME.fullmatch(name) or name in seen:
+                raise ConfigError(template, "", f"expected each variable once, under a plain name; this is {name!r}")
+            seen.add(name)
+        if pieces and isinstance(pieces[-1], tuple) and found[1] in ("", "+"):
+            raise ConfigError(template, "", "expected something between two variables; nothing tells them apart")
+        pieces.append((found[1], names))
+        end = found.end()
+    pieces += [template[end:]] if end < len(template) else []
+    if not seen or any("{" in piece or "}" in piece for piece in pieces if isinstance(piece, str)):
+        raise ConfigError(template, "", "expected a URI template such as notes://{id} (RFC 6570, levels 1 to 3)")
+    return pieces
+
+
+def _stop(following: list[str | tuple[str, tuple[str, ...]]]) -> str:
+    """The text that ends a variable: what comes next, or nothing at the end."""
+    if not following:
+        return ""
+    head = following[0]
+    return head if isinstance(head, str) else head[0]
+
+
+def _part(operator: str, names: tuple[str, ...], stop: str, last: bool) -> tuple[str, list[tuple[str, ...]]]:
+    """The pattern of one expression, and the variables of its groups."""
+    if operator in ("?", "&"):
+        return rf"(?:{re.escape(operator)}([^#]*))?", [("?", *names)]
+    closed = {"": "/?#", "+": "", "#": "", ".": "./?#", "/": "/?#", ";": ";/?#"}[operator]
+    closed += "," if len(names) > 1 and operator in ("", "+", "#") else ""
+    one = rf"[^{re.escape(closed)}]" if closed else "."
+    until = f"(?!{re.escape(stop)})" if stop and not last else ""
+    value = f"(?:{until}{one})" + ("+" if operator in ("", "+") and len(names) == 1 else "*")
+    value = f"({value})" if last and len(names) == 1 else f"((?>{value}))"
+    if operator in ("", "+"):
+        return value + "".join(f"(?:,{value})?" for _ in names[1:]), [(name,) for name in names]
+    if operator == "#":
+        return f"(?:#{value}" + "".join(f"(?:,{value})?" for _ in names[1:]) + ")?", [(name,) for name in names]
+    if operator == ";":
+        return "".join(f"(?:;{re.escape(name)}(?:={value})?)?" for name in names), [(name,) for name in names]
+    return "".join(f"(?:{re.escape(operator)}{value})?" for _ in names), [(name,) for name in names]

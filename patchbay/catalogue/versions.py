@@ -1,0 +1,158 @@
+"""Versions: the moving name `served/<name>`, its past, and who hears that a server's lists changed.
+
+Rules: a version is the CID of a manifest kept as a blob; whoever really moved the name, and nobody
+else, writes the change into the journal and tells the bus; a pin works only for what a name has had.
+Sources: DESIGN section 4; REQUIREMENTS SUB-C9, T9.8.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from hashlib import sha256
+
+import orjson
+
+from patchbay.catalogue.rows import Row, parse_row
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.errors import ContentError, UnknownServer
+from patchbay.store import Move, Store
+
+SERVED = "served/"
+LISTS = "lists/"
+WHO = "catalogue"
+KINDS = ("tools", "resources", "prompts")
+
+PINS = 256
+"""How many pinned servers are kept ready."""
+
+PAGE = 500
+"""How many moves of a name are read at once."""
+
+
+class Versions:
+    """Moves `served/<name>` and `lists/<name>` (digests of what clients see).
+
+    `id` tells this process from others; `keep` is how long a change is told to late listeners, in seconds.
+    """
+
+    def __init__(self, store: Store, id: str, keep: float) -> None:
+        self._store = store
+        self._why = f"built by {id}"
+        self._keep = keep
+
+    def keep(self, row: Row) -> str:
+        """Keep a row's manifest; answers the version."""
+        return self._store.blobs.put(row.manifest())
+
+    def announce(self, name: str, server: Server | None, kind: str | None = None) -> bool:
+        """Say that this is the server of a name now (None: there is none); whether this process was the first to.
+
+        The first one tells listeners which lists differ from those before. With `kind`, they hear of that
+        list in any case: the server's author said that it changed.
+        """
+        before = self._store.names.get(LISTS + name)
+        after = self._store.blobs.put(_digests(server)) if server else None
+        changes = {LISTS + name: after}
+        if server is None or server.version:
+            changes[SERVED + name] = server.version if server else None
+        said = {kind} if kind else set()
+        if all(self._store.names.get(full) == cid for full, cid in changes.items()):
+            self._tell(name, said)
+            return False
+        self._store.names.move(changes, WHO, self._why)
+        mine = before != after and self._mine(LISTS + name, after)
+        self._tell(name, said | self._kinds(before, after) if mine else said)
+        return True
+
+    def _mine(self, full: str, cid: str | None) -> bool:
+        latest = self._store.names.past(full, 1)
+        return bool(latest) and latest[0].why == self._why and latest[0].cid == cid
+
+    def _kinds(self, before: str | None, after: str | None) -> set[str]:
+        old, new = (orjson.loads(self._store.blobs.get(cid)) if cid else EMPTY for cid in (before, after))
+        return {kind for kind in KINDS if old[kind] != new[kind]}
+
+    def _tell(self, name: str, kinds: Collection[str]) -> None:
+        if kinds:
+            told = [kind for kind in KINDS if kind in kinds]
+            seq = self._store.journal.append(f"changes/{name}", orjson.dumps({"kinds": told}), self._keep)
+            self._store.bus.publish(f"changed/{name}", orjson.dumps({"kinds": told, "seq": seq}))
+
+
+def _digests(server: Server) -> bytes:
+    """A digest of each list as clients see it."""
+    hidden = bool(server.broken) or not server.enabled
+    groups = {"tools": [server.tools], "resources": [server.resources, server.templates], "prompts": [server.prompts]}
+    return orjson.dumps({kind: _digest([] if hidden else found) for kind, found in groups.items()})
+
+
+def _digest(groups: Sequence[Mapping[str, Descriptor]]) -> str:
+    wires = [one.wire for group in groups for one in group.values()]
+    return sha256(orjson.dumps(wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+EMPTY = dict.fromkeys(KINDS, _digest([]))
+"""The digests of a server that shows nothing."""
+
+
+class Pins:
+    """Servers by name and CID, built once and kept while they are used."""
+
+    def __init__(self, store: Store, build: Callable[[Row, str], Server]) -> None:
+        self._store = store
+        self._build = build
+        self._kept: OrderedDict[tuple[str, str], Server] = OrderedDict()
+        self._known: OrderedDict[str, tuple[int, dict[str, str]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, name: str, cid: str) -> Server:
+        """The server of a version or definition that a name has had. Raises UnknownServer."""
+        version = self._versions(name).get(cid)
+        if version is None:
+            raise UnknownServer(f"the server {name!r:.140} has never had the version {cid!r:.140}")
+        with self._lock:
+            server = self._kept.get((name, version))
+        if server is None:
+            server = self._build(self._row(name, version), version)
+        with self._lock:
+            self._kept[name, version] = server
+            self._kept.move_to_end((name, version))
+            while len(self._kept) > PINS:
+                self._kept.popitem(last=False)
+        return server
+
+    def _row(self, name: str, version: str) -> Row:
+        try:
+            return parse_row(name, self._store.blobs.get(version))
+        except ContentError as problem:
+            raise UnknownServer(f"the version {version} of {name} cannot be read: {problem.message}") from problem
+
+    def _versions(self, name: str) -> dict[str, str]:
+        """Versions and definitions a name has had, each with its version; read again only after a move."""
+        latest = self._store.names.past(SERVED + name, 1)
+        seq = latest[0].seq if latest else 0
+        with self._lock:
+            known = self._known.get(name)
+        if known is None or known[0] != seq:
+            known = (seq, self._read(name) if seq else {})
+            with self._lock:
+                self._known[name] = known
+                while len(self._known) > PINS:
+                    self._known.popitem(last=False)
+        return known[1]
+
+    def _read(self, name: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for version in {move.cid: None for move in self._moves(name) if move.cid}:
+            found[version] = version
+            found.setdefault(self._row(name, version).definition_cid, version)
+        return found
+
+    def _moves(self, name: str) -> Iterator[Move]:
+        before = None
+        while moves := self._store.names.past(SERVED + name, PAGE, before):
+            yield from moves
+            before = moves[-1].seq

@@ -1,0 +1,81 @@
+"""The commands. Each is short: read the settings, hand over, turn problems into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, NoReturn
+
+import click
+
+import patchbay
+from patchbay.cli import exits
+from patchbay.cli.options import ORDER, ROWS, flag_of, settings_of, shown, source_of, variable_of, with_settings
+from patchbay.cli.serving import AddressTaken, serve
+from patchbay.errors import ConfigError
+from patchbay.settings import Settings
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=exits.HELP)
+@click.version_option(patchbay.__version__, message="patchbay %(version)s")
+def main() -> None:
+    """Patchbay: plug in a file, a command or a folder; it comes out as an MCP endpoint."""
+
+
+@main.command("serve", epilog=exits.HELP)
+@with_settings
+@click.pass_context
+def serve_command(context: click.Context, /, **_: Any) -> None:
+    """Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."""
+    try:
+        code = serve(settings_of(context))
+    except AddressTaken as problem:
+        fail(problem.message, exits.ADDRESS)
+    except ConfigError as problem:
+        fail(problem.message, exits.USAGE)
+    sys.exit(code)
+
+
+@main.command("settings", epilog=exits.HELP)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
+@with_settings
+@click.pass_context
+def settings_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
+    """List every setting: its value, where that came from, and its default."""
+    try:
+        settings = settings_of(context)
+    except ConfigError as problem:
+        fail(problem.message, exits.USAGE)
+    rows = [described(context, settings, name) for name in ORDER]
+    click.echo(json.dumps(rows, indent=2) if as_json else table(rows))
+
+
+def described(context: click.Context, settings: Settings, name: str) -> dict[str, Any]:
+    """One setting as a JSON object; its values as they would be written in the environment."""
+    row = ROWS[name]
+    return {
+        "name": name,
+        "value": shown(getattr(settings, name)),
+        "source": source_of(context, name),
+        "default": shown(row.default),
+        "flag": flag_of(name),
+        "variable": variable_of(name),
+        "unit": row.metadata["unit"],
+        "help": row.metadata["help"],
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows as aligned columns, under their titles."""
+    columns = ("name", "value", "source", "default", "unit")
+    lines = [columns, *(tuple(row[column] or "-" for column in columns) for row in rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """Say what is wrong and end with this exit code."""
+    click.echo(f"patchbay: {sentence}", err=True)
+    sys.exit(code)

@@ -1,0 +1,97 @@
+"""One command-line option for every row of the settings table, and the settings that come out.
+
+A row `inline_limit` is `--inline-limit` and `PATCHBAY_INLINE_LIMIT`. Values are text here: `Settings.load`
+alone converts them, so that a flag and a variable are refused with the same sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from patchbay.errors import ConfigError
+from patchbay.settings import PREFIX, ROOT, Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+ROWS: dict[str, Field[Any]] = {row.name: row for row in fields(Settings)}
+
+FIRST = ("port", "host", "data", "servers", "boot", "workers", "threads")
+"""What is asked for most, in the order of the help page; the rest follows in the order of the table."""
+
+ORDER = (*FIRST, *(name for name in ROWS if name not in FIRST))
+
+RANGES = {"port": (0, 65535), "workers": (1, 1024), "threads": (1, 65536), "page_size": (1, 10_000)}
+CHOICES = {"log_level": ("debug", "info", "warning", "error"), "log_format": ("auto", "console", "json")}
+
+
+def flag_of(name: str) -> str:
+    """`inline_limit` -> `--inline-limit`."""
+    return "--" + name.replace("_", "-")
+
+
+def variable_of(name: str) -> str:
+    """`inline_limit` -> `PATCHBAY_INLINE_LIMIT`."""
+    return PREFIX + name.upper()
+
+
+def shown(value: Any) -> str:
+    """A setting's value as it would be written in the environment; a folder of the installation by its short name."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, Path) and value.is_relative_to(ROOT):
+        return str(value.relative_to(ROOT))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def with_settings(command: Command) -> Command:
+    """Give a click command one option for every setting."""
+    for name in reversed(ORDER):
+        command = _option(ROWS[name])(command)
+    return command
+
+
+def _option(row: Field[Any]) -> Callable[[Command], Command]:
+    kind = {int: "NUMBER", float: "NUMBER", tuple: "LIST"}.get(type(row.default), "TEXT")
+    kind = "PATH" if isinstance(row.default, Path) else kind
+    default = f"default {shown(row.default) or 'none'}"
+    about = ", ".join(part for part in (row.metadata["unit"], default) if part)
+    return click.option(
+        flag_of(row.name),
+        envvar=variable_of(row.name),
+        show_envvar=True,
+        metavar=kind,
+        help=f"{row.metadata['help']} [{about}]",
+    )
+
+
+def settings_of(context: click.Context) -> Settings:
+    """The settings of this command: flags over environment over defaults. Raises ConfigError."""
+    given = {name: value for name, value in context.params.items() if source_of(context, name) == "flag"}
+    settings = Settings.load({name: value for name, value in given.items() if name in ROWS})
+    for name in ROWS:
+        _check(name, getattr(settings, name), flag_of(name) if name in given else variable_of(name))
+    return settings
+
+
+def source_of(context: click.Context, name: str) -> str:
+    """Where a setting's value came from: `flag`, `environment` or `default`."""
+    found = context.get_parameter_source(name)
+    if found is ParameterSource.COMMANDLINE:
+        return "flag"
+    return "environment" if found is ParameterSource.ENVIRONMENT else "default"
+
+
+def _check(name: str, value: Any, where: str) -> None:
+    low, high = RANGES.get(name, (0, math.inf))
+    # The comparison is written so that "not a number", which is neither, is refused.
+    if isinstance(value, (int, float)) and not low <= value <= high:
+        raise ConfigError(where, "", f"expected a number from {low} to {high:g}, got {value}")
+    if name in CHOICES and value not in CHOICES[name]:
+        raise ConfigError(where, "", f"expected one of {', '.join(CHOICES[name])}; got {value!r}")

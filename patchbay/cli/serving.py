@@ -1,0 +1,216 @@
+"""`patchbay serve`: worker processes under one supervisor, and how they begin and end.
+
+The supervisor only watches: it never loads the app, so that a broken definition cannot take it down. A worker
+that dies is replaced; on SIGTERM every worker drains (`transports/drain.py`) and is killed only some seconds after
+its time. Facts about the web server: THREATS M2 to M5, M14, M16.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib
+import math
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import wait
+from typing import Any
+
+import click
+from granian.constants import HTTPModes, Interfaces
+from granian.log import LogLevels
+from granian.server import MPServer
+
+from patchbay.cli import exits, logs
+from patchbay.errors import PatchbayError
+from patchbay.settings import Settings, forget_request_variables
+from patchbay.transports.drain import SIGNALS
+
+GRACE = 5
+"""Seconds between the end of a drain and the kill."""
+
+POLL = 0.05
+"""Seconds between two questions whether the hub is ready."""
+
+IDLE = 4096
+"""Connections that may be open in each worker beside those that hold a thread."""
+
+
+class AddressTaken(PatchbayError):
+    """The address to listen on is in use or cannot be had."""
+
+
+class Once:
+    """Something that happens at most once among all processes of one hub."""
+
+    def __init__(self) -> None:
+        self._left = multiprocessing.Semaphore(1)
+
+    def first(self) -> bool:
+        """Whether this is the first time that anyone asks."""
+        return self._left.acquire(block=False)
+
+
+def serve(settings: Settings) -> int:
+    """Serve until told to end; answers the exit code. Raises AddressTaken."""
+    settings = replace(settings, port=free_port(settings.host, settings.port))
+    logs.begin(settings)
+    # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
+    os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
+    announced, refused = Once(), Once()
+    code: Any = exits.OK
+    try:
+        supervisor(settings).serve(target_loader=partial(application, settings, announced, refused), wrap_loader=False)
+    except SystemExit as end:
+        code = exits.FAILED if end.code else exits.OK
+    return code if refused.first() else exits.USAGE
+
+
+def supervisor(settings: Settings) -> MPServer:
+    """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request."""
+    return MPServer(
+        "app:create_app",
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.WSGI,
+        http=HTTPModes.http1,
+        websockets=False,
+        workers=settings.workers,
+        blocking_threads=settings.threads,
+        # What the server calls backpressure counts connections, and an idle one holds its place.
+        backpressure=settings.threads + IDLE,
+        backlog=1024,
+        respawn_failed_workers=True,
+        workers_kill_timeout=math.ceil(settings.drain) + GRACE,
+        log_dictconfig=logs.configuration(settings),
+        log_level=LogLevels.debug if settings.log_level == "debug" else LogLevels.warning,
+        log_access=False,
+    )
+
+
+def application(settings: Settings, announced: Once, refused: Once) -> Callable[..., Any]:
+    """The app of one worker, with its drain attached to the signals of this process. Runs in the worker.
+
+    Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
+    """
+    stand_alone()
+    logs.begin(settings)
+    forget_request_variables()
+    try:
+        app = importlib.import_module("app").create_app(settings)
+    except PatchbayError as problem:
+        if refused.first():
+            say(f"patchbay: {problem.message}")
+        os.kill(os.getppid(), signal.SIGTERM)
+        sys.exit(exits.USAGE)
+    drain = app.extensions["drain"]
+    drain.watch_signals()
+    drain.on_begin(_end_while_starting)
+    threading.Thread(target=_end_with_parent, args=(settings.drain + GRACE,), name="parent", daemon=True).start()
+    threading.Thread(target=_announce, args=(settings, announced), name="announce", daemon=True).start()
+    return app  # type: ignore[no-any-return]
+
+
+def stand_alone() -> None:
+    """Make this process one that ends on its signals at once, until the web server installs its handlers.
+
+    It leaves the supervisor's process group: Ctrl-C reaches a whole group, and a worker ends when it is told to.
+    """
+    os.setpgid(0, 0)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    _let_signals()
+
+
+def _end_while_starting() -> None:
+    """End a worker that was told to end before the web server listens for it: nobody is being served yet.
+
+    Between its handlers and its main loop the server hears a signal and forgets it. The worker would go on.
+    """
+    main = threading.main_thread().ident
+    frame = sys._current_frames().get(main) if main is not None else None
+    while frame is not None:
+        if frame.f_code.co_name == "_main" and frame.f_globals.get("__name__") == "granian.server.mp":
+            return
+        frame = frame.f_back
+    os._exit(exits.OK)
+
+
+def _hold_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _let_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def _end_with_parent(seconds: float) -> None:
+    """When the supervisor is gone, end as it would have ended us: no worker is left behind holding the port."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(seconds)
+        os._exit(exits.FAILED)
+
+
+def _announce(settings: Settings, announced: Once) -> None:
+    """Say where the hub is once it is ready, in one worker only."""
+    pause = threading.Event()
+    while not ready(settings):
+        pause.wait(POLL)
+    if announced.first():
+        say(f"Patchbay is at {address_of(settings)}/mcp")
+
+
+def free_port(host: str, port: int) -> int:
+    """The port to listen on: the given one when nothing listens there yet, any free one for 0. Raises AddressTaken.
+
+    Workers share their port (SO_REUSEPORT), so a second hub would silently take half of the requests of the first.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            return int(probe.getsockname()[1])
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise AddressTaken(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from problem
+
+
+def address_of(settings: Settings) -> str:
+    """The URL under which this machine reaches the hub, without a path."""
+    return f"http://{_authority(_reachable(settings.host))}:{settings.port}"
+
+
+def ready(settings: Settings) -> bool:
+    """Whether `/readyz` answers 200."""
+    name = settings.allowed_hosts[0] if settings.allowed_hosts else _authority(_reachable(settings.host))
+    connection = http.client.HTTPConnection(_reachable(settings.host), settings.port, timeout=5)
+    try:
+        connection.request("GET", "/readyz", headers={"Host": f"{name}:{settings.port}"})
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _authority(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def say(sentence: str) -> None:
+    """One line for the person who started the hub."""
+    click.echo(sentence, err=True)

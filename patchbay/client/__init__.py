@@ -1,0 +1,1 @@
+"""The client: how any MCP server is reached."""

@@ -1,0 +1,321 @@
+"""One server's mcps configuration: strict JSON, checked against `mcps.schema.json`, its CIDs resolved.
+
+Rules: an error names the file or CID, the path inside it and what was expected, in plain words;
+one bad configuration never keeps another from loading. What is loaded is kept by CID for ever.
+The schema beside this file is also the reference of every field.
+Sources: DESIGN section 5; REQUIREMENTS 3.2, V-C3, V-C12, S-F8; SPEC-DIGEST 1.2 and 6.4; tests T1.1 to T1.9.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import jsonschema_rs
+import orjson
+
+from patchbay.cid import canonical
+from patchbay.errors import BadCid, ConfigError, ContentError, ParseError
+from patchbay.jsonrpc import parse
+from patchbay.store import Blobs
+
+log = logging.getLogger(__name__)
+
+SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "mcps.schema.json").read_bytes())
+TRANSFORMS = ("tools", "resources", "prompts")
+SOURCES = ("text", "blob", "cid", "variable", "function", "last_output_of")
+"""Where a static resource's content may come from: exactly one of these."""
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SCHEMA_BYTES = 256 * 1024
+SCHEMA_DEPTH = 64
+"""How large, and how deeply nested, a tool's schema may be."""
+
+KEPT = 1024
+"""How many configurations are kept in memory."""
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
+_PCHAR = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
+_PATH = rf"(?:{_PCHAR}|/)*"
+_TAIL = rf"(?:{_PCHAR}|[/?])*"
+_AUTHORITY = rf"(?:\[[0-9A-Fa-f:.]+\](?::[0-9]*)?|{_PCHAR}*)"
+_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:(?://{_AUTHORITY}(?:/{_PATH})?|(?!//){_PATH})(?:\?{_TAIL})?(?:\#{_TAIL})?")
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_ONES = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "contentSchema")
+_UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One configuration: its CID, its fields, and its transforms: source under `tools`, `resources`, `prompts`."""
+
+    cid: str
+    fields: Mapping[str, Any]
+    transforms: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mcps:
+    """The `mcps` variable: configurations by server, the CID each asked for, and why some could not be had.
+
+    `broken` says for one server why its configuration cannot be used; `problem` why nothing of the variable can.
+    """
+
+    configs: Mapping[str, Config] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+    def fields(self, server: str) -> Mapping[str, Any]:
+        """A server's configuration; empty for one without an entry (T1.5)."""
+        found = self.configs.get(server)
+        return found.fields if found else {}
+
+
+class Configs:
+    """Reads configurations out of blobs and keeps them by CID (T1.9). Safe for many threads."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._kept: OrderedDict[str, Config] = OrderedDict()
+
+    def load_mcps(self, text: bytes | None, where: str = "variables/mcps") -> Mcps:
+        """Every configuration the `mcps` variable names; nothing when it is empty or broken (T1.1, T1.4).
+
+        `text` is the variable with a CID in it already resolved (T1.3).
+        """
+        if text is None or not text.strip():
+            return Mcps()
+        try:
+            value = _json(text, where)
+            if not isinstance(value, dict):
+                raise ConfigError(where, "", f"expected an object of server names; this is {_kind(value)}")
+        except ConfigError as problem:
+            log.warning("no mcps configuration is used: %s", problem.message)
+            return Mcps(problem=problem.message)
+        configs: dict[str, Config] = {}
+        broken: dict[str, str] = {}
+        for name, row in value.items():
+            try:
+                configs[name] = self.config(_config_cid(row, name, where))
+            except ContentError as problem:
+                broken[name] = f"its mcps configuration cannot be used: {problem.message}"
+        return Mcps(configs, broken)
+
+    def config(self, cid: str) -> Config:
+        """The configuration with this CID, transforms resolved. Raises ContentError of every kind."""
+        cid = canonical(cid)
+        found = self._kept.get(cid)
+        if found is None:
+            fields = parse_config(self._blobs.get(cid), cid)
+            found = Config(cid, fields, dict(self._transforms(fields, cid)))
+            self._kept[cid] = found
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _transforms(self, fields: Mapping[str, Any], where: str) -> Iterator[tuple[str, bytes]]:
+        for kind in TRANSFORMS:
+            key = f"{kind}_transform_cid"
+            if key in fields:
+                try:
+                    yield kind, self._blobs.get(fields[key])
+                except BadCid as problem:
+                    raise ConfigError(where, key, f"expected a CID; {problem.message}") from problem
+
+
+def _config_cid(row: Any, name: str, where: str) -> str:
+    if not isinstance(row, dict) or not isinstance(row.get("config_cid"), str):
+        raise ConfigError(where, name, 'expected an object such as {"config_cid": "bafkrei..."}')
+    return str(row["config_cid"])
+
+
+def parse_config(data: bytes, where: str) -> dict[str, Any]:
+    """One configuration from its bytes; `where` is a file name or CID. Raises ConfigError."""
+    value = _json(data, where)
+    if isinstance(value, dict) and value.get("kind") in ("upstream", "documents"):
+        raise ConfigError(where, "kind", f'"{value["kind"]}" is not supported yet; expected "static"')
+    check(value, where)
+    for name, tool in value.get("tools", {}).items():
+        check_tool(tool, where, f"tools.{name}")
+    for name, resource in value.get("resources", {}).items():
+        check_uri(resource["uri"], where, f"resources.{name}.uri")
+    return dict(value)
+
+
+def check(value: Any, where: str, path: str = "", kind: str = "") -> None:
+    """Check a configuration, or one entry of it (`kind` is tool, resource, template or prompt). Raises ConfigError."""
+    if _FAST[kind].is_valid(value):
+        return
+    found = list(_SLOW[kind].iter_errors(value))
+    worst = min(found, key=lambda one: (one.validator in ("required", "oneOf"), [str(part) for part in one.path]))
+    inside = ".".join([*filter(None, [path]), *(str(part) for part in worst.absolute_path)])
+    raise ConfigError(where, inside, _expected(worst))
+
+
+def check_tool(tool: Mapping[str, Any], where: str, path: str) -> None:
+    """Check a tool's schemas. Raises ConfigError."""
+    for key in ("inputSchema", "outputSchema"):
+        if key in tool:
+            check_schema(tool[key], where, f"{path}.{key}")
+
+
+def check_uri(uri: str, where: str, path: str) -> None:
+    """Check that a resource's address is an absolute URI (T6.6). Raises ConfigError."""
+    if not _URI.fullmatch(uri):
+        raise ConfigError(
+            where,
+            path,
+            f"expected an absolute URI as in RFC 3986, such as echo://last or file:///a%20b; this is {uri!r}",
+        )
+
+
+def check_schema(schema: Mapping[str, Any], where: str, path: str) -> None:
+    """Check that a tool's schema is JSON Schema 2020-12, bounded, and refers to nothing outside. Raises ConfigError."""
+    if schema.get("type") != "object":
+        raise ConfigError(
+            where, path, f'expected "type": "object" at the root of the schema, not {schema.get("type")!r}'
+        )
+    if schema.get("$schema", DIALECT).rstrip("#") != DIALECT:
+        raise ConfigError(where, f"{path}.$schema", f"expected {DIALECT}, or nothing, which means the same")
+    if len(orjson.dumps(schema)) > SCHEMA_BYTES:
+        raise ConfigError(where, path, f"expected a schema of at most {SCHEMA_BYTES} bytes")
+    headers: dict[str, str] = {}
+    for place, part, reachable in _parts(schema, path, True, where):
+        for key in ("$ref", "$dynamicRef"):
+            if not str(part.get(key, "#")).startswith("#"):
+                found = f"{part[key]!r} is not followed"
+                raise ConfigError(where, f"{place}.{key}", f'expected a reference that begins with "#"; {found}')
+        if "x-mcp-header" in part:
+            _check_header(part, reachable, headers, where, f"{place}.x-mcp-header")
+    try:
+        jsonschema_rs.Draft202012Validator(dict(schema), retriever=_refuse)
+    except (ValueError, jsonschema_rs.ReferencingError) as problem:
+        inside = ".".join(str(part) for part in getattr(problem, "instance_path", None) or ())
+        reason = str(problem).partition("\n")[0]
+        raise ConfigError(
+            where, f"{path}.{inside}".rstrip("."), f"expected valid JSON Schema 2020-12, but {reason}"
+        ) from problem
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{uri} is not fetched")
+
+
+def _parts(
+    schema: Any, path: str, reachable: bool, where: str, depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Every schema in a schema, with its place and whether `properties` alone lead to it from the root."""
+    if not isinstance(schema, Mapping):
+        return
+    if depth > SCHEMA_DEPTH:
+        raise ConfigError(where, path, f"expected a schema that nests at most {SCHEMA_DEPTH} levels")
+    yield path, schema, reachable
+    for key, value in schema.items():
+        if key in _MAPS and isinstance(value, Mapping):
+            inner = [(str(name), part) for name, part in value.items()]
+        elif key in _LISTS and isinstance(value, list):
+            inner = [(str(number), part) for number, part in enumerate(value)]
+        elif key in _ONES or key in _UNEVALUATED:
+            inner = [("", value)]
+        else:
+            continue
+        for name, part in inner:
+            place = f"{path}.{key}.{name}".rstrip(".")
+            yield from _parts(part, place, reachable and key == "properties", where, depth + 1)
+
+
+def _check_header(part: Mapping[str, Any], reachable: bool, headers: dict[str, str], where: str, place: str) -> None:
+    """The rules of `x-mcp-header` (SPEC-DIGEST 1.2); `headers` collects those of one schema."""
+    name = part["x-mcp-header"]
+    if not isinstance(name, str) or "_" in name or not _HEADER.fullmatch(name):
+        hint = " (servers drop request headers with _; use -)" if isinstance(name, str) and "_" in name else ""
+        raise ConfigError(
+            where, place, f"expected a header name of letters, digits and hyphens{hint}; this is {name!r}"
+        )
+    if part.get("type") not in ("string", "integer", "boolean"):
+        raise ConfigError(where, place, 'expected it on a property whose "type" is string, integer or boolean')
+    if not reachable:
+        raise ConfigError(where, place, 'expected it where "properties" alone lead to it from the root of the schema')
+    if name.lower() in headers:
+        raise ConfigError(where, place, f"expected a name of its own; {headers[name.lower()]} has the same")
+    headers[name.lower()] = place
+
+
+def _json(data: bytes, where: str) -> Any:
+    try:
+        return parse(data)
+    except ParseError as problem:
+        raise ConfigError(where, "", f"expected JSON, but it {problem.message.removeprefix('the body ')}") from problem
+
+
+def _expected(error: jsonschema.ValidationError) -> str:
+    """What one failed rule of the schema wanted, as a sentence."""
+    value: Any = error.instance
+    rule: Any = error.validator_value
+    schema: Any = error.schema
+    match error.validator:
+        case "additionalProperties":
+            known = sorted(schema["properties"])
+            extra = [_suggested(name, known) for name in sorted(set(value) - set(known))]
+            return f"unknown field {', '.join(extra)}; expected only {', '.join(known)}"
+        case "required":
+            return f"expected the field {', '.join(name for name in rule if name not in value)}"
+        case "oneOf":
+            names = [one["required"][0] for one in rule]
+            given = " and ".join(name for name in names if name in value)
+            return f"expected exactly one of {', '.join(names)}; there is {given or 'none'}"
+        case "type":
+            wanted = " or ".join(_TYPES[one] for one in ([rule] if isinstance(rule, str) else rule))
+        case "enum" | "const":
+            wanted = " or ".join(orjson.dumps(one).decode() for one in (rule if isinstance(rule, list) else [rule]))
+        case "minimum" | "exclusiveMinimum" | "maximum":
+            sign = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "of at most"}[error.validator]
+            wanted = f"a number {sign} {rule}"
+        case "minItems":
+            wanted = f"at least {rule} entry"
+        case _:
+            about = str(schema.get("description", error.message)).rstrip(".")
+            wanted = about[:1].lower() + about[1:]
+    return f"expected {wanted}; this is {_kind(value)}"
+
+
+def _suggested(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"{name} (did you mean {close[0]}?)" if close else name
+
+
+_TYPES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return ("an " if value else "an empty ") + ("object" if isinstance(value, dict) else "array")
+    return orjson.dumps(value).decode()[:80]
+
+
+def _validators() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schema as a whole (under "") and of each entry: one that is fast, one that explains."""
+    schemas = {"": SCHEMA} | {
+        kind: {"$schema": DIALECT, "$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
+        for kind in ("tool", "resource", "template", "prompt")
+    }
+    fast = {kind: jsonschema_rs.Draft202012Validator(schema, retriever=_refuse) for kind, schema in schemas.items()}
+    return fast, {kind: jsonschema.Draft202012Validator(schema) for kind, schema in schemas.items()}
+
+
+_FAST, _SLOW = _validators()

@@ -1,0 +1,105 @@
+"""Constraints and words that annotations carry: `Field(ge=1)`, `Annotated[str, "what it is"]`, `Len(1, 9)`.
+
+They are read when they are literals and turned into JSON Schema keywords.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.discovery.literals import ABSENT, json_value
+from patchbay.discovery.scope import Scope
+
+FIELD_CALLS = frozenset(
+    (
+        "pydantic.Field",
+        "pydantic.fields.Field",
+        "dataclasses.field",
+        "attrs.field",
+        "attr.ib",
+        "attr.field",
+        "msgspec.field",
+    )
+)
+BY_KEYWORD = FIELD_CALLS | {
+    "pydantic.StringConstraints",
+    "pydantic.types.StringConstraints",
+    "msgspec.Meta",
+    "annotated_types.Interval",
+}
+POSITIONAL: Mapping[str, tuple[str, ...]] = {
+    "annotated_types.Ge": ("ge",),
+    "annotated_types.Gt": ("gt",),
+    "annotated_types.Le": ("le",),
+    "annotated_types.Lt": ("lt",),
+    "annotated_types.MultipleOf": ("multiple_of",),
+    "annotated_types.MinLen": ("min_length",),
+    "annotated_types.MaxLen": ("max_length",),
+    "annotated_types.Len": ("min_length", "max_length"),
+    "typing.Doc": ("description",),
+    **dict.fromkeys(FIELD_CALLS & {"pydantic.Field", "pydantic.fields.Field"}, ("default",)),
+}
+PLAIN: Mapping[str, str] = {
+    "title": "title",
+    "description": "description",
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+    "examples": "examples",
+}
+NUMBERS = frozenset(("ge", "gt", "le", "lt", "multiple_of"))
+LENGTHS: Mapping[str, Mapping[str, str]] = {
+    "min_length": {"string": "minLength", "array": "minItems", "object": "minProperties"},
+    "max_length": {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
+}
+
+
+def keywords(node: ast.expr, scope: Scope) -> dict[str, Any]:
+    """What one piece of metadata says, in pydantic's words: `{"ge": 1, "description": "..."}`.
+
+    A string is a description; what is unknown or no literal is left out.
+    """
+    bound = scope.local(node)
+    node = bound if isinstance(bound, ast.expr) else node
+    text = json_value(node)
+    if isinstance(text, str):
+        return {"description": text}
+    if not isinstance(node, ast.Call):
+        return {}
+    path = scope.path(node.func)
+    # annotated_types' classes take their one value by position or by name.
+    known = path in BY_KEYWORD or path in POSITIONAL
+    named = {word.arg: json_value(word.value) for word in node.keywords if word.arg} if known else {}
+    placed = {name: json_value(value) for name, value in zip(POSITIONAL.get(path, ()), node.args, strict=False)}
+    return {name: value for name, value in {**placed, **named}.items() if value is not ABSENT}
+
+
+def constrained(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema with what metadata says put in; values of a wrong type are left out."""
+    more: dict[str, Any] = {}
+    for name, keyword in PLAIN.items():
+        if name in given and _fits(name, given[name]):
+            more[keyword] = given[name]
+    for name, by_type in LENGTHS.items():
+        size = given.get(name)
+        if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+            more.update({keyword: size for kind, keyword in by_type.items() if kind in types_in(schema)})
+    return {**schema, **more}
+
+
+def types_in(schema: Mapping[str, Any]) -> set[str]:
+    """The JSON types a schema names, at its root or in the branches of its `anyOf`."""
+    named = schema.get("type", [])
+    found = {named} if isinstance(named, str) else set(named)
+    return found.union(*(types_in(branch) for branch in schema.get("anyOf", ())))
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in NUMBERS:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, list) if name == "examples" else isinstance(value, str)

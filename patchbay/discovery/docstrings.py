@@ -1,0 +1,83 @@
+"""Docstrings: the first line, what is said of each parameter, and what is returned.
+
+Google, NumPy and Sphinx styles, told apart by their section headings and parsed by griffe.
+Sources: REQUIREMENTS VWR-22, T11.5; DESIGN section 5.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import griffe
+
+LONGEST = 64 * 1024
+"""Characters of a docstring whose sections are read; of a longer one only the first line is."""
+
+SECTIONS = r"(?:args|arguments|params|parameters|keyword args|keyword arguments|other parameters|attributes|returns)"
+STYLES: Mapping[griffe.Parser, re.Pattern[str]] = {
+    griffe.Parser.numpy: re.compile(rf"^[ \t]*{SECTIONS}[ \t]*\n[ \t]*-{{3,}}[ \t]*$", re.IGNORECASE | re.MULTILINE),
+    griffe.Parser.google: re.compile(rf"^[ \t]*{SECTIONS}:[ \t]*\n[ \t]+\S", re.IGNORECASE | re.MULTILINE),
+    griffe.Parser.sphinx: re.compile(r"^[ \t]*:(?:param|parameter|arg|argument|key|keyword|returns?)\b", re.MULTILINE),
+}
+OPTIONS: Mapping[griffe.Parser, dict[str, bool]] = {
+    griffe.Parser.numpy: {"warnings": False},
+    # One value is returned, so "The sum: all of it" is a description and not a name with one.
+    griffe.Parser.google: {"warnings": False, "returns_multiple_items": False, "returns_named_value": False},
+    griffe.Parser.sphinx: {"warnings": False},
+}
+UNREADABLE = (SyntaxError, ValueError, TypeError, LookupError, AttributeError, RecursionError, MemoryError)
+"""What the parser may raise on a type it cannot read inside a docstring; that must cost no tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """What a docstring says, as plain text: its first line, its parameters by name, its return value."""
+
+    first: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    returns: str = ""
+
+
+def read(docstring: str | None) -> Doc:
+    """Read one docstring. Never fails: what cannot be made out is left out."""
+    if not docstring:
+        return Doc()
+    text = inspect.cleandoc(encodable(docstring))
+    first = text.lstrip().partition("\n")[0].strip()
+    style = _style(text) if len(text) <= LONGEST else None
+    if style is None:
+        return Doc(first)
+    try:
+        sections = griffe.Docstring(text).parse(style, **OPTIONS[style])
+    except UNREADABLE:
+        return Doc(first)
+    return _doc(first, sections)
+
+
+def encodable(text: str) -> str:
+    """Text with a question mark for each lone surrogate, which UTF-8 and so JSON cannot carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _style(text: str) -> griffe.Parser | None:
+    return next((style for style, heading in STYLES.items() if heading.search(text)), None)
+
+
+def _doc(first: str, sections: list[Any]) -> Doc:
+    kinds = griffe.DocstringSectionKind
+    parameters: dict[str, str] = {}
+    returns = ""
+    for section in sections:
+        if section.kind in (kinds.parameters, kinds.other_parameters, kinds.attributes):
+            parameters.update({item.name.strip(): _one_line(item.description) for item in section.value})
+        elif section.kind is kinds.returns and section.value:
+            returns = _one_line(section.value[0].description)
+    return Doc(first, parameters, returns)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

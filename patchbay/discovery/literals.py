@@ -1,0 +1,51 @@
+"""Literals in source code as JSON values: defaults, Literal members, constraints. Nothing is evaluated but literals."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any, Final
+
+SMALLEST, LARGEST = -(2**63), 2**64 - 1
+"""The whole numbers that every part of the hub can write as JSON."""
+
+
+class Missing:
+    """The type of ABSENT, which stands for "no JSON value here", because None is one."""
+
+
+ABSENT: Final = Missing()
+
+
+def json_value(node: ast.expr | None) -> Any:
+    """The JSON value a literal stands for; ABSENT when it is no literal or JSON has no such value.
+
+    Tuples become lists. Bytes, sets, complex numbers, infinities, numbers beyond 64 bits and mappings
+    whose keys are not strings have no JSON value.
+    """
+    if node is None:
+        return ABSENT
+    try:
+        return _plain(ast.literal_eval(node))
+    except (ValueError, TypeError):
+        return ABSENT
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and SMALLEST <= value <= LARGEST:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(item) for key, item in value.items()}
+    raise ValueError(f"JSON has no {type(value).__name__} like this")
+
+
+def type_name(value: Any) -> str:
+    """The JSON Schema name of a JSON value's type."""
+    names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    return names.get(type(value), "null")

@@ -1,0 +1,234 @@
+"""Python definitions: the public functions of a module as tools, read from its syntax tree.
+
+Nothing is imported or run. A function that cannot be called with a JSON object of named arguments is not
+listed, and a Problem says why. Sources: REQUIREMENTS VWR-22, V-C4b, V-C5, T11.1 to T11.6; DESIGN section 5.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from patchbay.descriptors import NAME, Descriptor, Found, Problem
+from patchbay.discovery.definitions import leaves, rooted, with_default
+from patchbay.discovery.docstrings import Doc, read
+from patchbay.discovery.schema import Types, expression_in
+from patchbay.discovery.scope import FunctionNode, Scope
+from patchbay.discovery.shapes import Schema
+from patchbay.errors import ConfigError, TooLarge
+
+NOT_PARAMETERS = frozenset(("context", "self"))
+"""Parameters that the hub fills itself (VWR-22)."""
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes that the descriptors of one definition may have together."""
+
+LAZY = frozenset(
+    (
+        "typing.Iterator",
+        "typing.Iterable",
+        "typing.Generator",
+        "typing.AsyncIterator",
+        "typing.AsyncIterable",
+        "typing.AsyncGenerator",
+        "typing.Awaitable",
+        "typing.Coroutine",
+    )
+)
+"""Return types whose values come one by one or later, so that no one result has a schema."""
+
+CONTENT_TYPES = frozenset(("text", "image", "audio", "resource", "resource_link"))
+TEXTUAL = frozenset(("string", "null"))
+VAGUE: tuple[Schema, ...] = ({"type": "object"}, {"type": "array"})
+
+
+def python(name: str, text: str) -> Found:
+    """The tools of a Python definition called `name`. Raises ConfigError when it is no valid Python."""
+    module = parsed(name, text)
+    return Reader(name, Scope.of(module)).found(read(ast.get_docstring(module, clean=False)).first)
+
+
+def parsed(name: str, text: str) -> ast.Module:
+    """The syntax tree, after everything the compiler checks without running. Raises ConfigError naming the line."""
+    try:
+        module = ast.parse(text, filename=name)
+        # Only the compiler refuses `return` outside a function or two parameters of one name.
+        compile(module, name, "exec", dont_inherit=True)
+    except SyntaxError as problem:
+        raise ConfigError(name, f"line {problem.lineno or 1}", f"not valid Python: {problem.msg}") from problem
+    except (ValueError, OverflowError) as problem:
+        raise ConfigError(name, "line 1", f"not valid Python: {problem}") from problem
+    except (RecursionError, MemoryError) as problem:
+        raise ConfigError(name, "line 1", "nested too deeply to be read; expected simpler Python") from problem
+    return module
+
+
+class Reader:
+    """Reads the functions of one module."""
+
+    def __init__(self, server: str, scope: Scope) -> None:
+        self._server = server
+        self._scope = scope
+        self._types = Types(scope)
+        self._left = LARGEST
+
+    def found(self, description: str) -> Found:
+        """Every listed function as a descriptor, every other one as a problem, both in the order of the source."""
+        descriptors: list[Descriptor] = []
+        problems: list[Problem] = []
+        for function in self._scope.functions():
+            tool = self._read(function)
+            if isinstance(tool, Descriptor):
+                descriptors.append(tool)
+            else:
+                problems.append(Problem(function.name, tool, function.lineno))
+        return Found(tuple(descriptors), tuple(problems), description)
+
+    def _read(self, function: FunctionNode) -> Descriptor | str:
+        """A function as a descriptor, or a sentence that says why it is not listed."""
+        name = self._server if function.name == "main" else function.name
+        reason = self._unlistable(function) or self._misnamed(function, name)
+        if reason:
+            return reason
+        streams = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in own_nodes(function))
+        try:
+            wire = self._wire(name, function, streams)
+            reason = self._unusable(wire)
+        except TooLarge as problem:
+            reason = problem.message
+        if reason:
+            return reason
+        target = {"function": function.name, **({"streams": True} if streams else {})}
+        return Descriptor("tool", name, wire, target, "discovered")
+
+    def _unlistable(self, function: FunctionNode) -> str:
+        taken = function.args
+        if function.name.startswith("_"):
+            return "its name begins with an underscore, so it is private"
+        if taken.posonlyargs:
+            names = ", ".join(each.arg for each in taken.posonlyargs)
+            return f"it takes positional-only parameters ({names}), and callers can only give arguments by name"
+        if taken.vararg:
+            return f"it takes *{taken.vararg.arg}, and callers can only give arguments by name"
+        if taken.kwarg:
+            return f"it takes **{taken.kwarg.arg}, so its arguments cannot be described; expected named parameters"
+        return ""
+
+    def _misnamed(self, function: FunctionNode, name: str) -> str:
+        if not re.fullmatch(NAME, name):
+            return f"{name!r} is no tool name; expected 1 to 128 ASCII letters, digits, dots, dashes or underscores"
+        if function.name == "main" and any(other.name == name != "main" for other in self._scope.functions()):
+            return f"it would be called {name!r} like this server, and a function of that name is there already"
+        return ""
+
+    def _unusable(self, wire: Mapping[str, Any]) -> str:
+        """Why a tool could not be sent or its arguments not be checked; empty when all is well."""
+        try:
+            self._left -= len(orjson.dumps(wire))
+            for schema in (wire["inputSchema"], wire.get("outputSchema", {})):
+                jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions())
+        except (orjson.JSONEncodeError, jsonschema_rs.ValidationError) as problem:
+            reason = str(problem).partition("\n")[0]
+            return f"its schema would not be valid: {reason}"
+        return f"the tools of this definition are too large together; at most {LARGEST} bytes" if self._left < 0 else ""
+
+    def _wire(self, name: str, function: FunctionNode, streams: bool) -> dict[str, Any]:
+        if self._left < 0:
+            raise TooLarge(f"the tools of this definition are too large together; at most {LARGEST} bytes")
+        doc = read(ast.get_docstring(function, clean=False))
+        described = {"description": doc.first} if doc.first else {}
+        output = None if streams or answers_in_blocks(function) else self._output(function, doc)
+        return {
+            "name": name,
+            **described,
+            "inputSchema": self._input(function, doc),
+            **({"outputSchema": output} if output else {}),
+        }
+
+    def _input(self, function: FunctionNode, doc: Doc) -> Schema:
+        given = {each.arg: (each, default) for each, default in parameters(function)}
+        schemas, shared = self._types.schema({name: each.annotation for name, (each, _) in given.items()})
+        properties: dict[str, Schema] = {}
+        for name, (_, default) in given.items():
+            words = {"description": doc.parameters[name]} if doc.parameters.get(name) else {}
+            value = self._types.member_value(default)
+            properties[name] = with_default({**schemas[name], **words}, value, shared)
+        required = [name for name, (_, default) in given.items() if default is None]
+        return {
+            "type": "object",
+            "properties": properties,
+            **({"required": required} if required else {}),
+            "additionalProperties": False,
+            **({"$defs": shared} if shared else {}),
+        }
+
+    def _output(self, function: FunctionNode, doc: Doc) -> Schema | None:
+        """The schema of a result, or None where a result may be text or nothing, or where the type says too little.
+
+        A client refuses a result without structured content once there is an output schema.
+        """
+        note = function.returns
+        if isinstance(note, ast.Constant) and isinstance(note.value, str):
+            note = expression_in(note.value)
+        head = note.value if isinstance(note, ast.Subscript) else note
+        if head is None or self._scope.path(head) in LAZY:
+            return None
+        schemas, shared = self._types.schema({"result": note}, closed=False)
+        schema = rooted(schemas["result"], shared)
+        if any(may_be_text(leaf) for leaf in leaves(schema, shared)) or schema in VAGUE:
+            return None
+        return {**schema, "description": doc.returns} if doc.returns else schema
+
+
+def parameters(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """The parameters that callers fill, each with its default or None."""
+    taken = function.args
+    missing = len(taken.args) - len(taken.defaults)
+    for place, each in enumerate(taken.args):
+        if each.arg not in NOT_PARAMETERS:
+            yield each, taken.defaults[place - missing] if place >= missing else None
+    for each, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True):
+        if each.arg not in NOT_PARAMETERS:
+            yield each, default
+
+
+def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:
+    """The nodes of a function's own body, without functions and classes inside it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def answers_in_blocks(function: FunctionNode) -> bool:
+    """Whether a function visibly returns `{"output": ...}` or a content block, which become no structured content."""
+    for node in own_nodes(function):
+        if isinstance(node, ast.Return):
+            values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
+            if any(_is_block(value) for value in values):
+                return True
+    return False
+
+
+def _is_block(node: ast.expr | None) -> bool:
+    if not isinstance(node, ast.Dict):
+        return False
+    words = {
+        key.value: value.value if isinstance(value, ast.Constant) else None
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant)
+    }
+    return {"output", "content_type"} <= set(words) or words.get("type") in CONTENT_TYPES
+
+
+def may_be_text(leaf: Schema) -> bool:
+    """Whether a value of a schema without branches may be text, null or anything at all."""
+    named = leaf.get("type", "string")
+    return bool(TEXTUAL & ({named} if isinstance(named, str) else set(named)))

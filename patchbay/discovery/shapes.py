@@ -1,0 +1,43 @@
+"""The few shapes of schema that annotations come to: one of several, one of some values, places, an object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from patchbay.discovery.literals import type_name
+
+Schema = dict[str, Any]
+
+
+def union(branches: Sequence[Schema]) -> Schema:
+    """One of several schemas; any value when one of them is."""
+    flat: list[Schema] = []
+    for branch in branches:
+        for one in branch["anyOf"] if set(branch) == {"anyOf"} else [branch]:
+            if not one:
+                return {}
+            if one not in flat:
+                flat.append(one)
+    return flat[0] if len(flat) == 1 else {"anyOf": flat}
+
+
+def choice(values: Sequence[Any]) -> Schema:
+    """One of some JSON values, with their type where they share it."""
+    # True equals 1 in Python and not in JSON.
+    distinct = list({(type(value), repr(value)): value for value in values}.values())
+    kinds = {type_name(value) for value in distinct}
+    typed: Schema = {"type": kinds.pop()} if len(kinds) == 1 else {}
+    return {**typed, "const": distinct[0]} if len(distinct) == 1 else {**typed, "enum": distinct}
+
+
+def fixed(items: list[Schema], required: int) -> Schema:
+    """An array of known places."""
+    if not items:
+        return {"type": "array", "maxItems": 0}
+    return {"type": "array", "prefixItems": items, "items": False, "minItems": required, "maxItems": len(items)}
+
+
+def record(properties: dict[str, Schema], required: Sequence[str]) -> Schema:
+    """An object of known properties; `required` is left out when there are none."""
+    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}

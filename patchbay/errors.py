@@ -1,0 +1,163 @@
+"""Everything that can go wrong, as one tree; each error knows its place on the wire.
+
+    PatchbayError                     -32603  500   the hub itself failed
+    ├── ParseError                    -32700  400   not JSON
+    ├── InvalidRequest                -32600  400   not a JSON-RPC message
+    │   └── Refused                   -32600  403   a caller may not do this
+    ├── MethodNotFound                -32601  404
+    ├── InvalidParams                 -32602  400
+    │   └── ResourceNotFound          -32602  400   -32002 up to 2025-11-25
+    ├── HeaderMismatch                -32020  400   2026-07-28 only
+    ├── MissingCapability             -32021  400   2026-07-28 only
+    ├── UnsupportedVersion            -32022  400
+    ├── UnknownServer                 -32600  404
+    │   └── UnavailableServer         -32600  404   disabled, or its definition is broken
+    ├── UnknownSession                -32600  404
+    ├── ReadOnly                      -32600  405   nothing can be changed in this boot
+    ├── TooLarge                      -32600  413
+    ├── ToolFailed                                  a tool's own failure: a result, never a JSON-RPC error
+    │   └── TimedOut
+    └── ContentError                  -32603  500
+        ├── BadCid                    -32602  400   a string that is no CID we can use
+        ├── MissingBlob               -32602  404   names every CID that is not there
+        ├── CorruptBlob                             bytes that do not hash to their CID
+        └── ConfigError                             names the file, the path inside it, what was expected
+
+`code` is the JSON-RPC code, `status` the HTTP status where nothing more exact is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+
+class PatchbayError(Exception):
+    """A failure with a sentence for people and, optionally, `data` for programs (a JSON value)."""
+
+    code: ClassVar[int] = -32603
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+
+class ParseError(PatchbayError):
+    code, status = -32700, 400
+
+
+class InvalidRequest(PatchbayError):
+    code, status = -32600, 400
+
+
+class Refused(InvalidRequest):
+    status = 403
+
+
+class MethodNotFound(PatchbayError):
+    code, status = -32601, 404
+
+
+class InvalidParams(PatchbayError):
+    code, status = -32602, 400
+
+
+class ResourceNotFound(InvalidParams):
+    """No resource under this URI; `data` is `{"uri": ...}`."""
+
+    def __init__(self, uri: str, why: str = "no such resource") -> None:
+        super().__init__(f"{why}: {uri}", {"uri": uri})
+        self.uri = uri
+
+
+class HeaderMismatch(PatchbayError):
+    code, status = -32020, 400
+
+
+class MissingCapability(PatchbayError):
+    """The caller did not declare what the call needs; `required` is a ClientCapabilities object."""
+
+    code, status = -32021, 400
+
+    def __init__(self, required: dict[str, Any]) -> None:
+        names = ", ".join(sorted(required))
+        sentence = f"the client has to declare this capability first: {names}"
+        super().__init__(sentence, {"requiredCapabilities": required})
+        self.required = required
+
+
+class UnsupportedVersion(PatchbayError):
+    code, status = -32022, 400
+
+    def __init__(self, requested: str, supported: Sequence[str]) -> None:
+        super().__init__(
+            f"protocol version {requested!r} is not served here; use one of {', '.join(supported)}",
+            {"supported": list(supported), "requested": requested},
+        )
+
+
+class UnknownServer(PatchbayError):
+    code, status = -32600, 404
+
+
+class UnavailableServer(UnknownServer):
+    """The server is known but disabled or broken."""
+
+
+class UnknownSession(PatchbayError):
+    code, status = -32600, 404
+
+
+class ReadOnly(PatchbayError):
+    code, status = -32600, 405
+
+
+class TooLarge(PatchbayError):
+    code, status = -32600, 413
+
+
+class ToolFailed(PatchbayError):
+    """A tool's own failure; shown to the caller as a result with `isError`."""
+
+
+class TimedOut(ToolFailed):
+    """The deadline of a call passed."""
+
+
+class ContentError(PatchbayError):
+    """Something is wrong with stored content."""
+
+
+class BadCid(ContentError):
+    code, status = -32602, 400
+
+
+class MissingBlob(ContentError):
+    """One or more CIDs are not in the store; `cids` lists all of them."""
+
+    code, status = -32602, 404
+
+    def __init__(self, cids: Sequence[str], wanted_by: str = "") -> None:
+        tail = f" (wanted by {wanted_by})" if wanted_by else ""
+        super().__init__(f"not in the store: {', '.join(cids)}{tail}", {"cids": list(cids)})
+        self.cids = tuple(cids)
+
+
+class CorruptBlob(ContentError):
+    """Bytes that do not hash to the CID they are kept under or were sent as."""
+
+
+class ConfigError(ContentError):
+    """A configuration that does not say what it must.
+
+    `where` is a file or CID, `path` the place inside it (`tools.echo.inputSchema`), `expected` a sentence.
+    """
+
+    def __init__(self, where: str, path: str, expected: str) -> None:
+        place = f"{where}: at {path}" if path else where
+        super().__init__(f"{place}: {expected}", {"where": where, "path": path, "expected": expected})
+        self.where = where
+        self.path = path
+        self.expected = expected

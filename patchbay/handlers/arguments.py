@@ -1,0 +1,154 @@
+"""JSON arguments as the Python values that a function's annotations ask for.
+
+Parameters of plain JSON types are passed untouched; only the others (dates, enumerations,
+dataclasses, sets, ...) get a converter, built once per function. That arguments fit the tool's
+schema has been checked before; what is found here is told as the tool's own failure.
+Sources: DESIGN section 5; REQUIREMENTS T5.2, T5.3, V-F5, V-F6; T13.5 to T13.7.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin
+
+import typing_extensions
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from patchbay.errors import ToolFailed
+
+PLAIN = (Any, object, str, int, float, bool, None, type(None), list, dict, inspect.Parameter.empty)
+CONTEXT = "context"
+"""The parameter through which a function gets its Context; it is never an argument."""
+
+
+class Function:
+    """A function and how it is called with JSON arguments."""
+
+    def __init__(self, name: str, call: Callable[..., Any]) -> None:
+        self.name = name
+        self.call = call
+        parameters = dict(_signature(name, call).parameters)
+        self.takes_context = parameters.pop(CONTEXT, None) is not None
+        self._open = any(found.kind is found.VAR_KEYWORD for found in parameters.values())
+        named = {
+            key: found
+            for key, found in parameters.items()
+            if found.kind not in (found.VAR_KEYWORD, found.VAR_POSITIONAL)
+        }
+        self._names = named.keys()
+        self._required = {key for key, found in named.items() if found.default is found.empty}
+        hints = annotations_of(call)
+        self._converters = {key: made for key in named if (made := converter(hints.get(key, Any))) is not None}
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments for the function. Raises ToolFailed naming the argument that does not fit."""
+        if not self._open and not arguments.keys() <= self._names:
+            extra = ", ".join(repr(key) for key in arguments if key not in self._names)
+            known = ", ".join(self._names) or "no arguments"
+            raise ToolFailed(f"unexpected argument {extra}; {self.name} takes {known}")
+        if not self._required <= arguments.keys():
+            missing = ", ".join(repr(key) for key in self._names if key in self._required and key not in arguments)
+            raise ToolFailed(f"missing argument {missing} of {self.name}")
+        bound = dict(arguments)
+        for key, adapter in self._converters.items():
+            if key in bound:
+                bound[key] = _converted(key, bound[key], adapter)
+        return bound
+
+
+def _signature(name: str, call: Callable[..., Any]) -> inspect.Signature:
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError) as problem:
+        raise ToolFailed(f"{name} cannot be called with named arguments: {problem}") from problem
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise ToolFailed(f"{name} cannot be called with named arguments: {parameter.name!r} is positional-only")
+    return signature
+
+
+def _converted(name: str, value: Any, adapter: TypeAdapter[Any]) -> Any:
+    try:
+        return adapter.validate_json(to_json(value))
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        place = "".join(f"[{step!r}]" for step in first["loc"])
+        message = first["msg"][:1].lower() + first["msg"][1:]
+        raise ToolFailed(f"argument {name!r}{place}: {message}; got {str(first['input'])[:80]!r}") from problem
+
+
+def annotations_of(call: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations as types; one that cannot be resolved (imported for type checkers only) is left out."""
+    call = inspect.unwrap(call)
+    try:
+        return typing.get_type_hints(call, include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return dict(_one_by_one(getattr(call, "__annotations__", {}), getattr(call, "__globals__", {})))
+
+
+def _one_by_one(annotations: Mapping[str, Any], names: dict[str, Any]) -> typing.Iterator[tuple[str, Any]]:
+    for key, annotation in annotations.items():
+        holder = types.SimpleNamespace(__annotations__={key: annotation})
+        try:
+            yield key, typing.get_type_hints(holder, names, include_extras=True)[key]
+        except (NameError, TypeError, AttributeError, SyntaxError):
+            continue
+
+
+def converter(annotation: Any) -> TypeAdapter[Any] | None:
+    """What makes a value of this type out of JSON; None where JSON is right as it is, or no such thing is known."""
+    if is_plain(annotation):
+        return None
+    annotation = _modern(annotation)
+    try:
+        return TypeAdapter(annotation, config=ConfigDict(val_json_bytes="base64"))
+    except PydanticUserError:
+        pass  # a model, dataclass or TypedDict brings its own configuration, and must not be given one
+    try:
+        return TypeAdapter(annotation)
+    except PydanticUserError:
+        return None
+
+
+def is_plain(annotation: Any) -> bool:
+    """Whether every value of this type is a JSON value already, in the form that a function expects."""
+    if any(annotation is kind for kind in PLAIN):
+        return True
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return all(value is None or type(value) in (str, int, bool) for value in inner)
+    if origin in (Union, types.UnionType, list, dict):
+        return all(is_plain(part) for part in inner) and (origin is not dict or inner[0] in (str, Any))
+    if origin is typing.Annotated:
+        return is_plain(inner[0]) and all(isinstance(note, str) for note in inner[1:])
+    return False
+
+
+def _modern(annotation: Any) -> Any:
+    """The same type with each TypedDict rebuilt as the kind that pydantic reads on this Python (below 3.12)."""
+    if isinstance(annotation, type) and typing.is_typeddict(annotation):
+        return _rebuilt(annotation)
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is None or origin is Literal:
+        return annotation
+    if origin is typing.Annotated:
+        return typing.Annotated[(_modern(inner[0]), *inner[1:])]
+    parts = tuple(_modern(part) for part in inner)
+    if parts == inner:
+        return annotation
+    return Union[parts] if origin in (Union, types.UnionType) else origin[parts]  # noqa: UP007 (built at run time)
+
+
+def _rebuilt(annotation: Any) -> Any:
+    fields = {}
+    for key, hint in typing.get_type_hints(annotation, include_extras=True).items():
+        # `__required_keys__` misses a NotRequired that stands in a string annotation, so the hint is asked first.
+        required = key in annotation.__required_keys__
+        if get_origin(hint) in (Required, NotRequired):
+            required, hint = get_origin(hint) is Required, get_args(hint)[0]
+        fields[key] = Required[_modern(hint)] if required else NotRequired[_modern(hint)]
+    return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]

@@ -1,0 +1,165 @@
+"""What a Python function can do with its `context` parameter: report, ask, remember, use the hub.
+
+All methods are plain calls, in `def` and `async def` alike. A question raises MissingCapability
+before anything is sent when the caller did not declare that it can answer. Questions get the keys
+ask-1, ask-2, ... in the order in which they are asked, unless the author names them: a retry
+replays the answers by key, so a function has to ask in the same order each time.
+Sources: DESIGN sections 1 and 5; SPEC-DIGEST 2.2 (InputRequiredResult); MCP client features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from patchbay.activation import Call, Hub
+from patchbay.errors import MissingCapability, ToolFailed
+from patchbay.events import LOG_LEVELS, Event, Log, Progress, Question, ToolUse
+from patchbay.outputs import json_value
+
+CAPABILITY = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+"""The client capability that each kind of question needs."""
+
+KINDS = ("tools", "resources", "prompts")
+
+
+class Context:
+    """A running call, as the function that serves it sees it."""
+
+    def __init__(self, call: Call, emit: Callable[[Event], None], ask: Callable[[Mapping[str, Question]], Any]) -> None:
+        self._call = call
+        self._emit = emit
+        self._ask = ask
+        self._asked = 0
+
+    @property
+    def server(self) -> str:
+        """The name of the server the function belongs to."""
+        return self._call.server
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's `_meta` object."""
+        return self._call.meta
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """The ClientCapabilities object of the caller."""
+        return self._call.capabilities
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller no longer wants the answer."""
+        return bool(self._call.cancelled)
+
+    def left(self) -> float:
+        """Seconds until the call's deadline, never negative."""
+        return self._call.left()
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the work is: a number that grows, in the unit of `total`."""
+        self._emit(Progress(progress, total, message))
+
+    def log(self, message: Any, level: str = "info", logger: str | None = None) -> None:
+        """Send a log line (any JSON value). Raises ToolFailed for a level MCP does not know."""
+        if level not in LOG_LEVELS:
+            raise ToolFailed(f"no log level {level!r}; expected one of {', '.join(LOG_LEVELS)}")
+        self._emit(Log(level, json_value(message), logger))
+
+    def ask(self, questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
+        """Ask the caller several things at once; the answers come under the same keys.
+
+        Raises MissingCapability, and ToolFailed when a question stays without an answer.
+        """
+        for question in questions.values():
+            self._check(question.method)
+        answers = self._ask(dict(questions))
+        unanswered = [key for key in questions if not isinstance(_of(answers, key), Mapping)]
+        if unanswered:
+            raise ToolFailed(f"the caller did not answer {', '.join(repr(key) for key in unanswered)}")
+        return {key: dict(answers[key]) for key in questions}
+
+    def elicit(self, message: str, schema: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
+        """Ask the user to fill in a form: `{"action": "accept" | "decline" | "cancel", "content": {...}}`.
+
+        `schema` is a JSON Schema of an object with properties of primitive types.
+        """
+        return self._one("elicitation/create", {"message": message, "requestedSchema": dict(schema)}, key)
+
+    def sample(
+        self,
+        messages: str | Sequence[Mapping[str, Any]],
+        max_tokens: int = 1000,
+        key: str | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Ask the caller's language model: `{"role", "content", "model", ...}`.
+
+        `messages` is a text or a list of MCP sampling messages; `options` are further members of
+        the request, such as `system_prompt` or `temperature`.
+        """
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+        params = {"messages": list(messages), "maxTokens": max_tokens}
+        params |= {_camel(name): value for name, value in options.items()}
+        return self._one("sampling/createMessage", params, key)
+
+    def roots(self, key: str | None = None) -> list[dict[str, Any]]:
+        """Ask for the caller's roots: a list of `{"uri", "name"?}`."""
+        return list(self._one("roots/list", {}, key).get("roots", []))
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """The server's own small memory: JSON values under string keys."""
+        return self._hub("its state").state(self.server)
+
+    def read(self, uri: str) -> dict[str, Any]:
+        """A resource of the hub: `{"uri", "mimeType", "text" | "blob"}`. Raises ResourceNotFound, ToolFailed."""
+        return self._hub(f"reading {uri}").read(uri, self._call)
+
+    def call(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Use a tool of a server: its result with `content`, `structuredContent` and `isError`."""
+        hub = self._hub(f"calling {server}.{tool}")
+        self._emit(ToolUse(f"{server}.{tool}", arguments))
+        return hub.call(server, tool, arguments, self._call)
+
+    def changed(self, kind: str = "tools") -> None:
+        """Say that this server's `tools`, `resources` or `prompts` may have changed."""
+        if kind not in KINDS:
+            raise ToolFailed(f"{kind!r} cannot change; expected one of {', '.join(KINDS)}")
+        self._hub("announcing a change").changed(self.server, kind)
+
+    def updated(self, uri: str) -> None:
+        """Say that the content of one of this server's resources changed."""
+        self._hub("announcing an update").updated(self.server, uri)
+
+    def _hub(self, purpose: str) -> Hub:
+        if self._call.hub is None:
+            raise ToolFailed(f"{purpose} needs a hub, and this call runs without one")
+        return self._call.hub
+
+    def _check(self, method: str) -> None:
+        capability = CAPABILITY.get(method)
+        if capability is None:
+            raise ToolFailed(f"{method!r} is no question; expected one of {', '.join(CAPABILITY)}")
+        if capability not in self.capabilities:
+            raise MissingCapability({capability: {}})
+
+    def _one(self, method: str, params: Mapping[str, Any], key: str | None) -> dict[str, Any]:
+        self._asked += 1
+        key = key or f"ask-{self._asked}"
+        return self.ask({key: Question(method, params)})[key]
+
+
+def _of(answers: Any, key: str) -> Any:
+    return answers.get(key) if isinstance(answers, Mapping) else None
+
+
+def _camel(name: str) -> str:
+    """`system_prompt` as MCP spells it: `systemPrompt`."""
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)

@@ -1,0 +1,181 @@
+"""One child process: its output as it comes, its end, and nothing of it left behind.
+
+The child leads its own session. On a deadline or a cancellation (this generator is closed) the
+whole group gets SIGTERM and, after a grace, SIGKILL; when it ends by itself, whatever it left
+running in its group is killed. No shell is involved and the environment is given, never inherited.
+Sources: DESIGN section 6; REQUIREMENTS V-F11 to V-F13, T12.5, X-15, X-16; THREATS X2, X3.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Literal
+
+from patchbay.errors import ToolFailed
+
+CHUNK = 65536
+LOOK = 0.1
+"""Seconds between two looks at a silent child, by this file and by its reader."""
+
+LINGER = 0.5
+"""Seconds in which what a child left in the background may finish writing."""
+
+GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL."""
+
+CAP = 64 * 1024 * 1024
+"""Most bytes of output, stdout and stderr together."""
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs are looked for when the hub itself has no PATH."""
+
+Channel = Literal["stdout", "stderr"]
+Piece = tuple[Channel, bytes] | None
+"""A piece of output; None says that nothing came since the last look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program with its arguments, its whole environment, its working folder and what it reads."""
+
+    argv: Sequence[str]
+    environment: dict[str, str]
+    folder: Path
+    input: bytes | None = None
+
+
+def run(command: Command, cap: int = CAP) -> Generator[Piece, None, int]:
+    """Run a command: pieces of output as they come, and in the end its return code (negative: killed by a signal).
+
+    Raises ToolFailed when it cannot be started or says more than `cap` bytes. To be closed by its
+    reader on a deadline or cancellation.
+    """
+    child = _start(command)
+    try:
+        said = 0
+        for piece in _pieces(child):
+            said += len(piece[1]) if piece else 0
+            if said > cap:
+                raise ToolFailed(f"{command.argv[0]} was stopped: it wrote more than {cap} bytes")
+            yield piece
+        for nap in _naps():
+            if _ended(child):
+                break
+            time.sleep(nap)
+            yield None
+        _signal(child, signal.SIGKILL)
+        return child.wait()
+    finally:
+        _end(child)
+
+
+def _start(command: Command) -> subprocess.Popen[bytes]:
+    program = command.argv[0]
+    try:
+        with TemporaryFile() as source:  # a file, so that neither side has to wait for the other
+            source.write(command.input or b"")
+            source.seek(0)
+            return subprocess.Popen(
+                command.argv,
+                stdin=source if command.input is not None else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=command.folder,
+                env={"PATH": PATH} | command.environment,
+                start_new_session=True,
+                bufsize=0,
+            )
+    except FileNotFoundError as problem:
+        raise ToolFailed(
+            f"the program {program!r} is not installed here (exit code 127)", {"exitCode": 127}
+        ) from problem
+    except PermissionError as problem:
+        raise ToolFailed(f"the program {program!r} may not be run (exit code 126)", {"exitCode": 126}) from problem
+    except OSError as problem:
+        raise ToolFailed(f"the program {program!r} cannot be started: {problem.strerror}") from problem
+    except ValueError as problem:
+        raise ToolFailed(f"an argument of {program!r} is nothing a program can be given: {problem}") from problem
+
+
+def _pieces(child: subprocess.Popen[bytes]) -> Generator[Piece, None, None]:
+    """What the child says on both channels, in the order in which it comes, until both are closed.
+
+    Something it left in the background may hold them open for ever: it is given a moment after the
+    child's own end (a `>(tee ...)` needs one), then it is killed.
+    """
+    until: float | None = None
+    with selectors.DefaultSelector() as selector:
+        for pipe, channel in ((child.stdout, "stdout"), (child.stderr, "stderr")):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_READ, channel)
+        while selector.get_map():
+            if until is None and _ended(child):
+                until = time.monotonic() + LINGER
+            over = until is not None and time.monotonic() >= until
+            if over:
+                _signal(child, signal.SIGKILL)
+            ready = selector.select(LOOK)
+            for key, _ in ready:
+                yield from _read(key, selector)
+            if over and not ready:
+                return
+            if not ready:
+                yield None
+
+
+def _read(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Generator[Piece, None, None]:
+    pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]
+    data = pipe.read(CHUNK)
+    if data:
+        yield key.data, data
+    elif data == b"":
+        selector.unregister(pipe)
+
+
+def _naps() -> Iterator[float]:
+    """Seconds between two looks at whether a child has ended: short at first, LOOK in the long run."""
+    nap = 0.0005
+    while True:
+        yield nap
+        nap = min(2 * nap, LOOK)
+
+
+def _ended(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a child has ended. It stays a zombie where that can be had, so that its group's number stays its own."""
+    if child.returncode is not None or not hasattr(os, "waitid"):
+        return child.poll() is not None
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Leave nothing behind: no process of the group, no zombie, no open pipe."""
+    try:
+        if child.returncode is None:
+            _signal(child, signal.SIGTERM)
+            until = time.monotonic() + GRACE
+            for nap in _naps():
+                if _ended(child) or time.monotonic() >= until:
+                    break
+                time.sleep(nap)
+            _signal(child, signal.SIGKILL)
+            child.wait()
+    finally:
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return  # the group is empty, which is what a signal is sent for; macOS says EPERM for one of zombies

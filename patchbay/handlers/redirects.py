@@ -1,0 +1,68 @@
+"""Redirects of a tool: what lies inside the hub is followed, what lies outside is shown as a link.
+
+Nothing outside is ever fetched. Each hop is a word in the call's chain, so that the bound holds
+across servers that redirect to each other.
+Sources: DESIGN section 5; REQUIREMENTS T13.8, V-F2, V-F9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from patchbay.activation import Call
+from patchbay.errors import ToolFailed
+from patchbay.events import Content, Event, Text
+from patchbay.outputs import clean
+
+HOPS = 5
+HOP = "redirect to "
+INSIDE = ("cid", "variable", "server")
+
+
+def follow(location: str, call: Call) -> Iterator[Event]:
+    """The events of what a redirect points to. Raises ToolFailed, and ResourceNotFound where nothing lies there."""
+    scheme = location.partition("://")[0] if "://" in location else ""
+    if scheme in ("http", "https"):
+        yield Content({"type": "resource_link", "uri": location, "name": _name(location)})
+        return
+    uri = location if scheme in INSIDE else inside(location)
+    hops = [word for word in call.chain if word.startswith(HOP)]
+    if len(hops) >= HOPS:
+        trail = " -> ".join(word.removeprefix(HOP) for word in (*hops, HOP + uri))
+        raise ToolFailed(f"more than {HOPS} redirects: {trail}")
+    if call.hub is None:
+        raise ToolFailed(f"the tool redirects to {uri}, but there is no hub here to follow it in")
+    yield _content(call.hub.read(uri, replace(call, chain=(*call.chain, HOP + uri))))
+
+
+def inside(path: str) -> str:
+    """The resource URI of a path of this hub. Raises ToolFailed for what is no such path."""
+    if not path.startswith("/") or path.startswith("//") or len(path) < 2:
+        raise ToolFailed(
+            f"cannot follow a redirect to {path!r}; expected /cid/<cid>, /variables/<name>,"
+            " /<server>[/<function>], a cid:// URI, or an http(s) URL"
+        )
+    if found := re.fullmatch(r"/cid/([a-z0-9]+)(?:\.\w+)?", path):
+        return f"cid://{found[1]}"
+    if found := re.fullmatch(r"/variables/([^/]+)", path):
+        return f"variable://{found[1]}"
+    return f"server://{path[1:]}"
+
+
+def _content(found: dict[str, Any]) -> Event:
+    """One resource content as the event it would have been, had the tool returned it."""
+    if isinstance(found.get("text"), str):
+        return Text(clean(found["text"]))
+    family = str(found.get("mimeType", "")).partition("/")[0]
+    if family in ("image", "audio"):
+        return Content({"type": family, "data": found["blob"], "mimeType": found["mimeType"]})
+    return Content({"type": "resource", "resource": found})
+
+
+def _name(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path.rstrip("/").rpartition("/")[2] or parts.hostname or url

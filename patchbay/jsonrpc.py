@@ -1,0 +1,199 @@
+"""JSON-RPC 2.0 messages: strict bytes in, frozen messages out, compact bytes back.
+
+What a server is, seen from the wire, is an Exchange: a message goes in, messages come out
+(a Pause among them says "alive, nothing to say"). This file knows no method and no transport.
+Sources: https://www.jsonrpc.org/specification; SPEC-DIGEST 2.1 step 5, 6.3; THREATS M18.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from patchbay.errors import InvalidRequest, ParseError, PatchbayError
+from patchbay.events import Pause
+
+DEPTH = 128
+"""How deep arrays and objects may nest in one message."""
+
+Id = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A method call that wants an answer. `params` is a JSON object (JSON-RPC's positional form is not MCP's)."""
+
+    id: Id
+    method: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A message that wants no answer."""
+
+    method: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A JSON object that is bytes already."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a request."""
+
+    id: Id
+    result: Mapping[str, Any] | Rendered
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status it hints at."""
+
+    id: Id | None
+    error: Mapping[str, Any]
+    status: int = 200
+
+
+Message = Request | Notification | Result | Failure
+Exchange = Callable[[Message], Iterator[Message | Pause]]
+
+
+def failure(id: Id | None, problem: PatchbayError) -> Failure:
+    """The error answer for a problem."""
+    error: dict[str, Any] = {"code": problem.code, "message": problem.message}
+    if problem.data is not None:
+        error["data"] = problem.data
+    return Failure(id, error, problem.status)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+
+
+def parse(data: bytes) -> Any:
+    """A JSON value from strict UTF-8 bytes: no NaN, no duplicate keys, no lone surrogates, bounded depth.
+
+    Raises ParseError with the place of the problem.
+    """
+    try:
+        value = _DECODER.decode(data.decode("utf-8"))
+        # orjson refuses what UTF-8 cannot say (lone surrogates), integers beyond 64 bits and depth above 254.
+        orjson.dumps(value)
+    except UnicodeDecodeError as problem:
+        raise ParseError(f"the body is not UTF-8: byte {problem.start}") from problem
+    except RecursionError as problem:
+        raise ParseError(f"the body nests deeper than {DEPTH} levels") from problem
+    except (ValueError, TypeError) as problem:
+        raise ParseError(f"the body is not JSON: {problem}") from problem
+    if data.count(b"[") + data.count(b"{") > DEPTH and _depth(value) > DEPTH:
+        raise ParseError(f"the body nests deeper than {DEPTH} levels")
+    return value
+
+
+def _depth(value: Any) -> int:
+    level, deepest = [value] if isinstance(value, (dict, list)) else [], 0
+    while level:
+        deepest += 1
+        inner = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [item for item in inner if isinstance(item, (dict, list))]
+    return deepest
+
+
+def readable_id(value: Any) -> Id | None:
+    """The id of a message that may be malformed, when it is one JSON-RPC allows."""
+    id = value.get("id") if isinstance(value, dict) else None
+    return id if isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool)) else None
+
+
+def message(value: Any) -> Message:
+    """A message from one parsed JSON value. Raises InvalidRequest (never for an array: see `is_batch`)."""
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"a message is a JSON object; this is {_kind(value)}")
+    if value.get("jsonrpc") != "2.0":
+        raise InvalidRequest(f'"jsonrpc" has to be "2.0"; it is {value.get("jsonrpc")!r}')
+    id = readable_id(value)
+    if "id" in value and id is None and "error" not in value:
+        raise InvalidRequest('"id" has to be a string or an integer')
+    if "method" in value:
+        return _call(value, id)
+    if id is not None and isinstance(value.get("result"), dict) and "error" not in value:
+        return Result(id, value["result"])
+    error = value.get("error")
+    if "result" not in value and isinstance(error, dict) and isinstance(error.get("code"), int):
+        return Failure(id, error)
+    raise InvalidRequest('a message needs "method", or "id" with "result" or "error"')
+
+
+def _call(value: dict[str, Any], id: Id | None) -> Request | Notification:
+    method, params = value["method"], value.get("params", {})
+    if not isinstance(method, str) or not method:
+        raise InvalidRequest('"method" has to be a non-empty string')
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        raise InvalidRequest(f'"params" has to be an object; it is {_kind(params)}')
+    return Notification(method, params) if id is None else Request(id, method, params)
+
+
+def _kind(value: Any) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), "an object")
+
+
+def encode(message: Message) -> bytes:
+    """One message as one line of compact JSON."""
+    if isinstance(message, Result) and isinstance(message.result, Rendered):
+        return b'{"jsonrpc":"2.0","id":' + orjson.dumps(message.id) + b',"result":' + message.result.data + b"}"
+    body: dict[str, Any] = {"jsonrpc": "2.0"}
+    if isinstance(message, Request):
+        body |= {"id": message.id, "method": message.method, "params": message.params}
+    elif isinstance(message, Notification):
+        body |= {"method": message.method} | ({"params": message.params} if message.params else {})
+    elif isinstance(message, Result):
+        body |= {"id": message.id, "result": message.result}
+    else:
+        body |= {"id": message.id, "error": message.error}
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        # A tool may hand out what UTF-8 or 64 bits cannot say: half a surrogate pair, a huge integer.
+        return json.dumps(_sayable(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {_sayable(str(key)): _sayable(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sayable(inner) for inner in value]
+    return value

@@ -1,0 +1,291 @@
+"""What a function may return, as events: the meaning of a return value, in one place.
+
+Text stays text, bytes become an image, a sound or an embedded blob, MCP content blocks pass
+through, Viewer's `{"output": ..., "content_type": ...}` goes by its media type, everything else
+is a JSON value. This file runs nothing and asks nobody: where content lies elsewhere it raises
+`Redirected`, and the handler follows.
+Sources: DESIGN section 5; REQUIREMENTS T5.7, T5.8, T13.8, V-F8, V-F9; MCP, server/tools (content).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from patchbay.cid import cid_of
+from patchbay.errors import ToolFailed
+from patchbay.events import Content, Data, Event, Text
+
+Bytes = (bytes, bytearray, memoryview)
+UNKNOWN = "application/octet-stream"
+MEDIA_TYPE = re.compile(r"(?:application|audio|font|image|message|model|multipart|text|video)/[\w.+-]+(?:\s*;.*)?")
+
+MAGIC = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+    (re.compile(rb"RIFF....WAVE", re.DOTALL), "audio/wav"),
+    (re.compile(rb"ID3|\xff[\xfb\xf3\xf2]"), "audio/mpeg"),
+    (re.compile(rb"OggS"), "audio/ogg"),
+)
+
+LONGEST_MAGIC = 12
+BEGINNINGS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"ID3", b"\xff\xfb", b"OggS")
+
+BLOCKS: Mapping[str, Mapping[str, Any]] = {
+    "text": {"text": str},
+    "image": {"data": (str, bytes), "mimeType": str},
+    "audio": {"data": (str, bytes), "mimeType": str},
+    "resource": {"resource": Mapping},
+    "resource_link": {"uri": str, "name": str},
+}
+"""The content blocks of MCP and the members each of them needs."""
+
+
+class Redirected(Exception):
+    """A signal, not a failure: the output lies at `location`, a path of this hub or a URI."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.location = location
+
+
+def events_of(value: Any) -> Iterator[Event]:
+    """The events of one return value; None has none.
+
+    Raises ToolFailed for what has no JSON form and for a Viewer output with a status of 400 or
+    more, Redirected for `{"redirect": ...}`. Iterators are the handler's own affair.
+    """
+    if value is None:
+        return
+    if isinstance(value, str) and not isinstance(value, Enum):
+        yield Text(clean(value))
+    elif isinstance(value, Bytes):
+        yield of_bytes(bytes(value))
+    elif (shown := block(value)) is not None:
+        yield Content(shown)
+    elif (parts := _blocks(value)) is not None:
+        yield from parts
+    elif (output := _viewer(value)) is not None:
+        yield from _by_media_type(*output)
+    else:
+        yield of_json(value)
+
+
+def clean(text: str) -> str:
+    """Text as UTF-8 can say it: surrogate pairs are joined, lone surrogates become U+FFFD."""
+    if text.isascii():
+        return str(text)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def media_type_of(data: bytes) -> str | None:
+    """The media type of an image or a sound, by its first bytes; None for anything else."""
+    return next((kind for magic, kind in MAGIC if magic.match(data)), None)
+
+
+def may_become_media(data: bytes) -> bool:
+    """Whether bytes are too few to tell, but with more behind them may prove to be an image or a sound."""
+    return len(data) < LONGEST_MAGIC and any(full[: len(data)] == data[: len(full)] for full in BEGINNINGS)
+
+
+def of_bytes(data: bytes, media_type: str | None = None) -> Content:
+    """Bytes as one content block: an image, a sound, or an embedded resource named by its CID."""
+    media_type = media_type or media_type_of(data) or UNKNOWN
+    encoded = b64encode(data).decode("ascii")
+    family = media_type.partition("/")[0]
+    if family in ("image", "audio"):
+        return Content({"type": family, "data": encoded, "mimeType": media_type})
+    resource = {"uri": f"cid://{cid_of(data)}", "mimeType": media_type, "blob": encoded}
+    return Content({"type": "resource", "resource": resource})
+
+
+def of_json(value: Any, media_type: str | None = None) -> Event:
+    """A value as Data, or as text where its integers do not fit the 64 bits that JSON readers keep.
+
+    Raises ToolFailed.
+    """
+    try:
+        return Data(json_value(value), media_type)
+    except OverflowError:
+        return Text(json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False))
+
+
+def json_value(value: Any) -> Any:
+    """The JSON form of a value: plain dicts, lists, strings, numbers, booleans, None.
+
+    Dates are ISO 8601, bytes base64, enumerations their value, sets lists, dataclasses and pydantic
+    models objects. Raises ToolFailed, and OverflowError for an integer beyond 64 bits.
+    """
+    try:
+        dumped = orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError as problem:
+        if "64-bit" in str(problem):
+            raise OverflowError from problem
+        raise ToolFailed(f"the tool returned {_named(value)} that has no JSON form: {_reason(problem)}") from problem
+    if b"null" in dumped and not _finite(value):  # orjson writes NaN as null, which would be a silent lie
+        raise ToolFailed(
+            f"the tool returned {_named(value)} with NaN or an infinite number in it, which JSON cannot say"
+        )
+    return orjson.loads(dumped)
+
+
+def _finite(value: Any) -> bool:
+    """Whether every float in a value that orjson could write is a number."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    elif is_dataclass(value):
+        value = [getattr(value, field.name) for field in fields(value)]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return all(map(_finite, value)) if isinstance(value, (list, tuple, set, frozenset)) else True
+
+
+def _foreign(value: Any) -> Any:
+    """What orjson does not know by itself, one step nearer to JSON."""
+    if isinstance(value, Bytes):
+        return b64encode(value).decode("ascii")
+    if isinstance(value, (set, frozenset)):
+        return list(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(by_alias=True)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    try:
+        return to_jsonable_python(value)
+    except PydanticSerializationError as problem:
+        raise TypeError(f"a value of type {type(value).__name__} in it") from problem
+
+
+def _named(value: Any) -> str:
+    return f"a value of type {type(value).__name__}"
+
+
+def _reason(problem: BaseException) -> str:
+    """The cause that names the culprit; orjson wraps what its helper raised."""
+    return str(problem.__cause__ or problem)
+
+
+def block(value: Any) -> dict[str, Any] | None:
+    """An MCP content block as a JSON object, from a dict or a content model of `mcp_types`; None for anything else.
+
+    `data` and `blob` may be given as bytes; they are encoded here.
+    """
+    if isinstance(value, BaseModel) and isinstance(getattr(value, "type", None), str):
+        value = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if not isinstance(value, Mapping):
+        return None
+    kind = value.get("type")
+    needs = BLOCKS.get(kind) if isinstance(kind, str) else None
+    if needs is None or not all(isinstance(value.get(name), types) for name, types in needs.items()):
+        return None
+    if kind == "resource" and not _is_embedded(value["resource"]):
+        return None
+    found: dict[str, Any] = json_value(value)
+    return found
+
+
+def _is_embedded(resource: Mapping[str, Any]) -> bool:
+    content = isinstance(resource.get("text"), str) or isinstance(resource.get("blob"), (str, bytes))
+    return content and isinstance(resource.get("uri"), str)
+
+
+def _blocks(value: Any) -> list[Event] | None:
+    """Each item's own block, for a list of blocks, bytes and strings; a list of strings alone is data."""
+    if not isinstance(value, (list, tuple)) or all(isinstance(item, str) for item in value):
+        return None
+    if _is_pair(value):
+        return None
+    found: list[Event] = []
+    for item in value:
+        if isinstance(item, str):
+            found.append(Content({"type": "text", "text": clean(item)}))
+        elif isinstance(item, Bytes):
+            found.append(of_bytes(bytes(item)))
+        elif (shown := block(item)) is not None:
+            found.append(Content(shown))
+        else:
+            return None
+    return found
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether this is Viewer's `(output, content_type)`."""
+    return isinstance(value, tuple) and len(value) == 2 and _is_media_type(value[1])
+
+
+def _is_media_type(value: Any) -> bool:
+    return isinstance(value, str) and MEDIA_TYPE.fullmatch(value) is not None
+
+
+def _viewer(value: Any) -> tuple[Any, str, int] | None:
+    """(output, content type, status) of what Viewer's servers return; None for anything else. Raises Redirected."""
+    if _is_pair(value):
+        return value[0], value[1], 200
+    if not isinstance(value, dict) or not value.keys() <= {"output", "content_type", "status", "redirect"}:
+        return None
+    location = value.get("redirect")
+    if isinstance(location, str) and re.match(r"/|[a-z][a-z0-9+.-]*://", location):
+        raise Redirected(location)
+    if "output" not in value or not _is_media_type(value.get("content_type")):
+        return None
+    status = value.get("status", 200)
+    return value["output"], value["content_type"], status if isinstance(status, int) else 200
+
+
+def _by_media_type(output: Any, content_type: str, status: int) -> Iterator[Event]:
+    media_type = content_type.partition(";")[0].strip().lower()
+    if status >= 400:
+        raise ToolFailed(_as_text(output) or f"the tool answered with status {status}", {"status": status})
+    if output is None:
+        return
+    if _is_numbers(output) and not _is_textual(media_type):
+        output = bytes(output)
+    if not isinstance(output, (str, *Bytes)):
+        yield of_json(output, media_type)
+    elif isinstance(output, str):
+        yield Text(clean(output)) if _is_textual(media_type) else of_bytes(clean(output).encode(), media_type)
+    else:
+        yield _of_typed_bytes(bytes(output), media_type)
+
+
+def _of_typed_bytes(data: bytes, media_type: str) -> Event:
+    if _is_textual(media_type):
+        try:
+            return Text(data.decode("utf-8"))
+        except UnicodeDecodeError:  # not the text it says it is: handed on whole rather than damaged
+            return of_bytes(data, media_type)
+    return of_bytes(data, media_type)
+
+
+def _is_textual(media_type: str) -> bool:
+    return media_type.startswith("text/") or media_type == "application/json" or media_type.endswith(("+json", "+xml"))
+
+
+def _is_numbers(value: Any) -> bool:
+    """Whether this is a list of byte values, Viewer's other way to say bytes."""
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)
+
+
+def _as_text(output: Any) -> str:
+    if isinstance(output, Bytes):
+        return bytes(output).decode("utf-8", "replace")
+    if output is None or isinstance(output, str):
+        return clean(output or "")
+    return json.dumps(json_value(output), ensure_ascii=False)

@@ -1,0 +1,100 @@
+"""Which era a message belongs to, and whether it may come in: the ladder of checks, first failure answers.
+
+A claim in the body (`_meta` names a protocol version), or a version header that is not one of the
+four legacy versions, means modern; everything else is legacy. Nothing else decides.
+Source: SPEC-DIGEST section 2, steps 5 to 11 and L1 to L4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.errors import HeaderMismatch, InvalidParams, InvalidRequest, UnsupportedVersion
+from patchbay.events import LOG_LEVELS
+from patchbay.jsonrpc import Message, Notification, Request
+from patchbay.protocol.callers import Caller, Wire
+from patchbay.protocol.headers import check_routing
+from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.versions import ASSUMED, LEGACY, MODERN, REVISIONS, Revision, negotiated
+
+PREFIX = "io.modelcontextprotocol/"
+VERSION = PREFIX + "protocolVersion"
+CAPABILITIES = PREFIX + "clientCapabilities"
+LOG_LEVEL = PREFIX + "logLevel"
+
+
+def claims(params: Mapping[str, Any]) -> bool:
+    """Whether the params of a message claim the modern era."""
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and VERSION in meta
+
+
+def modern_header(version: str | None) -> bool:
+    """Whether a version header is none of the legacy ones."""
+    return version is not None and version not in LEGACY
+
+
+def admit(message: Message, wire: Wire, sessions: Sessions) -> Caller:
+    """The terms under which a message is served. Raises the error of the first rung that fails."""
+    if isinstance(message, Request):
+        if claims(message.params) or modern_header(wire.version):
+            return _modern(message, wire)
+        return _legacy(message, wire, sessions)
+    if isinstance(message, Notification) and (claims(message.params) or modern_header(wire.version)):
+        if wire.version is not None and wire.version not in MODERN and wire.version not in LEGACY:
+            raise UnsupportedVersion(wire.version, MODERN)
+        return Caller(REVISIONS[MODERN[-1]], {}, None, wire)
+    if modern_header(wire.version):
+        raise InvalidRequest("a client does not send responses in this revision")
+    return _legacy(message, wire, sessions)
+
+
+def _modern(request: Request, wire: Wire) -> Caller:
+    meta = request.params.get("_meta")
+    if not isinstance(meta, dict):
+        raise InvalidParams(f"params._meta is missing; it has to hold {VERSION} and {CAPABILITIES}")
+    version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
+    if not isinstance(version, str):
+        raise InvalidParams(f"params._meta has to hold {VERSION}, a string")
+    if not isinstance(capabilities, dict):
+        raise InvalidParams(f"params._meta has to hold {CAPABILITIES}, an object")
+    if wire.headers is not None:
+        if wire.version != version:
+            shown = "missing" if wire.version is None else repr(wire.version)
+            raise HeaderMismatch(f"MCP-Protocol-Version has to be {version!r}, as in params._meta; it is {shown}")
+        check_routing(wire.headers, request.method, request.params)
+    if version not in MODERN:
+        raise UnsupportedVersion(version, MODERN)
+    level = meta.get(LOG_LEVEL)
+    if level is not None and level not in LOG_LEVELS:
+        raise InvalidParams(f"{LOG_LEVEL} has to be one of {', '.join(LOG_LEVELS)}; it is {level!r}")
+    return Caller(REVISIONS[version], capabilities, level, wire)
+
+
+def _legacy(message: Message, wire: Wire, sessions: Sessions) -> Caller:
+    id = wire.session_id
+    if id is not None:
+        session = sessions.find(id, wire.endpoint, wire.principal)
+        return Caller(session.revision, session.capabilities, session.level, wire, session)
+    if isinstance(message, Request) and message.method == "initialize":
+        return _opened(message, wire, sessions)
+    return Caller(assumed(wire.version), {}, "info", wire)
+
+
+def assumed(version: str | None) -> Revision:
+    """The revision of a legacy request without a session."""
+    return REVISIONS[version] if version in LEGACY else ASSUMED
+
+
+def _opened(request: Request, wire: Wire, sessions: Sessions) -> Caller:
+    requested, capabilities = request.params.get("protocolVersion"), request.params.get("capabilities", {})
+    if not isinstance(requested, str):
+        raise InvalidParams(
+            "params.protocolVersion has to be a string", {"supported": list(LEGACY), "requested": requested}
+        )
+    if not isinstance(capabilities, dict):
+        raise InvalidParams("params.capabilities has to be an object")
+    revision = negotiated(requested)
+    session = sessions.open(wire.endpoint, revision, capabilities, wire.principal)
+    return Caller(revision, session.capabilities, session.level, wire, session)

@@ -1,0 +1,54 @@
+"""Arguments checked against a tool's schema by jsonschema-rs: linear-time patterns, no reference is ever fetched.
+
+What a value has to be is said with its place; X-2 decides how the caller hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from patchbay.errors import ConfigError
+
+MOST = 10
+"""How many problems of one value are told at once."""
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"the reference {uri} is not fetched: a schema has to be whole in itself")
+
+
+@lru_cache(maxsize=1024)
+def _validator(schema: bytes) -> Any:
+    return jsonschema_rs.validator_for(orjson.loads(schema), retriever=_refuse, validate_formats=False)
+
+
+def validator(schema: Mapping[str, Any]) -> Any:
+    """The compiled validator of a JSON Schema. Raises ConfigError when it is none."""
+    try:
+        return _validator(orjson.dumps(schema))
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as problem:
+        raise ConfigError("schema", "", f"expected a JSON Schema (draft 2020-12): {problem}") from problem
+
+
+def problems(checker: Any, value: Any) -> list[dict[str, str]]:
+    """What is wrong with a value: `{path, message}` for each problem, at most ten; an empty list when it fits."""
+    if checker.is_valid(value):
+        return []
+    found = []
+    for error in checker.iter_errors(value):
+        path = ".".join(str(part) for part in error.instance_path)
+        found.append({"path": path, "message": error.message[:500]})
+        if len(found) == MOST:
+            break
+    return found
+
+
+def told(found: list[dict[str, str]]) -> str:
+    """Problems as one sentence."""
+    parts = [f"{item['path']}: {item['message']}" if item["path"] else item["message"] for item in found]
+    return "; ".join(parts)

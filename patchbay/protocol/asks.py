@@ -1,0 +1,174 @@
+"""Questions to the caller: one author's interface, two ways to the client.
+
+Up to 2025-11-25 a question is a request on the open stream; its answer arrives as another message
+and is found on the session's topic of the bus, whichever process took it in. In 2026-07-28 the call
+ends with an InputRequiredResult; the retry brings the answers, and what was answered in earlier
+rounds travels sealed in `requestState`, bound to principal, method, target, arguments and time.
+Sources: SPEC-DIGEST 1.9, 3.7; THREATS 1.3; DESIGN section 1.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Mapping
+from hashlib import sha256
+from typing import Any, Protocol
+
+import orjson
+from itsdangerous import BadData, URLSafeTimedSerializer
+
+from patchbay.activation import PAUSE, Call, Cancelled, pauses
+from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
+from patchbay.events import Ask, Pause, Question
+from patchbay.jsonrpc import Failure, Message, Request, Result, encode, message, parse
+from patchbay.protocol.callers import Session
+from patchbay.store import Bus
+
+STATE_SECONDS = 600
+"""How long a requestState is good for, unless told otherwise."""
+
+
+class InputRequired(PatchbayError):
+    """The call cannot go on without answers: `result` is the InputRequiredResult."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__("input required")
+        self.result = result
+
+
+class Asker(Protocol):
+    """How one call reaches its caller."""
+
+    def ask(self, ask: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]: ...
+
+
+class OpenStream:
+    """Asks by requests on the stream of the call (up to 2025-11-25)."""
+
+    def __init__(self, bus: Bus, session: Session) -> None:
+        self._bus = bus
+        self._session = session
+
+    def ask(self, ask: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]:
+        """Send every question, then wait for every answer, no longer than the call may take."""
+        ids = {key: f"ask-{secrets.token_urlsafe(9)}" for key in ask.questions}
+        with self._bus.subscribe([answer_topic(self._session, id) for id in ids.values()]) as mailbox:
+            for key, question in ask.questions.items():
+                yield Request(ids[key], question.method, question.params)
+            answers: dict[str, Any] = {}
+            for wait in pauses(call):
+                got = mailbox.get(wait)
+                if got is not None:
+                    key, answers_value = _opened(got[1], ids)
+                    answers[key] = answers_value
+                if len(answers) == len(ids):
+                    return answers
+                _still_wanted(call)
+                yield PAUSE
+        return answers
+
+
+def _opened(data: bytes, ids: Mapping[str, str]) -> tuple[str, Any]:
+    answer = message(parse(data))
+    if isinstance(answer, Failure):
+        raise ToolFailed(f"the client did not answer: {answer.error.get('message', 'no reason given')}")
+    assert isinstance(answer, Result)
+    return next(key for key, id in ids.items() if id == answer.id), answer.result
+
+
+def _still_wanted(call: Call) -> None:
+    if call.cancelled:
+        raise Cancelled(f"cancelled: {call.cancelled.reason}")
+    if call.left() <= 0:
+        raise TimedOut("timed out waiting for the client's answer")
+
+
+def answer_topic(session: Session, id: str | int | None) -> str:
+    """Where the answer to a question of this session is put. Only this session's messages get there."""
+    return f"answer/{session.nonce}/{id}"
+
+
+def deliver(bus: Bus, session: Session, answer: Result | Failure) -> None:
+    """Put a client's answer where the waiting activation finds it; an answer nobody waits for is dropped."""
+    bus.publish(answer_topic(session, answer.id), encode(answer))
+
+
+class Retried:
+    """Asks by ending the call with the questions, and replays what is answered already (2026-07-28)."""
+
+    def __init__(self, states: States, request: Request, principal: str) -> None:
+        self._states = states
+        self._bound = _binding(request, principal)
+        self._answers = states.answers(request, self._bound)
+
+    def ask(self, ask: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]:
+        """The answers when all are there; raises InputRequired with those that are not."""
+        open = {key: question for key, question in ask.questions.items() if not self._answered(key, question)}
+        if open:
+            raise InputRequired(
+                {
+                    "resultType": "input_required",
+                    "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in open.items()},
+                    "requestState": self._states.seal(self._bound, self._answers),
+                }
+            )
+        yield from ()
+        return {key: self._answers[key] for key in ask.questions}
+
+    def _answered(self, key: str, question: Question) -> bool:
+        return fits(question.method, self._answers.get(key))
+
+
+def fits(method: str, answer: Any) -> bool:
+    """Whether a value has the shape of an answer to this kind of question."""
+    if not isinstance(answer, dict):
+        return False
+    if method == "elicitation/create":
+        accepted = answer.get("action") == "accept"
+        return answer.get("action") in ("accept", "decline", "cancel") and (
+            not accepted or isinstance(answer.get("content", {}), dict)
+        )
+    if method == "sampling/createMessage":
+        return isinstance(answer.get("role"), str) and "content" in answer
+    return isinstance(answer.get("roots"), list)
+
+
+def _binding(request: Request, principal: str) -> str:
+    salient = {k: v for k, v in request.params.items() if k not in ("_meta", "inputResponses", "requestState")}
+    text = orjson.dumps([request.method, salient, principal], option=orjson.OPT_SORT_KEYS)
+    return sha256(text).hexdigest()
+
+
+class States:
+    """Seals and opens `requestState`, which is good for `seconds`."""
+
+    def __init__(self, key: bytes, seconds: int = STATE_SECONDS) -> None:
+        self._serializer = URLSafeTimedSerializer(key, salt="request-state")
+        self._seconds = seconds
+
+    def seal(self, bound: str, answers: Mapping[str, Any]) -> str:
+        """The state of a call as a string; the same call only can bring it back, for ten minutes."""
+        return str(self._serializer.dumps([bound, dict(answers), secrets.token_urlsafe(6)]))
+
+    def answers(self, request: Request, bound: str) -> dict[str, Any]:
+        """All answers so far, earlier rounds' first. Raises InvalidParams for a state or answers we cannot take."""
+        answers: dict[str, Any] = {}
+        state = request.params.get("requestState")
+        if state is not None:
+            answers |= self._open(state, bound)
+        if "inputResponses" in request.params:
+            fresh = request.params["inputResponses"]
+            if not isinstance(fresh, dict):
+                raise InvalidParams("params.inputResponses has to be an object of answers by key")
+            answers |= fresh
+        return answers
+
+    def _open(self, state: Any, bound: str) -> dict[str, Any]:
+        try:
+            of, answers, _ = self._serializer.loads(state, max_age=self._seconds)
+        except (BadData, ValueError, TypeError) as problem:
+            raise InvalidParams("params.requestState is none that this server gave, or it is too old") from problem
+        if of != bound:
+            raise InvalidParams("params.requestState belongs to another call: send the same method, name and arguments")
+        return dict(answers)
+

@@ -1,0 +1,234 @@
+"""The three methods that run something: tools/call, resources/read, prompts/get.
+
+One conversation drives all of them: events become notifications, questions go to the caller, and
+the fold becomes the result. A tool's own failure is a result; a malformed envelope is an error.
+Sources: SPEC-DIGEST 2.1 steps 15 to 17; REQUIREMENTS X-2, X-2b, X-14.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from patchbay.activation import Call, Cancelled, Events
+from patchbay.catalogue.prompts import prompt_events, prompt_messages
+from patchbay.catalogue.resources import contents_of, find_resource, resource_events
+from patchbay.descriptors import Descriptor
+from patchbay.errors import InvalidParams, MissingCapability, PatchbayError, ToolFailed
+from patchbay.events import Ask, Done, Failed, Pause
+from patchbay.jsonrpc import Message, Result
+from patchbay.protocol.arguments import problems, told, validator
+from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
+from patchbay.protocol.headers import check_parameters
+from patchbay.protocol.large import limited
+from patchbay.protocol.translate import Notifier, stamped, tool_result
+from patchbay.protocol.turns import Turn
+from patchbay.views.fold import Fold
+
+Answers = Iterator[Message | Pause]
+
+
+def call_tool(turn: Turn) -> Answers:
+    """tools/call: checks, runs, and answers with what came of it."""
+    name, arguments = _named(turn.params)
+    descriptor = turn.server.tools.get(name)
+    if descriptor is None:
+        yield _failed(turn, _unknown_tool(turn, name))
+        return
+    schema = descriptor.wire["inputSchema"]
+    if turn.caller.revision.modern and turn.caller.wire.headers is not None:
+        check_parameters(turn.caller.wire.headers, schema, arguments)
+    wrong = problems(_checker(turn, descriptor), arguments)
+    if wrong:
+        sentence = f"the arguments do not fit {name}: {told(wrong)}"
+        if turn.caller.revision.argument_errors:
+            raise InvalidParams(sentence, {"details": wrong})
+        yield _failed(turn, sentence)
+        return
+    call = _call(turn, descriptor, arguments)
+    yield from _conversation(
+        turn, turn.server.activate(descriptor, call), call, lambda fold: _tool_answer(turn, descriptor, fold)
+    )
+
+
+def read_resource(turn: Turn) -> Answers:
+    """resources/read: the contents of a URI, made when they are read (V-C10)."""
+    uri = turn.params.get("uri")
+    if not isinstance(uri, str) or not uri:
+        raise InvalidParams("params.uri has to be a string, the URI of a resource")
+    found = find_resource(turn.desk.catalogue, turn.server, uri)
+    call = _call(turn, found.descriptor, found.variables)
+    events = resource_events(turn.desk.catalogue, turn.server, found, call)
+
+    def answer(fold: Fold) -> dict[str, Any]:
+        contents = contents_of(fold, found, turn.desk.settings.read_limit)
+        return stamped({"contents": contents}, turn.server, turn.caller.revision, cache=True)
+
+    yield from _conversation(turn, events, call, answer)
+
+
+def get_prompt(turn: Turn) -> Answers:
+    """prompts/get: the messages of a prompt with its arguments filled in."""
+    name, arguments = _named(turn.params)
+    descriptor = turn.server.prompts.get(name)
+    if descriptor is None:
+        raise InvalidParams(f"there is no prompt {name!r} here{_nearest(name, turn.server.prompts)}")
+    call = _call(turn, descriptor, arguments)
+    events = prompt_events(turn.server, descriptor, call)
+
+    def answer(fold: Fold) -> dict[str, Any]:
+        result: dict[str, Any] = {"messages": prompt_messages(fold, descriptor)}
+        if "description" in descriptor.wire:
+            result["description"] = descriptor.wire["description"]
+        return stamped(result, turn.server, turn.caller.revision)
+
+    yield from _conversation(turn, events, call, answer)
+
+
+def _named(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    name, arguments = params.get("name"), params.get("arguments")
+    if not isinstance(name, str):
+        raise InvalidParams("params.name has to be a string")
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        raise InvalidParams("params.arguments has to be an object")
+    return name, arguments
+
+
+def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
+    target = descriptor.target if descriptor is not None else {}
+    meta = turn.params.get("_meta")
+    meta = meta if isinstance(meta, Mapping) else {}
+    token = meta.get("progressToken")
+    if isinstance(token, bool) or not isinstance(token, (str, int)):
+        token = None
+    return Call(
+        server=turn.server.name,
+        target=target,
+        arguments=arguments,
+        deadline=time.monotonic() + float(target.get("timeout", turn.server.timeout)),
+        hub=turn.desk.catalogue.hub,
+        principal=turn.caller.wire.principal,
+        capabilities=turn.caller.capabilities,
+        log_level=turn.caller.log_level,
+        progress_token=token,
+        meta=meta,
+    )
+
+
+def _checker(turn: Turn, descriptor: Descriptor) -> Any:
+    key = ("checker", descriptor.name)
+    found = turn.server.rendered.get(key)
+    if found is None:
+        found = turn.server.rendered[key] = validator(descriptor.wire["inputSchema"])
+    return found
+
+
+def _unknown_tool(turn: Turn, name: str) -> str:
+    return f"there is no tool {name!r} on {turn.server.name}{_nearest(name, turn.server.tools)}"
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(name, known, n=3, cutoff=0.4)
+    return f"; did you mean {', '.join(close)}?" if close else ""
+
+
+def _failed(turn: Turn, sentence: str) -> Result:
+    result = {"content": [{"type": "text", "text": sentence}], "isError": True}
+    return Result(turn.request.id, stamped(result, turn.server, turn.caller.revision))
+
+
+def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold], dict[str, Any]]) -> Answers:
+    """Drive an activation to its end; its answer is the last message. A cancelled call gets none."""
+    session, id = turn.caller.session, turn.request.id
+    notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
+    asker = _asker(turn) if _answers_given(turn) else None
+    if session is not None:
+        turn.desk.running.add(session.nonce, id, call.cancelled)
+    fold, reply = Fold(), None
+    try:
+        while True:
+            event = events.send(reply)
+            reply = None
+            if isinstance(event, Pause):
+                yield event
+            elif isinstance(event, Ask):
+                asker = asker or _asker(turn)
+                reply = yield from _asked(asker, event, call)
+            else:
+                fold.add(event)
+                yield from notifier.say(event)
+                if isinstance(event, (Done, Failed)):
+                    _raise_for(event, turn)
+                    break
+        if not call.cancelled:
+            yield Result(id, answer(fold))
+    except InputRequired as question:
+        yield Result(id, stamped(question.result, turn.server, turn.caller.revision))
+    except Cancelled:
+        return
+    except ToolFailed as problem:
+        fold.add(Failed(problem.message))
+        yield Result(id, answer(fold))
+    finally:
+        events.close()
+        if session is not None:
+            turn.desk.running.remove(session.nonce, id)
+
+
+def _asked(asker: Asker, event: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]:
+    return (yield from asker.ask(event, call))
+
+
+def _raise_for(ending: Done | Failed, turn: Turn) -> None:
+    """A failure that is to be a JSON-RPC error: a capability that the modern caller did not declare."""
+    if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
+        if isinstance(ending.error, MissingCapability) and not turn.caller.revision.modern:
+            return
+        raise ending.error
+
+
+def _answers_given(turn: Turn) -> bool:
+    return turn.caller.revision.modern and ("inputResponses" in turn.params or "requestState" in turn.params)
+
+
+def _asker(turn: Turn) -> Asker:
+    if turn.caller.revision.modern:
+        return Retried(turn.desk.states, turn.request, turn.caller.wire.principal)
+    if turn.caller.session is None or not turn.caller.wire.streams:
+        raise ToolFailed(
+            "this call asks its caller something, which needs a session and an Accept header with text/event-stream"
+        )
+    return OpenStream(turn.desk.catalogue.store.bus, turn.caller.session)
+
+
+def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, Any]:
+    result = fold.result()
+    if not result.get("isError"):
+        result = _as_promised(turn, descriptor, result)
+    if not result.get("isError"):
+        turn.desk.catalogue.remember(turn.server, descriptor.name, result)
+    result = limited(result, turn.desk.catalogue.store.blobs, turn.desk.settings.inline_limit, descriptor)
+    return stamped(tool_result(result, turn.caller.revision), turn.server, turn.caller.revision)
+
+
+def _as_promised(turn: Turn, descriptor: Descriptor, result: dict[str, Any]) -> dict[str, Any]:
+    """A result checked against the tool's outputSchema, when it has one."""
+    schema = descriptor.wire.get("outputSchema")
+    if schema is None:
+        return result
+    key = ("output", descriptor.name)
+    checker = turn.server.rendered.get(key)
+    if checker is None:
+        checker = turn.server.rendered[key] = validator(schema)
+    if "structuredContent" not in result:
+        sentence = f"{descriptor.name} has an outputSchema but gave no structured result"
+    else:
+        wrong = problems(checker, result["structuredContent"])
+        if not wrong:
+            return result
+        sentence = f"the result of {descriptor.name} does not fit its outputSchema: {told(wrong)}"
+    return {"content": [*result["content"], {"type": "text", "text": sentence}], "isError": True}

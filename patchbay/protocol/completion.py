@@ -1,0 +1,62 @@
+"""`completion/complete`: values for a prompt's or a template's argument, from the server's `completions`.
+
+At most 100 values that begin with what was typed, ignoring case (SPEC-DIGEST 1.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.descriptors import Descriptor
+from patchbay.errors import InvalidParams
+from patchbay.protocol.translate import stamped
+from patchbay.protocol.turns import Turn
+
+MOST = 100
+
+
+def complete(turn: Turn) -> dict[str, Any]:
+    """The result of a completion request. Raises InvalidParams for an unknown reference or argument."""
+    reference, argument = turn.params.get("ref"), turn.params.get("argument")
+    if not isinstance(reference, Mapping):
+        raise InvalidParams("params.ref has to be an object: a ref/prompt with a name or a ref/resource with a uri")
+    if not isinstance(argument, Mapping) or not isinstance(argument.get("name"), str):
+        raise InvalidParams("params.argument has to be an object with a name and a value")
+    typed = argument.get("value", "")
+    if not isinstance(typed, str):
+        raise InvalidParams("params.argument.value has to be a string")
+    descriptor = _referred(turn, reference)
+    configured = turn.server.config.get("completions", {}).get(_key(reference), {})
+    known = configured.get(argument["name"], []) if isinstance(configured, Mapping) else []
+    _check_argument(descriptor, argument["name"])
+    values = [value for value in known if value.lower().startswith(typed.lower())]
+    completion = {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}
+    return stamped({"completion": completion}, turn.server, turn.caller.revision)
+
+
+def _key(reference: Mapping[str, Any]) -> Any:
+    return reference.get("name") if reference.get("type") == "ref/prompt" else reference.get("uri")
+
+
+def _referred(turn: Turn, reference: Mapping[str, Any]) -> Descriptor:
+    kind, key = reference.get("type"), _key(reference)
+    known: Mapping[str, Descriptor]
+    if kind == "ref/prompt":
+        known = turn.server.prompts
+    elif kind == "ref/resource":
+        known = {**turn.server.resources, **turn.server.templates}
+    else:
+        raise InvalidParams(f'params.ref.type has to be "ref/prompt" or "ref/resource"; it is {kind!r}')
+    if not isinstance(key, str) or key not in known:
+        raise InvalidParams(f"params.ref names nothing that is here: {key!r}")
+    return known[key]
+
+
+def _check_argument(descriptor: Descriptor, name: str) -> None:
+    if descriptor.kind != "prompt":
+        return
+    names = [argument["name"] for argument in descriptor.wire.get("arguments", ())]
+    if name not in names:
+        known = ", ".join(names) or "none"
+        raise InvalidParams(f"the prompt {descriptor.name} has no argument {name!r}; it has {known}")

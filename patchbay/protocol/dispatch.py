@@ -1,0 +1,86 @@
+"""From one message to its answers: the method is looked up in the table, its row is the gate.
+
+The Dispatcher is what every way in joins at. It knows no transport: it gets a message with its terms,
+and gives messages, with a Pause where it has nothing to say but is alive.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator
+
+from patchbay.catalogue.servers import Server
+from patchbay.errors import MethodNotFound, PatchbayError
+from patchbay.events import Pause
+from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result
+from patchbay.protocol.admission import admit
+from patchbay.protocol.asks import deliver
+from patchbay.protocol.callers import Caller, Wire
+from patchbay.protocol.methods import METHODS
+from patchbay.protocol.translate import not_served
+from patchbay.protocol.turns import Desk, Turn
+
+log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Serves messages at the desk. Safe to use from many threads."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def admit(self, message: Message, wire: Wire) -> Caller:
+        """The terms of a message; raises the error of the first check that fails."""
+        return admit(message, wire, self.desk.sessions)
+
+    def server(self, endpoint: str) -> Server:
+        """The server behind an address below /mcp/. Raises UnknownServer."""
+        name, at, cid = endpoint.partition("@")
+        return self.desk.catalogue.pinned(name, cid) if at else self.desk.catalogue.find(name)
+
+    def exchange(self, wire: Wire) -> Exchange:
+        """A server seen from the wire: for callers in this process, which need no HTTP."""
+
+        def exchange(message: Message) -> Iterator[Message | Pause]:
+            try:
+                caller = self.admit(message, wire)
+                server = self.server(wire.endpoint)
+            except PatchbayError as problem:
+                if isinstance(message, Request):
+                    yield not_served(problem, message.id, None)
+                return
+            yield from self.answer(message, caller, server)
+
+        return exchange
+
+    def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Pause]:
+        """The answers to a message: for a request at last one Result or Failure, unless it was cancelled."""
+        if isinstance(message, Request):
+            return self._answer(message, caller, server)
+        if isinstance(message, Notification):
+            self._note(message, caller)
+        elif caller.session is not None and isinstance(message, (Result, Failure)):
+            deliver(self.desk.catalogue.store.bus, caller.session, message)
+        return iter(())
+
+    def _answer(self, request: Request, caller: Caller, server: Server) -> Iterator[Message | Pause]:
+        try:
+            row = METHODS.get(request.method)
+            if row is None or not row.exists_in(caller.revision):
+                raise MethodNotFound(f"there is no method {request.method!r} in {caller.revision.name}")
+            yield from row.run(Turn(self.desk, request, caller, server))
+        except PatchbayError as problem:
+            yield not_served(problem, request.id, caller.revision)
+        except Exception:
+            incident = secrets.token_hex(6)
+            log.exception("incident %s while answering %s", incident, request.method)
+            yield not_served(PatchbayError(f"internal error (incident {incident})"), request.id, caller.revision)
+
+    def _note(self, notification: Notification, caller: Caller) -> None:
+        # A modern client cancels by closing its stream; ids are the client's, so they are not honoured here.
+        if notification.method != "notifications/cancelled" or caller.session is None:
+            return
+        reason = notification.params.get("reason")
+        id = notification.params.get("requestId")
+        self.desk.running.cancel(caller.session.nonce, id, reason if isinstance(reason, str) else "no reason given")

@@ -1,0 +1,109 @@
+"""The headers of 2026-07-28 that repeat what the body says, compared after trimming and decoding.
+
+Values may be written `=?base64?...?=`, decoded strictly; anything else is literal. The body is the truth.
+Source: SPEC-DIGEST 1.2; https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from patchbay.errors import HeaderMismatch
+
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""Methods whose `Mcp-Name` header repeats this member of `params`."""
+
+_START, _END = "=?base64?", "?="
+
+
+def decoded(value: str, header: str) -> str:
+    """A header's value, decoded when it is in the base64 form. Raises HeaderMismatch for a bad encoding."""
+    if not (value.startswith(_START) and value.endswith(_END) and len(value) >= len(_START) + len(_END)):
+        return _as_utf8(value)
+    inner = value[len(_START) : -len(_END)]
+    try:
+        raw = base64.b64decode(inner, validate=True)
+        if base64.b64encode(raw).decode("ascii") != inner:
+            raise ValueError("not in canonical form")
+        return raw.decode("utf-8")
+    except (binascii.Error, ValueError) as problem:
+        raise HeaderMismatch(f"{header}: {value!r} is no valid base64 form of UTF-8 text ({problem})") from problem
+
+
+def _as_utf8(value: str) -> str:
+    # WSGI hands header bytes over as Latin-1.
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        return value
+
+
+def check_routing(headers: Mapping[str, str], method: str, params: Mapping[str, Any]) -> None:
+    """`Mcp-Method` and `Mcp-Name` say what the body says. Raises HeaderMismatch."""
+    found = headers.get("mcp-method")
+    if found is None or decoded(found, "Mcp-Method") != method:
+        raise HeaderMismatch(f"Mcp-Method has to be {method!r}, as in the body; it is {_shown(found)}")
+    member = NAMED_BY.get(method)
+    if member is None:
+        return
+    wanted, found = params.get(member), headers.get("mcp-name")
+    if isinstance(wanted, str) and (found is None or decoded(found, "Mcp-Name") != wanted):
+        raise HeaderMismatch(f"Mcp-Name has to be {wanted!r}, as params.{member} in the body; it is {_shown(found)}")
+
+
+def check_parameters(headers: Mapping[str, str], schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """`Mcp-Param-*` headers repeat the annotated arguments of a tool. Raises HeaderMismatch."""
+    for name, path in annotated(schema):
+        header = f"Mcp-Param-{name}"
+        found, argument = headers.get(header.lower()), _at(arguments, path)
+        if argument is None:
+            if found is not None:
+                raise HeaderMismatch(f"{header} is {found!r}, but the argument {'.'.join(path)} is not given")
+        elif found is None:
+            raise HeaderMismatch(f"{header} is missing; the argument {'.'.join(path)} has to be repeated there")
+        elif not _same(decoded(found, header), argument):
+            raise HeaderMismatch(f"{header} is {found!r}, but the argument {'.'.join(path)} is {argument!r}")
+
+
+def annotated(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The `x-mcp-header` names in a schema with the path of the property that carries each."""
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    for key, inner in properties.items():
+        if not isinstance(inner, Mapping):
+            continue
+        if isinstance(inner.get("x-mcp-header"), str):
+            yield inner["x-mcp-header"], (*path, key)
+        yield from annotated(inner, (*path, key))
+
+
+def _at(arguments: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        arguments = arguments.get(key) if isinstance(arguments, Mapping) else None
+    return arguments
+
+
+def _same(text: str, argument: Any) -> bool:
+    if isinstance(argument, bool):
+        return text == ("true" if argument else "false")
+    if isinstance(argument, (int, float)):
+        try:
+            return float(text) == argument
+        except ValueError:
+            return False
+    return bool(text == argument)
+
+
+def _shown(value: str | None) -> str:
+    return "missing" if value is None else repr(value)

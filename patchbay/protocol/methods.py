@@ -1,0 +1,121 @@
+"""Every method in one table; a row's revisions are the gate. Simple methods are here, running ones in `calls`.
+
+Source: SPEC-DIGEST 1.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from patchbay.errors import InvalidParams
+from patchbay.events import LOG_LEVELS, Pause
+from patchbay.jsonrpc import Message, Result
+from patchbay.protocol.calls import call_tool, get_prompt, read_resource
+from patchbay.protocol.completion import complete
+from patchbay.protocol.translate import implementation, stamped
+from patchbay.protocol.turns import Turn
+from patchbay.protocol.versions import MODERN, Revision
+
+Answers = Iterator[Message | Pause]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a method is answered, and in which eras it exists."""
+
+    run: Callable[[Turn], Answers]
+    legacy: bool = True
+    modern: bool = True
+
+    def exists_in(self, revision: Revision) -> bool:
+        return self.modern if revision.modern else self.legacy
+
+
+def capabilities(turn: Turn) -> dict[str, Any]:
+    """What this server can do: derived from what it is, never claimed (X-12, SUB-C7)."""
+    moves = not turn.server.pinned and not turn.desk.catalogue.readonly
+    found: dict[str, Any] = {
+        "tools": {"listChanged": moves},
+        "resources": {"subscribe": moves, "listChanged": moves},
+        "prompts": {"listChanged": moves},
+        "logging": {},
+        "completions": {},
+    }
+    return {name: value for name, value in found.items() if name not in turn.caller.revision.absent}
+
+
+def _simply(answer: Callable[[Turn], Any]) -> Callable[[Turn], Answers]:
+    def run(turn: Turn) -> Answers:
+        yield Result(turn.request.id, answer(turn))
+
+    return run
+
+
+def _initialize(turn: Turn) -> dict[str, Any]:
+    revision = turn.caller.revision
+    result: dict[str, Any] = {
+        "protocolVersion": revision.name,
+        "capabilities": capabilities(turn),
+        "serverInfo": implementation(turn.server, revision),
+    }
+    if turn.server.instructions:
+        result["instructions"] = turn.server.instructions
+    return result
+
+
+def _discover(turn: Turn) -> dict[str, Any]:
+    result: dict[str, Any] = {"supportedVersions": list(MODERN), "capabilities": capabilities(turn)}
+    if turn.server.instructions:
+        result["instructions"] = turn.server.instructions
+    return stamped(result, turn.server, turn.caller.revision, cache=True)
+
+
+def _set_level(turn: Turn) -> dict[str, Any]:
+    level = turn.params.get("level")
+    if level not in LOG_LEVELS:
+        raise InvalidParams(f"params.level has to be one of {', '.join(LOG_LEVELS)}; it is {level!r}")
+    if turn.caller.session is not None:
+        turn.desk.sessions.change(turn.caller.session, level=level)
+    return {}
+
+
+def _subscription(change: str) -> Callable[[Turn], dict[str, Any]]:
+    def answer(turn: Turn) -> dict[str, Any]:
+        uri = turn.params.get("uri")
+        if not isinstance(uri, str):
+            raise InvalidParams("params.uri has to be a string")
+        if turn.caller.session is not None:
+            turn.desk.sessions.change(turn.caller.session, **{change: uri})
+        return {}
+
+    return answer
+
+
+def _listing(kind: str) -> Callable[[Turn], Any]:
+    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params)
+
+
+def _listen(turn: Turn) -> Answers:
+    wanted = turn.params.get("notifications")
+    return turn.desk.listeners.listen(turn.server, turn.caller.revision, turn.request.id, wanted)
+
+
+METHODS: dict[str, Method] = {
+    "initialize": Method(_simply(_initialize), modern=False),
+    "ping": Method(_simply(lambda turn: {}), modern=False),
+    "logging/setLevel": Method(_simply(_set_level), modern=False),
+    "resources/subscribe": Method(_simply(_subscription("subscribed")), modern=False),
+    "resources/unsubscribe": Method(_simply(_subscription("unsubscribed")), modern=False),
+    "server/discover": Method(_simply(_discover), legacy=False),
+    "subscriptions/listen": Method(_listen, legacy=False),
+    "tools/list": Method(_simply(_listing("tools"))),
+    "resources/list": Method(_simply(_listing("resources"))),
+    "resources/templates/list": Method(_simply(_listing("templates"))),
+    "prompts/list": Method(_simply(_listing("prompts"))),
+    "completion/complete": Method(_simply(complete)),
+    "tools/call": Method(call_tool),
+    "resources/read": Method(read_resource),
+    "prompts/get": Method(get_prompt),
+}

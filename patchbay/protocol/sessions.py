@@ -1,0 +1,102 @@
+"""Legacy sessions: the id is signed, not stored, so any process can check one.
+
+Stored (journal topic `session/<nonce>`) is only what happens later: the log level, subscriptions,
+the end. An id we did not sign, that is too old, of another endpoint or principal, or ended, is
+unknown: 404, as if it had never been (SPEC-DIGEST 2.2 L3; REQUIREMENTS V-C1, X-3; THREATS 1.3).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+import orjson
+from itsdangerous import BadData, URLSafeTimedSerializer
+
+from patchbay.errors import UnknownSession
+from patchbay.protocol.callers import Session
+from patchbay.protocol.versions import REVISIONS, Revision
+from patchbay.store import Journal
+
+REMEMBERED = 4096
+"""Sessions kept at hand in each process."""
+
+FRESH = 1.0
+"""Seconds for which a session at hand is trusted before its journal is looked at again."""
+
+_KEPT = ("elicitation", "sampling", "roots", "extensions")
+
+
+class Sessions:
+    """Opens, finds, changes and ends sessions. Safe to use from many threads."""
+
+    def __init__(self, key: bytes, journal: Journal, hours: float = 24.0) -> None:
+        self._serializer = URLSafeTimedSerializer(key, salt="mcp-session")
+        self._journal = journal
+        self._seconds = hours * 3600
+        self._at_hand: OrderedDict[str, Session] = OrderedDict()
+        self._lock = Lock()
+
+    def open(self, endpoint: str, revision: Revision, capabilities: Mapping[str, Any], principal: str) -> Session:
+        """A new session; its id is printable ASCII."""
+        nonce = secrets.token_urlsafe(16)
+        kept = {name: value for name, value in capabilities.items() if name in _KEPT and isinstance(value, dict)}
+        if len(orjson.dumps(kept)) > 1024:
+            kept = {name: {} for name in kept if name != "extensions"}
+        text = str(self._serializer.dumps([nonce, endpoint, revision.name, kept, principal]))
+        session = Session(text, nonce, endpoint, revision, kept, principal, time.time(), checked=time.monotonic())
+        self._keep(session)
+        return session
+
+    def find(self, id: str, endpoint: str, principal: str) -> Session:
+        """The session of an id. Raises UnknownSession."""
+        with self._lock:
+            session = self._at_hand.get(id)
+        if session is None:
+            session = self._read(id)
+        if time.monotonic() - session.checked > FRESH or not session.checked:
+            self._catch_up(session)
+        expired = time.time() - session.opened > self._seconds
+        if session.ended or expired or session.endpoint != endpoint or session.principal != principal:
+            raise UnknownSession("no such session here; it may have ended: send initialize to open a new one")
+        return session
+
+    def change(self, session: Session, **changes: Any) -> None:
+        """Record what happened to a session: `level`, `subscribed`, `unsubscribed` or `ended`."""
+        self._journal.append(f"session/{session.nonce}", orjson.dumps(changes), keep=self._seconds)
+        _apply(session, changes)
+
+    def _read(self, id: str) -> Session:
+        try:
+            value, moment = self._serializer.loads(id, max_age=int(self._seconds), return_timestamp=True)
+            nonce, endpoint, revision, capabilities, principal = value
+            row = REVISIONS[revision]
+        except (BadData, ValueError, TypeError, KeyError) as problem:
+            raise UnknownSession("no such session here; send initialize to open a new one") from problem
+        session = Session(id, nonce, endpoint, row, capabilities, principal, moment.timestamp())
+        self._keep(session)
+        return session
+
+    def _keep(self, session: Session) -> None:
+        with self._lock:
+            self._at_hand[session.id] = session
+            while len(self._at_hand) > REMEMBERED:
+                self._at_hand.popitem(last=False)
+
+    def _catch_up(self, session: Session) -> None:
+        for entry in self._journal.read(f"session/{session.nonce}"):
+            _apply(session, orjson.loads(entry.data))
+        session.checked = time.monotonic()
+
+
+def _apply(session: Session, changes: Mapping[str, Any]) -> None:
+    session.level = changes.get("level", session.level)
+    session.ended = session.ended or bool(changes.get("ended", False))
+    if "subscribed" in changes:
+        session.subscribed.add(changes["subscribed"])
+    if "unsubscribed" in changes:
+        session.subscribed.discard(changes["unsubscribed"])

@@ -1,0 +1,120 @@
+"""Listening for changes: `subscriptions/listen` of 2026-07-28 and the GET stream of the older revisions.
+
+A subscriber is registered before it is told so; no change after the acknowledgement is lost in this
+process, and the journal fills gaps: an event's number on a GET stream is the number of its change.
+Each listener hears of its own server only, and only the kinds it asked for.
+Sources: SPEC-DIGEST 1.8, 1.10; THREATS 1.2; REQUIREMENTS T9.2, T9.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from patchbay.activation import PAUSE
+from patchbay.catalogue.servers import Server
+from patchbay.errors import InvalidParams
+from patchbay.events import Pause
+from patchbay.jsonrpc import Id, Message, Notification, Result
+from patchbay.protocol.callers import Session
+from patchbay.protocol.translate import stamped
+from patchbay.protocol.versions import Revision
+from patchbay.store import Store
+
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+ENDING = "ending"
+"""Bus topic on which a process says that its streams are to end."""
+
+_FLAGS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A message of a GET stream with the number of the change it tells of; without one, where the stream begins."""
+
+    number: int
+    message: Message | None
+
+
+class Listeners:
+    """Opens streams of changes. `keepalive` is the longest silence in seconds; `ending` says the hub is stopping."""
+
+    def __init__(self, store: Store, keepalive: float, ending: Callable[[], bool]) -> None:
+        self._store = store
+        self._keepalive = keepalive
+        self._ending = ending
+
+    def listen(self, server: Server, revision: Revision, id: Id, wanted: Any) -> Iterator[Message | Pause]:
+        """The stream of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops."""
+        honoured = _honoured(wanted)
+        kinds = {kind for flag, kind in _FLAGS.items() if honoured.get(flag)}
+        uris = set(honoured.get("resourceSubscriptions", ()))
+        tag = {"_meta": {SUBSCRIPTION_ID: id}}
+        with self._store.bus.subscribe(_topics(server)) as mailbox:
+            yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
+            while not self._ending():
+                got = mailbox.get(self._keepalive)
+                if got is None:
+                    yield PAUSE
+                    continue
+                for method, params in _told(got[0], got[1], kinds, uris):
+                    yield Notification(method, {**params, **tag})
+        yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
+        yield Result(id, stamped({"_meta": tag["_meta"]}, server, revision))
+
+    def stream(self, server: Server, session: Session, after: int | None) -> Iterator[Numbered | Pause]:
+        """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
+        topics = [*_topics(server), f"session/{session.nonce}"]
+        kinds = set(_FLAGS.values())
+        with self._store.bus.subscribe(topics) as mailbox:
+            last = self._store.journal.last(f"changes/{server.name}") if after is None else after
+            yield Numbered(last, None)
+            while True:
+                for entry in self._store.journal.read(f"changes/{server.name}", last):
+                    last = entry.seq
+                    for method, params in _told(f"changed/{server.name}", entry.data, kinds, set()):
+                        yield Numbered(last, Notification(method, params))
+                if session.ended or self._ending():
+                    return
+                got = mailbox.get(self._keepalive)
+                if got is None:
+                    yield PAUSE
+                elif got[0].startswith("updated/"):
+                    for method, params in _told(got[0], got[1], set(), session.subscribed):
+                        yield Numbered(last, Notification(method, params))
+
+
+def _topics(server: Server) -> list[str]:
+    return [ENDING] if server.pinned else [f"changed/{server.name}", f"updated/{server.name}", ENDING]
+
+
+def _told(topic: str, data: bytes, kinds: set[str], uris: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    if topic.startswith("updated/"):
+        uri = data.decode("utf-8")
+        if uri in uris:
+            yield "notifications/resources/updated", {"uri": uri}
+    elif topic.startswith("changed/"):
+        for kind in orjson.loads(data).get("kinds", ()):
+            if kind in kinds:
+                yield f"notifications/{kind}/list_changed", {}
+
+
+def _honoured(wanted: Any) -> dict[str, Any]:
+    """The part of a listen request's filter that is served. Raises InvalidParams."""
+    if not isinstance(wanted, Mapping):
+        raise InvalidParams("params.notifications has to be an object that says what to listen for")
+    honoured: dict[str, Any] = {}
+    for flag in _FLAGS:
+        if flag in wanted and not isinstance(wanted[flag], bool):
+            raise InvalidParams(f"params.notifications.{flag} has to be true or false")
+        if wanted.get(flag):
+            honoured[flag] = True
+    uris = wanted.get("resourceSubscriptions")
+    if uris is not None:
+        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+            raise InvalidParams("params.notifications.resourceSubscriptions has to be an array of URIs")
+        honoured["resourceSubscriptions"] = uris
+    return honoured

@@ -1,0 +1,146 @@
+"""From the newest revision's shapes to each older one's, and from events to notifications.
+
+Handlers, descriptors and the fold know one shape only. What an older peer must not see is taken
+away or said in another way here (SPEC-DIGEST 1.5, 6.1 and 6.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from patchbay import __version__
+from patchbay.catalogue.servers import Server
+from patchbay.errors import MethodNotFound, PatchbayError, ResourceNotFound
+from patchbay.events import LOG_LEVELS, Event, Log, Progress, Text, ToolUse
+from patchbay.jsonrpc import Failure, Id, Notification, failure
+from patchbay.protocol.callers import Caller
+from patchbay.protocol.versions import Revision
+
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+PINNED_TTL = 365 * 24 * 3600 * 1000
+"""Milliseconds for which an answer from a pinned address may be kept: it never changes."""
+
+
+def listed(wire: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
+    """A descriptor as one revision shows it."""
+    shown = {key: value for key, value in wire.items() if key not in revision.absent}
+    output = shown.get("outputSchema")
+    if output is not None and not revision.any_structure and output.get("type") != "object":
+        del shown["outputSchema"]
+    return shown
+
+
+def implementation(server: Server, revision: Revision) -> dict[str, Any]:
+    """The Implementation object that names a server."""
+    info: dict[str, Any] = {"name": server.name, "version": __version__}
+    if server.title and "title" not in revision.absent:
+        info["title"] = server.title
+    if server.description and "description@implementation" not in revision.absent:
+        info["description"] = server.description
+    return info
+
+
+def stamped(result: dict[str, Any], server: Server, revision: Revision, cache: bool = False) -> dict[str, Any]:
+    """A result with what 2026-07-28 asks of every result; older revisions get it as it is."""
+    if not revision.modern:
+        return result
+    result.setdefault("resultType", "complete")
+    result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: {"name": server.name, "version": __version__}}
+    if cache and result["resultType"] == "complete":
+        # Only a pinned address promises that its answers stay (DESIGN section 4).
+        result["ttlMs"] = PINNED_TTL if server.pinned else 0
+        result["cacheScope"] = "public" if server.pinned else "private"
+    return result
+
+
+def tool_result(result: dict[str, Any], revision: Revision) -> dict[str, Any]:
+    """A tool's result as one revision can carry it."""
+    shown: dict[str, Any] = {"content": [block(item, revision) for item in result["content"]]}
+    if result.get("isError"):
+        shown["isError"] = True
+    structured = result.get("structuredContent")
+    if "structuredContent" in result and (
+        revision.any_structure or (revision.structured and isinstance(structured, dict))
+    ):
+        shown["structuredContent"] = structured
+    if result.get("_meta") and "_meta" not in revision.absent:
+        shown["_meta"] = result["_meta"]
+    return shown
+
+
+def block(item: dict[str, Any], revision: Revision) -> dict[str, Any]:
+    """A content block that a revision knows: sound and links become text where they are unknown."""
+    kind = item.get("type")
+    if kind == "audio" and not revision.audio:
+        size = len(item.get("data", ""))
+        return {"type": "text", "text": f"[audio, {item.get('mimeType')}, {size} base64 characters]"}
+    if kind == "resource_link" and not revision.resource_links:
+        return {"type": "text", "text": str(item.get("uri"))}
+    return item
+
+
+def not_served(problem: PatchbayError, id: Id | None, revision: Revision | None) -> Failure:
+    """An error answer as a revision says it: its code for a missing resource, its HTTP status."""
+    answer = failure(id, problem)
+    if revision is None:
+        return answer
+    error = dict(answer.error)
+    if isinstance(problem, ResourceNotFound):
+        error["code"] = revision.not_found
+    if revision.modern:
+        return Failure(id, error, 404 if isinstance(problem, MethodNotFound) else answer.status)
+    # Up to 2025-11-25 an answered request is 200, whatever the answer says.
+    return Failure(id, error, 200)
+
+
+class Notifier:
+    """Turns the events of one call into the notifications its caller may see, in order.
+
+    Progress needs the caller's own token (X-13) and only grows; log messages need a level.
+    With `streams`, pieces of text go out as progress messages.
+    """
+
+    def __init__(self, caller: Caller, token: str | int | None, streams: bool) -> None:
+        self._token = token
+        self._streams = streams
+        self._least = LOG_LEVELS.index(caller.log_level) if caller.log_level in LOG_LEVELS else None
+        self._messages = caller.revision.progress_messages
+        self._reached = float("-inf")
+
+    def say(self, event: Event) -> Iterator[Notification]:
+        """The notifications for one event, none for most."""
+        if isinstance(event, Log):
+            yield from self._logged(event)
+        elif self._token is None:
+            return
+        elif isinstance(event, Progress):
+            yield from self._moved(event.progress, event.total, event.message)
+        elif isinstance(event, Text) and self._streams:
+            yield from self._moved(max(self._reached, 0.0) + 1, None, event.text)
+        elif isinstance(event, ToolUse):
+            yield from self._moved(max(self._reached, 0.0) + 1, None, f"Using tool: {event.name}")
+
+    def _moved(self, progress: float, total: float | None, message: str | None) -> Iterator[Notification]:
+        if progress <= self._reached:
+            return
+        self._reached = progress
+        params: dict[str, Any] = {"progressToken": self._token, "progress": _short(progress)}
+        if total is not None:
+            params["total"] = _short(total)
+        if message is not None and self._messages:
+            params["message"] = message
+        yield Notification("notifications/progress", params)
+
+    def _logged(self, event: Log) -> Iterator[Notification]:
+        level = event.level if event.level in LOG_LEVELS else "info"
+        if self._least is None or LOG_LEVELS.index(level) < self._least:
+            return
+        params: dict[str, Any] = {"level": level, "data": event.data}
+        if event.logger:
+            params["logger"] = event.logger
+        yield Notification("notifications/message", params)
+
+
+def _short(number: float) -> float | int:
+    return int(number) if float(number).is_integer() else number

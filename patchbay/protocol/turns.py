@@ -1,0 +1,77 @@
+"""One request being answered, and the desk that answers: what every method function gets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchbay.activation import CancelFlag
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.servers import Server
+from patchbay.jsonrpc import Id, Request
+from patchbay.protocol.asks import States
+from patchbay.protocol.callers import Caller
+from patchbay.protocol.lists import Lists
+from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.subscriptions import Listeners
+from patchbay.settings import Settings
+
+
+class Running:
+    """Calls in progress that their session can cancel by request id, type-exact (SUB-C11)."""
+
+    def __init__(self) -> None:
+        self._flags: dict[tuple[str, type, Id], CancelFlag] = {}
+        self._lock = threading.Lock()
+
+    def add(self, nonce: str, id: Id, flag: CancelFlag) -> None:
+        with self._lock:
+            self._flags[nonce, type(id), id] = flag
+
+    def remove(self, nonce: str, id: Id) -> None:
+        with self._lock:
+            self._flags.pop((nonce, type(id), id), None)
+
+    def cancel(self, nonce: str, id: Any, reason: str) -> bool:
+        """Cancel one call; whether there was one. An unknown id is ignored, as the specification asks."""
+        with self._lock:
+            flag = self._flags.get((nonce, type(id), id)) if isinstance(id, (str, int)) else None
+        if flag is not None:
+            flag.set(reason)
+        return flag is not None
+
+    def cancel_all(self, nonce: str, reason: str) -> None:
+        """Cancel every call of a session."""
+        with self._lock:
+            flags = [flag for (owner, _, _), flag in self._flags.items() if owner == nonce]
+        for flag in flags:
+            flag.set(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The parts that methods work with."""
+
+    catalogue: Catalogue
+    settings: Settings
+    sessions: Sessions
+    lists: Lists
+    listeners: Listeners
+    states: States
+    running: Running
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One request, its terms and its server."""
+
+    desk: Desk
+    request: Request
+    caller: Caller
+    server: Server
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        return self.request.params

@@ -1,0 +1,77 @@
+"""The five revisions as rows of a table: what one has and another has not is data here, never a branch elsewhere.
+
+Source: SPEC-DIGEST 1.1 to 1.6; https://modelcontextprotocol.io/specification/versioning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One revision of the protocol and how it differs.
+
+    `batches`: arrays of messages are served. `argument_errors`: wrong tool arguments are a JSON-RPC error
+    (else a result with isError). `priming`: a stream begins with an empty event that carries an id.
+    `absent` names the members of listed objects that this revision's schema does not have.
+    `not_found` is the code of a missing resource.
+    """
+
+    name: str
+    modern: bool = False
+    batches: bool = False
+    argument_errors: bool = False
+    priming: bool = False
+    audio: bool = True
+    progress_messages: bool = True
+    resource_links: bool = True
+    structured: bool = True
+    any_structure: bool = False
+    elicitation: bool = True
+    absent: frozenset[str] = frozenset()
+    not_found: int = -32002
+
+
+_AFTER_2025_06 = frozenset({"icons", "execution", "description@implementation", "websiteUrl"})
+_AFTER_2025_03 = _AFTER_2025_06 | {"title", "outputSchema", "_meta"}
+_AFTER_2024_11 = _AFTER_2025_03 | {"annotations", "completions"}
+
+_ROWS = (
+    Revision(
+        "2024-11-05",
+        batches=True,
+        argument_errors=True,
+        audio=False,
+        progress_messages=False,
+        resource_links=False,
+        structured=False,
+        elicitation=False,
+        absent=_AFTER_2024_11,
+    ),
+    Revision(
+        "2025-03-26",
+        batches=True,
+        argument_errors=True,
+        resource_links=False,
+        structured=False,
+        elicitation=False,
+        absent=_AFTER_2025_03,
+    ),
+    Revision("2025-06-18", argument_errors=True, absent=_AFTER_2025_06),
+    Revision("2025-11-25", priming=True),
+    Revision("2026-07-28", modern=True, any_structure=True, absent=frozenset({"execution"}), not_found=-32602),
+)
+
+REVISIONS = {row.name: row for row in _ROWS}
+LEGACY = tuple(row.name for row in _ROWS if not row.modern)
+MODERN = tuple(row.name for row in _ROWS if row.modern)
+NEWEST_LEGACY = REVISIONS[LEGACY[-1]]
+ASSUMED = REVISIONS["2025-03-26"]
+"""What a request without a session and without a version header is taken for (the specification's own rule)."""
+
+
+def negotiated(requested: str) -> Revision:
+    """The revision an `initialize` gets: the one it asks for, else the newest that has a handshake (X-1)."""
+    row = REVISIONS.get(requested)
+    return row if row is not None and not row.modern else NEWEST_LEGACY

@@ -1,0 +1,105 @@
+"""Every setting: name, default, sentence. The command line, the environment and the docs come from this table.
+
+A setting `inline_limit` is `--inline-limit` on the command line and `PATCHBAY_INLINE_LIMIT` in the
+environment; the command line wins. Only this file reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from patchbay.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parent.parent
+PREFIX = "PATCHBAY_"
+
+
+def _setting(default: Any, help: str, unit: str = "") -> Any:
+    return field(default=default, metadata={"help": help, "unit": unit})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The hub's settings; `Settings.load` reads them, tests pass what they need."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(8000, "Port to listen on.")
+    data: Path = _setting(Path("data"), "Folder of the database and the hub's own key.")
+    servers: Path = _setting(ROOT / "servers", "Folder that is watched for drop-in servers.")
+    boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
+    workers: int = _setting(1, "Web worker processes.")
+    threads: int = _setting(256, "Threads in each worker; an open stream holds one.")
+    store: str = _setting("sqlite", "Where the hub remembers: sqlite (in the data folder) or memory.")
+    allowed_hosts: tuple[str, ...] = _setting(
+        ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may name, comma-separated."
+    )
+    allowed_origins: tuple[str, ...] = _setting(
+        (), "Origins beside the hub's own that browsers may call from, such as https://app.example, comma-separated."
+    )
+    log_level: str = _setting("info", "Least level that is logged: debug, info, warning or error.")
+    log_format: str = _setting("auto", "console, json, or auto: console on a terminal.")
+    timeout: float = _setting(30.0, "How long a call may take unless its server says otherwise.", "seconds")
+    drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
+    body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
+    inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
+    read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
+    page_size: int = _setting(50, "Entries on one page of a list.")
+    listeners: int = _setting(128, "Most open listening streams in each worker.")
+    session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
+    replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
+    keepalive: float = _setting(15.0, "Longest silence on an open stream before a comment is sent.", "seconds")
+
+    @classmethod
+    def load(cls, given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+        """Settings from the command line (`given`: name to value, None is absent) over the environment over defaults.
+
+        Raises ConfigError naming the setting and what it has to be.
+        """
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        for row in fields(cls):
+            text = environ.get(PREFIX + row.name.upper())
+            if text is not None:
+                values[row.name] = converted(row, text, PREFIX + row.name.upper())
+            chosen = (given or {}).get(row.name)
+            if chosen is not None:
+                values[row.name] = converted(row, chosen, "--" + row.name.replace("_", "-"))
+        return cls(**values)
+
+
+def converted(row: Field[Any], value: Any, where: str) -> Any:
+    """A setting's value in its type, from text or from a value of that type. Raises ConfigError."""
+    if not isinstance(value, str):
+        return value
+    kind: type[Any] = type(row.default)
+    try:
+        if kind is tuple:
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        if kind in (int, float) and kind(value) < 0:
+            raise ValueError("negative")
+        return kind(value)
+    except ValueError as problem:
+        expected = {int: "a whole number, 0 or more", float: "a number, 0 or more"}.get(kind, "a value")
+        raise ConfigError(where, "", f"expected {expected}, got {value!r}") from problem
+
+
+def environment(allowed: tuple[str, ...]) -> dict[str, str]:
+    """The part of the environment that a child process may see."""
+    return {name: os.environ[name] for name in allowed if name in os.environ}
+
+
+def forget_request_variables() -> None:
+    """Take what looks like a part of a request out of the environment: the web server lays it under every request.
+
+    An `HTTP_ORIGIN` of the shell would otherwise be an `Origin` that no client sent (THREATS M14). The proxy keeps
+    working: libraries read `http_proxy` first.
+    """
+    if "HTTP_PROXY" in os.environ:
+        os.environ.setdefault("http_proxy", os.environ["HTTP_PROXY"])
+    for name in list(os.environ):
+        if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_USER", "AUTH_TYPE"):
+            del os.environ[name]

@@ -1,0 +1,137 @@
+"""What is remembered: blobs, names, journal, bus. Four small seams and the store that holds them.
+
+Rules: a CID never changes, so only `names` moves; bytes are verified when written and when read;
+nothing here knows what a server is. The fillers live in `stores/` and share one test body.
+A store is used from many threads at once and, in SQLite, from several processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One change of one name. `cid` is None where the name was taken away; `at` is Unix time in seconds."""
+
+    seq: int
+    name: str
+    cid: str | None
+    at: float
+    who: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a journal topic; `seq` grows within the whole journal and is never used twice."""
+
+    seq: int
+    topic: str
+    data: bytes
+    at: float
+
+
+class Blobs(Protocol):
+    """Immutable bytes under their CID."""
+
+    def put(self, data: bytes, cid: str | None = None) -> str:
+        """Keep bytes; answers their CID. With `cid`, raises CorruptBlob unless the bytes are its content."""
+        ...
+
+    def get(self, cid: str) -> bytes:
+        """The bytes of a CID (identity CIDs carry their own). Raises BadCid, MissingBlob, CorruptBlob."""
+        ...
+
+    def missing(self, cids: Iterable[str]) -> list[str]:
+        """Those of the CIDs that are not here, in the order given, each once. Raises BadCid."""
+        ...
+
+    def count(self) -> int:
+        """How many blobs are kept."""
+        ...
+
+
+class Names(Protocol):
+    """Moving names (`servers/echo`, `variables/mcps`) that point to CIDs, with their past."""
+
+    def get(self, name: str) -> str | None: ...
+
+    def all(self, prefix: str = "") -> dict[str, str]:
+        """Every name with this prefix and its CID, sorted by name."""
+        ...
+
+    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+        """Point names elsewhere (None takes one away), all or none; answers the `seq` of the last move.
+
+        A change to what already stands is left out; nothing to change answers the present seq.
+        Raises MissingBlob when a CID is not in the store.
+        """
+        ...
+
+    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
+        """Moves of one name (or of all names), newest first."""
+        ...
+
+
+class Journal(Protocol):
+    """Append-only topics of bytes: streams, ended sessions, records."""
+
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever)."""
+        ...
+
+    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+        """Entries of a topic with a seq greater than `after`, oldest first."""
+        ...
+
+    def last(self, topic: str) -> int:
+        """The seq of a topic's newest entry, 0 when it has none."""
+        ...
+
+    def sweep(self) -> int:
+        """Drop entries whose time is over; answers how many."""
+        ...
+
+
+class Subscription(Protocol):
+    """One reader of bus topics. Its queue is bounded: when it is full the oldest message is dropped."""
+
+    dropped: int
+
+    def get(self, timeout: float) -> tuple[str, bytes] | None:
+        """The next (topic, message), or None after `timeout` seconds or when closed."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Bus(Protocol):
+    """Hints between threads and processes. A message may be lost; whoever needs all of them reads the journal."""
+
+    def publish(self, topic: str, message: bytes = b"") -> None: ...
+
+    def subscribe(self, topics: Sequence[str], size: int = 256) -> Subscription:
+        """Listen to topics; one that ends in `*` matches by prefix. Registered when this returns."""
+        ...
+
+
+class Store(Protocol):
+    """The four together, opened and closed as one."""
+
+    blobs: Blobs
+    names: Names
+    journal: Journal
+    bus: Bus
+
+    def check(self) -> str | None:
+        """None when the store answers, else a sentence that says what is wrong."""
+        ...
+
+    def close(self) -> None: ...

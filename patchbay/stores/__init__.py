@@ -1,0 +1,24 @@
+"""Fillers of the Store seam, and the one place that knows them by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from patchbay.errors import ConfigError
+from patchbay.store import Store
+from patchbay.stores.memory import MemoryStore
+from patchbay.stores.sqlite import SqliteStore
+
+KINDS = ("memory", "sqlite")
+
+
+def open_store(kind: str, folder: Path) -> Store:
+    """A store of a kind, kept in `folder` (which is made when it is not there).
+
+    Raises ConfigError for an unknown kind, and ContentError when what is in the folder cannot be used.
+    """
+    if kind == "memory":
+        return MemoryStore()
+    if kind == "sqlite":
+        return SqliteStore(folder)
+    raise ConfigError("the setting store", "", f"expected one of {', '.join(KINDS)}; got {kind!r}")

@@ -1,0 +1,141 @@
+"""A store in memory: for tests, for trying things out, and for a hub that need not remember.
+
+It keeps what every store promises, except that nothing outlives the process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+from patchbay.cid import canonical, cid_of, content_in, verify
+from patchbay.errors import MissingBlob
+from patchbay.store import Blobs, Bus, Entry, Journal, Move, Names
+from patchbay.stores.bus import LocalBus
+
+
+class MemoryBlobs:
+    """Blobs in a dictionary. Nobody else can touch these bytes, so only writing verifies them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def put(self, data: bytes, cid: str | None = None) -> str:
+        name = cid_of(data) if cid is None else verify(cid, data)
+        if cid is None or content_in(name) is None:
+            self._kept.setdefault(name, bytes(data))
+        return name
+
+    def get(self, cid: str) -> bytes:
+        name = canonical(cid)
+        found = self._kept.get(name)
+        data = content_in(name) if found is None else found
+        if data is None:
+            raise MissingBlob([name])
+        return data
+
+    def missing(self, cids: Iterable[str]) -> list[str]:
+        names = dict.fromkeys(canonical(cid) for cid in cids)
+        return [name for name in names if name not in self._kept and content_in(name) is None]
+
+    def count(self) -> int:
+        return len(self._kept)
+
+
+class MemoryNames:
+    """Names in a dictionary, their past in a list."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._lock = threading.Lock()
+        self._now: dict[str, str] = {}
+        self._past: list[Move] = []
+
+    def get(self, name: str) -> str | None:
+        return self._now.get(name)
+
+    def all(self, prefix: str = "") -> dict[str, str]:
+        with self._lock:
+            return {name: self._now[name] for name in sorted(self._now) if name.startswith(prefix)}
+
+    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+        wanted = {name: None if cid is None else canonical(cid) for name, cid in changes.items()}
+        missing = self._blobs.missing(cid for cid in wanted.values() if cid is not None)
+        if missing:
+            raise MissingBlob(missing, why)
+        with self._lock:
+            at = time.time()
+            for name, cid in wanted.items():
+                if self._now.get(name) == cid:
+                    continue
+                self._past.append(Move(len(self._past) + 1, name, cid, at, who, why))
+                if cid is None:
+                    del self._now[name]
+                else:
+                    self._now[name] = cid
+            return len(self._past)
+
+    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
+        with self._lock:
+            older = self._past if before is None else self._past[: max(0, before - 1)]
+            found = [move for move in reversed(older) if not name or move.name == name]
+        return found[: max(0, limit)]
+
+
+class MemoryJournal:
+    """Topics as lists of entries, each with the moment when it may go."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._topics: dict[str, list[tuple[float, Entry]]] = {}
+
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        at = time.time()
+        until = float("inf") if keep is None else at + keep
+        with self._lock:
+            self._seq += 1
+            self._topics.setdefault(topic, []).append((until, Entry(self._seq, topic, bytes(data), at)))
+            return self._seq
+
+    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+        with self._lock:
+            found = [entry for _, entry in self._topics.get(topic, ()) if entry.seq > after]
+        return found[: max(0, limit)]
+
+    def last(self, topic: str) -> int:
+        with self._lock:
+            entries = self._topics.get(topic)
+            return entries[-1][1].seq if entries else 0
+
+    def sweep(self) -> int:
+        now, dropped = time.time(), 0
+        with self._lock:
+            for topic, entries in tuple(self._topics.items()):
+                left = [row for row in entries if row[0] > now]
+                dropped += len(entries) - len(left)
+                if left:
+                    self._topics[topic] = left
+                else:
+                    del self._topics[topic]
+        return dropped
+
+
+class MemoryStore:
+    """The four together."""
+
+    def __init__(self) -> None:
+        self.blobs: Blobs = MemoryBlobs()
+        self.names: Names = MemoryNames(self.blobs)
+        self.journal: Journal = MemoryJournal()
+        self._local = LocalBus()
+        self.bus: Bus = self._local
+        self._closed = False
+
+    def check(self) -> str | None:
+        return "the store is closed" if self._closed else None
+
+    def close(self) -> None:
+        self._closed = True
+        self._local.close()

@@ -1,0 +1,118 @@
+"""The bus across processes: a message goes to this process's readers at once, to the others as a row.
+
+Each process that listens has one daemon thread. It asks SQLite every `EVERY` seconds whether anybody
+else has committed anything (`PRAGMA data_version`, which reads no page) and only then looks for rows.
+Rows are swept after a minute by whoever publishes.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from uuid import uuid4
+
+from patchbay.errors import ContentError
+from patchbay.stores.bus import LocalBus, LocalSubscription
+from patchbay.stores.sqlite.database import Database, connect, own_errors
+
+log = logging.getLogger(__name__)
+
+EVERY = 0.075
+"""Seconds between two looks at the database."""
+
+KEPT = 60.0
+"""Seconds for which a message stays in its table."""
+
+
+class SqliteBus:
+    """Hints between threads and processes that share one database file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._local = LocalBus()
+        self._process = uuid4().hex
+        self._swept = float("-inf")
+        self._lock = threading.Lock()
+        self._poller: _Poller | None = None
+        self._closed = False
+
+    def publish(self, topic: str, message: bytes = b"") -> None:
+        """Tell this process's readers at once and the other processes within about a tenth of a second.
+
+        A database that cannot be written loses the message for the others, with a line in the log: a
+        message is a hint, and must not make the work fail that it reports.
+        """
+        self._local.publish(topic, message)
+        now = time.time()
+        try:
+            with self._database.write(durable=False) as connection:
+                query = "INSERT INTO messages (process, topic, message, at) VALUES (?, ?, ?, ?)"
+                connection.execute(query, (self._process, topic, message, now))
+                if time.monotonic() - self._swept > KEPT / 4:
+                    connection.execute("DELETE FROM messages WHERE at < ?", (now - KEPT,))
+                    self._swept = time.monotonic()
+        except ContentError as problem:
+            log.warning("a message on %s did not reach other processes: %s", topic, problem)
+
+    def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
+        """Listen to topics; one that ends in `*` matches by prefix. Registered when this returns."""
+        with self._lock:
+            if self._closed:
+                raise ContentError("the store is closed")
+            reader = self._local.subscribe(topics, size)
+            if self._poller is None:
+                self._poller = _Poller(self._database, self._process, self._local)
+        return reader
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            poller, self._poller = self._poller, None
+        if poller is not None:
+            poller.close()
+        self._local.close()
+
+
+class _Poller:
+    """The thread that brings in what other processes say. It starts after the newest row there is."""
+
+    def __init__(self, database: Database, process: str, local: LocalBus) -> None:
+        self._process = process
+        self._local = local
+        self._stop = threading.Event()
+        with own_errors():
+            self._connection = connect(database.path, "NORMAL")
+            row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM messages").fetchone()
+        self._last = int(row[0])
+        self._thread = threading.Thread(target=self._run, name="patchbay-bus", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        seen, failing = -1, False
+        while not self._stop.is_set():
+            try:
+                (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+                if version != seen:
+                    self._deliver()
+                    seen = version
+                failing = False
+            except sqlite3.Error as problem:
+                if not failing:
+                    log.warning("messages of other processes cannot be read: %s", problem)
+                failing = True
+            self._stop.wait(EVERY)
+
+    def _deliver(self) -> None:
+        query = "SELECT seq, process, topic, message FROM messages WHERE seq > ? ORDER BY seq"
+        for seq, process, topic, message in self._connection.execute(query, (self._last,)).fetchall():
+            if process != self._process:
+                self._local.publish(topic, message)
+            self._last = seq

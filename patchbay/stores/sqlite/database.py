@@ -1,0 +1,192 @@
+"""The SQLite file: its schema, one writer, a pool of readers, and what SQLite says turned into our errors.
+
+Rules: every change is one short `BEGIN IMMEDIATE` transaction under this process's one write lock,
+so that only different processes meet at SQLite's own lock, where `busy_timeout` makes them wait;
+readers never wait (WAL). Every connection is closed by `close`.
+Sources: https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synchronous.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from patchbay.errors import ContentError
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+"""Of the schema, kept in `user_version`."""
+
+BUSY = 15.0
+"""Seconds to wait for another process that writes."""
+
+IDLE = 16
+"""Read connections that are kept for the next reader."""
+
+SCHEMA = """
+CREATE TABLE blobs (cid TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE moves (seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, cid TEXT,
+                    at REAL NOT NULL, who TEXT NOT NULL, why TEXT NOT NULL);
+CREATE INDEX moves_by_name ON moves (name, seq);
+CREATE TABLE names (name TEXT PRIMARY KEY, cid TEXT NOT NULL,
+                    seq INTEGER NOT NULL REFERENCES moves (seq)) WITHOUT ROWID;
+CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT NULL, data BLOB NOT NULL,
+                      at REAL NOT NULL, until REAL);
+CREATE INDEX journal_by_topic ON journal (topic, seq);
+CREATE INDEX journal_by_end ON journal (until) WHERE until IS NOT NULL;
+CREATE TABLE messages (seq INTEGER PRIMARY KEY AUTOINCREMENT, process TEXT NOT NULL, topic TEXT NOT NULL,
+                       message BLOB NOT NULL, at REAL NOT NULL);
+CREATE INDEX messages_by_time ON messages (at);
+"""
+
+
+def known_defect(version: tuple[int, int, int]) -> str | None:
+    """What is wrong with a version of the SQLite library, as a sentence, or None.
+
+    The WAL-reset bug (https://sqlite.org/wal.html#walresetbug) needs two connections that write at
+    once. One process of ours never does that; two processes may.
+    """
+    if not (3, 7, 0) <= version <= (3, 51, 2):
+        return None
+    return (
+        f"SQLite {'.'.join(map(str, version))} has the WAL-reset bug (3.7.0 to 3.51.2, fixed in 3.51.3): two processes"
+        " that write at the same moment can, very rarely, damage the database; run one worker or a newer SQLite"
+    )
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Turn what SQLite raises into a ContentError without paths or values."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        raise ContentError(f"the store failed: {problem}") from problem
+
+
+class Database:
+    """One file. Raises ContentError when it is no database of ours."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+        defect = known_defect(sqlite3.sqlite_version_info)
+        if defect:
+            log.warning("%s", defect)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            raise ContentError(f"the data folder {path.parent} cannot be made: {problem.strerror}") from problem
+        with own_errors():
+            _prepare(path)
+            self._durable = connect(path, "FULL")
+            self._quick = connect(path, "NORMAL")
+
+    @contextmanager
+    def write(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction that changes something: all of it or, when anything is raised, nothing.
+
+        `durable` waits until the disk has it; without, a power cut may lose the last ones.
+        """
+        with self._lock, own_errors():
+            self._open()
+            connection = self._durable if durable else self._quick
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection for reading; each statement sees one moment."""
+        with own_errors():
+            self._open()
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = connect(self.path, "NORMAL")
+            try:
+                yield connection
+            finally:
+                self._idle.append(connection)
+                self._trim(0 if self._closed else IDLE)
+
+    def close(self) -> None:
+        """Close every connection; those in use are closed when their reader is done. Closing twice is harmless."""
+        with self._lock:
+            self._closed = True
+            self._trim(0)
+            self._quick.close()
+            self._durable.close()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise ContentError("the store is closed")
+
+    def _trim(self, kept: int) -> None:
+        while len(self._idle) > kept:
+            try:
+                self._idle.popleft().close()
+            except IndexError:  # another thread was faster
+                return
+
+
+def connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    """A connection in autocommit mode that any thread may use, one at a time."""
+    connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(path: Path) -> None:
+    """Make the file a database in WAL mode with our schema, also when several processes do so at once."""
+    until = time.monotonic() + BUSY
+    while True:
+        connection = connect(path, "FULL")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            _migrate(connection)
+            return
+        except sqlite3.OperationalError as problem:
+            # The change to WAL answers "locked" at once, without the busy timeout, when another process makes it too.
+            if "locked" not in str(problem) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        finally:
+            connection.close()
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise ContentError(
+            f"the database was made by a newer Patchbay: its schema is {version}, this program knows {VERSION};"
+            " use that version, or another data folder"
+        )
+    if version == 0:
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if tables:
+            raise ContentError("the database belongs to another program: it has tables but no schema version")
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")

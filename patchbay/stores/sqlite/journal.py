@@ -1,0 +1,36 @@
+"""Journal entries as rows. Those with an end are written without waiting for the disk."""
+
+from __future__ import annotations
+
+import time
+
+from patchbay.store import Entry
+from patchbay.stores.sqlite.database import Database
+
+
+class SqliteJournal:
+    """Append-only topics of bytes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        at = time.time()
+        row = (topic, data, at, None if keep is None else at + keep)
+        with self._database.write(durable=keep is None) as connection:
+            query = "INSERT INTO journal (topic, data, at, until) VALUES (?, ?, ?, ?)"
+            return int(connection.execute(query, row).lastrowid or 0)
+
+    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+        query = "SELECT seq, topic, data, at FROM journal WHERE topic = ? AND seq > ? ORDER BY seq LIMIT ?"
+        with self._database.read() as connection:
+            return [Entry(*row) for row in connection.execute(query, (topic, after, max(0, limit))).fetchall()]
+
+    def last(self, topic: str) -> int:
+        with self._database.read() as connection:
+            query = "SELECT coalesce(max(seq), 0) FROM journal WHERE topic = ?"
+            return int(connection.execute(query, (topic,)).fetchone()[0])
+
+    def sweep(self) -> int:
+        with self._database.write(durable=False) as connection:
+            return connection.execute("DELETE FROM journal WHERE until <= ?", (time.time(),)).rowcount

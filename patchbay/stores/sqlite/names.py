@@ -1,0 +1,70 @@
+"""Names as rows, each pointing to the move that put it where it is."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+
+from patchbay.cid import canonical, content_in
+from patchbay.errors import MissingBlob
+from patchbay.store import Move
+from patchbay.stores.sqlite.database import Database
+
+
+class SqliteNames:
+    """Moving names with their past."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, name: str) -> str | None:
+        with self._database.read() as connection:
+            row = connection.execute("SELECT cid FROM names WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def all(self, prefix: str = "") -> dict[str, str]:
+        query = "SELECT name, cid FROM names WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name"
+        with self._database.read() as connection:
+            return dict(connection.execute(query, (prefix,)).fetchall())
+
+    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+        wanted = {name: None if cid is None else canonical(cid) for name, cid in changes.items()}
+        with self._database.write() as connection:
+            _need(connection, wanted, why)
+            at = time.time()
+            for name, cid in wanted.items():
+                row = connection.execute("SELECT cid FROM names WHERE name = ?", (name,)).fetchone()
+                if (None if row is None else row[0]) != cid:
+                    _point(connection, name, cid, (at, who, why))
+            return int(connection.execute("SELECT coalesce(max(seq), 0) FROM moves").fetchone()[0])
+
+    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
+        query = (
+            "SELECT seq, name, cid, at, who, why FROM moves"
+            " WHERE (:name = '' OR name = :name) AND (:before IS NULL OR seq < :before) ORDER BY seq DESC LIMIT :limit"
+        )
+        given = {"name": name, "before": before, "limit": max(0, limit)}
+        with self._database.read() as connection:
+            return [Move(*row) for row in connection.execute(query, given).fetchall()]
+
+
+def _need(connection: sqlite3.Connection, wanted: Mapping[str, str | None], why: str) -> None:
+    missing = [
+        cid
+        for cid in dict.fromkeys(wanted.values())
+        if cid is not None
+        and connection.execute("SELECT 1 FROM blobs WHERE cid = ?", (cid,)).fetchone() is None
+        and content_in(cid) is None
+    ]
+    if missing:
+        raise MissingBlob(missing, why)
+
+
+def _point(connection: sqlite3.Connection, name: str, cid: str | None, record: tuple[float, str, str]) -> None:
+    query = "INSERT INTO moves (name, cid, at, who, why) VALUES (?, ?, ?, ?, ?)"
+    seq = connection.execute(query, (name, cid, *record)).lastrowid
+    if cid is None:
+        connection.execute("DELETE FROM names WHERE name = ?", (name,))
+    else:
+        connection.execute("INSERT OR REPLACE INTO names (name, cid, seq) VALUES (?, ?, ?)", (name, cid, seq))

@@ -1,0 +1,44 @@
+"""Arrays of messages, where 2025-03-26 (or 2024-11-05) is in force: one result a request, none for notifications.
+
+Source: SPEC-DIGEST 2.4; REQUIREMENTS X-7, T2.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchbay.errors import InvalidRequest, PatchbayError
+from patchbay.jsonrpc import Failure, Message, Request, Result, encode, failure, message, readable_id
+from patchbay.protocol.admission import assumed
+from patchbay.protocol.callers import Wire
+from patchbay.protocol.dispatch import Dispatcher
+
+MOST = 100
+"""Messages in one array."""
+
+
+def answer_batch(values: list[Any], wire: Wire, dispatcher: Dispatcher) -> tuple[int, bytes, str | None]:
+    """HTTP status, body and session id for an array of parsed values. Raises InvalidRequest where none is served."""
+    session = None
+    if wire.session_id is not None:
+        session = dispatcher.desk.sessions.find(wire.session_id, wire.endpoint, wire.principal)
+    revision = session.revision if session is not None else assumed(wire.version)
+    if not revision.batches:
+        raise InvalidRequest(f"an array of messages is not served in {revision.name}; send one message a request")
+    if not values or len(values) > MOST:
+        raise InvalidRequest(f"an array of messages has to hold 1 to {MOST}; it holds {len(values)}")
+    if any(isinstance(value, dict) and value.get("method") == "initialize" for value in values):
+        raise InvalidRequest("initialize cannot be part of an array")
+    alone = Wire(wire.endpoint, wire.headers, wire.principal, streams=False)
+    answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher)]
+    id = session.id if session is not None else None
+    return (200, b"[" + b",".join(answers) + b"]", id) if answers else (202, b"", id)
+
+
+def _answers(value: Any, wire: Wire, dispatcher: Dispatcher) -> list[Message]:
+    try:
+        said = message(value)
+    except PatchbayError as problem:
+        return [failure(readable_id(value), problem)]
+    found = [answer for answer in dispatcher.exchange(wire)(said) if isinstance(answer, (Result, Failure))]
+    return list(found) if isinstance(said, Request) else []

@@ -1,0 +1,81 @@
+"""A request as bytes and headers: the body by our own reader, the headers that decide how it is read and answered.
+
+A server in front may hand over an empty body where it was cut, or exactly the limit where there was more;
+so the lengths are compared here: never more than the limit, never less than was announced.
+Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13); REQUIREMENTS V-C7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from patchbay.errors import InvalidRequest, TooLarge
+
+
+@lru_cache(maxsize=256)
+def accepted(accept: str) -> tuple[bool, bool]:
+    """Whether an `Accept` header takes JSON and whether it takes a stream.
+
+    A wildcard takes JSON; a stream has to be named (V-C7). Nothing sent takes nothing.
+    """
+    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    json = any(qualities.get(kind, 0) > 0 for kind in ("application/json", "application/*", "*/*"))
+    return json, qualities.get("text/event-stream", 0) > 0
+
+
+@lru_cache(maxsize=256)
+def media_type(content_type: str) -> str:
+    """The media type of a `Content-Type` header, in lower case, without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
+    """The request's headers: lower-case names, values without the white space around them."""
+    return {name[5:].replace("_", "-").lower(): value.strip() for name, value in environ.items() if name[:5] == "HTTP_"}
+
+
+def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
+    """The body of a request, at most `limit` bytes.
+
+    Raises TooLarge (413), and InvalidRequest (400) when the body is shorter than its Content-Length says.
+    """
+    announced = _announced(environ.get("CONTENT_LENGTH"))
+    if announced is not None and announced > limit:
+        raise TooLarge(f"the body has {announced} bytes; {limit} are the most (setting body_limit)")
+    if announced is None and not _chunked(environ):
+        return b""
+    wanted = limit + 1 if announced is None else announced
+    body = _read(environ["wsgi.input"], wanted)
+    if len(body) > limit:
+        raise TooLarge(f"the body has more than {limit} bytes, which are the most (setting body_limit)")
+    if announced is not None and len(body) < announced:
+        raise InvalidRequest(f"the body ends after {len(body)} bytes; Content-Length says {announced}")
+    return body
+
+
+def _announced(text: str | None) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InvalidRequest(f"Content-Length has to be a whole number; it is {text[:40]!r}")
+    return int(text)
+
+
+def _chunked(environ: Mapping[str, Any]) -> bool:
+    return bool(environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"))
+
+
+def _read(stream: Any, wanted: int) -> bytes:
+    pieces: list[bytes] = []
+    while wanted > 0:
+        piece = stream.read(wanted)
+        if not piece:
+            break
+        pieces.append(piece)
+        wanted -= len(piece)
+    return b"".join(pieces)

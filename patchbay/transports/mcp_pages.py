@@ -1,0 +1,65 @@
+"""The pages below /mcp, from content-addressed templates: how to connect, and what one server offers.
+
+`/mcp` and `/mcp/<server>` are endpoints too: whoever serves those paths asks `wants_html` and calls
+`instruction_page` or redirects to the meta page. Alone, the blueprint here serves the HTML of both.
+Sources: REQUIREMENTS VWR-5, VWR-6, VWR-35, X-5; DESIGN section 8.
+"""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from patchbay.catalogue.servers import Server
+from patchbay.errors import UnknownServer
+from patchbay.transports.page_data import detail, endpoint, status, summary
+from patchbay.transports.site import Site, base_url
+from patchbay.transports.snippets import snippets
+
+AGGREGATE = "patchbay"
+"""The name under which snippets connect all servers at once."""
+
+
+def instruction_page(site: Site) -> Response:
+    """The page of GET /mcp: overview, documentation, servers, snippets for the aggregate endpoint."""
+    url = f"{base_url()}/mcp"
+    servers = [summary(each) for each in site.catalogue.all()]
+    return site.content_html("mcp/instruction.html", "mcp", url=url, servers=servers, snippets=snippets(AGGREGATE, url))
+
+
+def meta_page(site: Site, address: str) -> Response:
+    """The page of one server, or of one version of it (`name@cid`); also when it is broken or switched off.
+
+    Raises UnknownServer when there is none of that name or version.
+    """
+    server, pinned = shown(site, address)
+    base = base_url()
+    exact = endpoint(server.name, server.version) if server.version else None
+    url = base + (exact if pinned and exact else endpoint(server.name))
+    return site.content_html(
+        "mcp/meta.html",
+        "mcp",
+        server=detail(server),
+        url=url,
+        pinned_url=base + exact if exact and status(server) == "on" else None,
+        snippets=snippets(server.name, url),
+    )
+
+
+def shown(site: Site, address: str) -> tuple[Server, bool]:
+    """The server behind a name or `name@cid`, and whether the address is pinned. Raises UnknownServer."""
+    name, _, cid = address.partition("@")
+    if cid:
+        return site.catalogue.pinned(name, cid), True
+    for server in site.catalogue.all():
+        if server.name == name:
+            return server, False
+    raise UnknownServer(f"there is no server {name[:128]!r} here")
+
+
+def mcp_pages_blueprint(site: Site, instruction: bool = True) -> Blueprint:
+    """`/mcp/meta/<server>` and, unless another blueprint serves it, the HTML of `GET /mcp`."""
+    pages = Blueprint("mcp_pages", __name__)
+    pages.add_url_rule("/mcp/meta/<address>", "meta", lambda address: meta_page(site, address))
+    if instruction:
+        pages.add_url_rule("/mcp", "instruction", lambda: instruction_page(site))
+    return pages

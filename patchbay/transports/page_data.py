@@ -1,0 +1,166 @@
+"""What pages show: servers and descriptors as plain values, ready for a template.
+
+Pure functions. Nothing here reads a request or a store; what a stranger wrote stays text.
+Sources: REQUIREMENTS VWR-5, VWR-6; MCP specification, server/tools and JSON Schema 2020-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+
+HINTS = {
+    "readOnlyHint": ("reads only", "may change things"),
+    "destructiveHint": ("may destroy", "destroys nothing"),
+    "idempotentHint": ("safe to repeat", "not safe to repeat"),
+    "openWorldHint": ("reaches outside", "stays inside"),
+}
+"""Tool annotations in words: said true, said false."""
+
+LIMITS = (
+    ("minimum", "at least {}"),
+    ("maximum", "at most {}"),
+    ("minLength", "length {} or more"),
+    ("maxLength", "length {} or less"),
+    ("pattern", "matches {}"),
+    ("minItems", "{} entries or more"),
+    ("maxItems", "{} entries or fewer"),
+)
+
+PLURALS = {"string": "strings", "number": "numbers", "integer": "integers", "boolean": "booleans", "object": "objects"}
+
+
+def endpoint(name: str, version: str | None = None) -> str:
+    """The path of a server's endpoint, of exactly one version when it is given."""
+    return f"/mcp/{quote(name, safe='')}" + (f"@{version}" if version else "")
+
+
+def status(server: Server) -> str:
+    """`on`, `off` or `broken`."""
+    if server.broken:
+        return "broken"
+    return "on" if server.enabled else "off"
+
+
+def summary(server: Server) -> dict[str, Any]:
+    """A server as one card or row: a JSON object of plain values."""
+    groups = (
+        (len(server.tools), "tool"),
+        (len(server.resources) + len(server.templates), "resource"),
+        (len(server.prompts), "prompt"),
+    )
+    return {
+        "name": server.name,
+        "title": server.title or server.name,
+        "description": server.description,
+        "kind": server.kind,
+        "origin": server.origin,
+        "status": status(server),
+        "broken": server.broken,
+        "problems": len(server.problems),
+        "version": server.version,
+        "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
+        "endpoint": endpoint(server.name),
+        "meta": f"/mcp/meta/{quote(server.name, safe='')}",
+        "page": f"/servers/{quote(server.name, safe='')}",
+    }
+
+
+def detail(server: Server) -> dict[str, Any]:
+    """Everything the meta page shows of a server."""
+    return summary(server) | {
+        "instructions": server.instructions,
+        "definition": server.definition,
+        "config_cid": server.config_cid,
+        "config": dict(server.config),
+        "pinned": endpoint(server.name, server.version),
+        "tools": [tool(server.name, each) for each in server.tools.values()],
+        "resources": [listed(each) for each in server.resources.values()],
+        "templates": [listed(each) for each in server.templates.values()],
+        "prompts": [listed(each) for each in server.prompts.values()],
+        "problems": [{"where": each.where, "reason": each.reason, "line": each.line} for each in server.problems],
+    }
+
+
+def listed(descriptor: Descriptor) -> dict[str, Any]:
+    """A resource, resource template or prompt."""
+    wire = descriptor.wire
+    return {
+        "name": descriptor.name,
+        "title": wire.get("title") or wire.get("name") or descriptor.name,
+        "description": wire.get("description", ""),
+        "uri": wire.get("uri") or wire.get("uriTemplate"),
+        "mime": wire.get("mimeType"),
+        "arguments": [dict(each) for each in wire.get("arguments") or []],
+        "source": descriptor.source,
+        "digest": descriptor.digest,
+        "wire": dict(wire),
+    }
+
+
+def tool(server: str, descriptor: Descriptor) -> dict[str, Any]:
+    """A tool, with its input as rows for a table and its schemas as JSON."""
+    wire = descriptor.wire
+    plain = f"/{quote(server, safe='')}"
+    if descriptor.name != server:
+        plain += f"/{quote(descriptor.name, safe='')}"
+    return listed(descriptor) | {
+        "title": wire.get("title"),
+        "hints": hints(wire.get("annotations") or {}),
+        "rows": rows(wire.get("inputSchema")),
+        "input": wire.get("inputSchema"),
+        "output": wire.get("outputSchema"),
+        "plain": plain,
+        "read_only": descriptor.read_only,
+    }
+
+
+def hints(annotations: Mapping[str, Any]) -> list[str]:
+    """Tool annotations as words."""
+    return [words[0] if annotations[key] else words[1] for key, words in HINTS.items() if key in annotations]
+
+
+def rows(schema: Any) -> list[dict[str, Any]]:
+    """The properties of an object schema as rows: name, type, required, description, default, limits."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
+        return []
+    required = schema.get("required") or []
+    return [row(name, each, name in required) for name, each in schema["properties"].items()]
+
+
+def row(name: str, schema: Any, required: bool) -> dict[str, Any]:
+    """One property. A schema may be `true` or `false`, which say nothing about the type."""
+    known: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
+    return {
+        "name": name,
+        "type": type_of(known),
+        "required": required,
+        "description": known.get("description", ""),
+        "has_default": "default" in known,
+        "default": known.get("default"),
+        "limits": [words.format(known[key]) for key, words in LIMITS if key in known],
+    }
+
+
+def type_of(schema: Any, depth: int = 3) -> str:
+    """A schema's type in words: `list of strings`, `one of "a", "b"`, `integer or null`."""
+    if not isinstance(schema, Mapping) or depth == 0:
+        return "any"
+    if "enum" in schema and isinstance(schema["enum"], list):
+        return "one of " + ", ".join(repr(each) if isinstance(each, str) else str(each) for each in schema["enum"])
+    for key in ("anyOf", "oneOf"):
+        if isinstance(schema.get(key), list):
+            return " or ".join(dict.fromkeys(type_of(each, depth - 1) for each in schema[key]))
+    if isinstance(schema.get("$ref"), str):
+        return str(schema["$ref"]).rsplit("/", 1)[-1]
+    kind = schema.get("type", "any")
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))
+    if kind == "array":
+        inner = type_of(schema.get("items"), depth - 1)
+        return "list" if inner == "any" else f"list of {PLURALS.get(inner, inner)}"
+    return f"{kind} ({schema['format']})" if "format" in schema else str(kind)

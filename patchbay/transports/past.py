@@ -1,0 +1,73 @@
+"""What each root changed: neighbouring boot images compared, row by row.
+
+Source: DESIGN section 4 (every change makes a new root: history, diff).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from patchbay.boot import history
+from patchbay.store import Store
+
+PARTS = ("servers", "variables", "templates")
+MOST = 20
+"""Names of one change that are told; the rest is a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One name that a root added, changed or removed; `cid` of its content where the image says it."""
+
+    verb: str
+    name: str
+    cid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One root: when it came (Unix seconds), who made it and why, and what it changed."""
+
+    at: float
+    cid: str | None
+    who: str
+    why: str
+    changed: list[Changed]
+    more: int
+
+
+def changes(store: Store, limit: int) -> list[Change]:
+    """The newest `limit` roots, newest first, each compared with the one before."""
+    moves = history(store, limit + 1)
+    found = []
+    for index, move in enumerate(moves[:limit]):
+        before = moves[index + 1].cid if index + 1 < len(moves) else None
+        every = difference(_rows(store, before), _rows(store, move.cid))
+        found.append(Change(move.at, move.cid, move.who, move.why, every[:MOST], max(0, len(every) - MOST)))
+    return found
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed]:
+    """What differs between two maps of name to image row, sorted by name."""
+    told = []
+    for name in sorted({*before, *after}):
+        if name not in after:
+            told.append(Changed("removed", name, None))
+        elif before.get(name) != after[name]:
+            cid = after[name].get("definition_cid") or after[name].get("cid")
+            told.append(Changed("changed" if name in before else "added", name, cid))
+    return told
+
+
+def _rows(store: Store, cid: str | None) -> Mapping[str, Any]:
+    return {} if cid is None else rows_of(store.blobs.get(cid))
+
+
+def rows_of(image: bytes) -> Mapping[str, Any]:
+    """The rows of a boot image by full name (`servers/echo`)."""
+    document = orjson.loads(image)
+    return {f"{part}/{row['name']}": row for part in PARTS for row in document.get(part, [])}

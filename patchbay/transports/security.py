@@ -1,0 +1,160 @@
+"""Who may talk to the hub from a browser: Host, Origin, same-origin proof, and the headers of every answer.
+
+Rules: the allow-lists are exact and compared after parsing; what is missing, empty or said twice is refused.
+The checks are pure functions of strings, so that every transport shares them and the answer can be cached.
+Sources: SPEC-DIGEST 2.1 step 1; THREATS 0.2 (M12), 1.1, 1.4; DESIGN section 11; T14.4.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from ipaddress import ip_address
+
+from flask import Flask, Response, request
+from werkzeug.datastructures import Headers
+
+from patchbay.errors import Refused
+from patchbay.settings import Settings
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""What a page of the hub may load: its own files and nothing else."""
+
+SANDBOX_CSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+"""What content from elsewhere (a blob, a tool's own page) may do when a browser shows it: nothing."""
+
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?", re.ASCII)
+_ORIGIN = re.compile(r"(https?)://([^/?#@\s]+)", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+Authority = tuple[str, int | None]
+
+
+class Misdirected(Refused):
+    """The request names a host that this hub does not answer for."""
+
+    status = 421
+
+
+def authority(text: str) -> Authority | None:
+    """Host name (lower case, IPv6 in brackets) and port of `Host`-like text, or None when it is not one."""
+    found = _AUTHORITY.fullmatch(text.lower()) if len(text) <= 255 else None
+    if found is None:
+        return None
+    port = int(found[2]) if found[2] else None
+    return None if port is not None and not 0 < port < 65536 else (found[1], port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address, with or without brackets, stays on this machine."""
+    name = host.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_host_and_origin(host: str | None, origin: str | None, settings: Settings) -> None:
+    """Let a request pass by its `Host` and `Origin` headers (None: not sent), or raise.
+
+    Raises Misdirected (421) when the host is not in `allowed_hosts`; an entry without a port allows every port.
+    Raises Refused (403) when an origin is sent that is neither in `allowed_origins`, nor on an allowed
+    loopback name (any port), nor the very host and port that the request went to.
+    """
+    if not _host_allowed(host or "", settings.allowed_hosts):
+        raise Misdirected(
+            f"this hub does not answer for the host {(host or '')[:100]!r};"
+            f" it answers for {', '.join(settings.allowed_hosts)} (setting allowed_hosts)"
+        )
+    if origin is not None and not _origin_allowed(origin, host or "", settings.allowed_hosts, settings.allowed_origins):
+        raise Refused(f"requests from the origin {origin[:100]!r} are not allowed (setting allowed_origins)")
+
+
+@lru_cache(maxsize=1024)
+def _host_allowed(host: str, allowed: tuple[str, ...]) -> bool:
+    here = authority(host)
+    return here is not None and any(_covers(entry, here) for entry in allowed)
+
+
+def _covers(entry: str, here: Authority) -> bool:
+    wanted = authority(f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry)
+    return wanted is not None and wanted[0] == here[0] and wanted[1] in (None, here[1])
+
+
+@lru_cache(maxsize=1024)
+def _origin_allowed(origin: str, host: str, hosts: tuple[str, ...], origins: tuple[str, ...]) -> bool:
+    if origin == "null":
+        return False
+    if origin.lower() in {entry.lower().rstrip("/") for entry in origins}:
+        return True
+    if same_authority(origin, host):
+        return True
+    found = _ORIGIN.fullmatch(origin.lower())
+    there = authority(found[2]) if found else None
+    return there is not None and is_loopback(there[0]) and any(_covers(entry, there) for entry in hosts)
+
+
+def same_authority(origin: str, host: str) -> bool:
+    """Whether an origin is the host and port that a request was sent to (`Host`)."""
+    found = _ORIGIN.fullmatch(origin.lower())
+    there, here = authority(found[2]) if found else None, authority(host)
+    if found is None or there is None or here is None:
+        return False
+    default = _DEFAULT_PORTS[found[1]]
+    return (there[0], there[1] or default) == (here[0], here[1] or default)
+
+
+def check_same_origin(headers: Headers) -> None:
+    """Let an unsafe request to a page pass when no other site can have caused it, or raise Refused (403).
+
+    Proof is `Sec-Fetch-Site: same-origin` or `none`; without that header an `Origin` equal to `Host`;
+    without both the client is no browser.
+    """
+    site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+    if site is not None:
+        proven = site in ("same-origin", "none")
+    else:
+        proven = origin is None or same_authority(origin, headers.get("Host", ""))
+    if not proven:
+        raise Refused("this request changes something and came from another site; send it from the hub's own pages")
+
+
+def check_change(headers: Headers, settings: Settings) -> None:
+    """Let a request change the hub's content, or raise Refused (403): same origin, and bound to loopback only."""
+    check_same_origin(headers)
+    if not is_loopback(settings.host):
+        raise Refused(
+            f"content cannot be changed over HTTP while the hub listens on {settings.host}; start it on 127.0.0.1"
+        )
+
+
+def secure(app: Flask, settings: Settings) -> None:
+    """Put the check in front of every route of an app and the headers on every answer.
+
+    A refusal is raised as an error: whoever turns errors into answers gives it its form.
+    """
+
+    @app.before_request
+    def check() -> None:
+        environ = request.environ
+        check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), settings)
+
+    app.after_request(with_headers)
+
+
+def with_headers(response: Response) -> Response:
+    """An answer with the security headers it needs; what a route has set itself stays."""
+    headers = response.headers
+    headers["X-Content-Type-Options"] = "nosniff"
+    if response.mimetype == "text/html":
+        headers.setdefault("Content-Security-Policy", CSP)
+        headers.setdefault("Referrer-Policy", "same-origin")
+        headers.setdefault("Cache-Control", "no-store")
+        headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+        headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    return response

@@ -1,0 +1,81 @@
+"""What all pages of one hub share: the catalogue, the settings, the templates, the frame, and what a client wants.
+
+Rule: one Site for each app, handed to every blueprint that shows pages; nothing here is on module level.
+Source: DESIGN section 8; REQUIREMENTS V-C8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, request
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from patchbay import __version__
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.errors import PatchbayError
+from patchbay.settings import Settings
+from patchbay.transports.page_templates import Pages
+
+HTML_TYPES = ("text/html", "application/xhtml+xml")
+PROGRAM_TYPES = ("application/json", "text/event-stream")
+
+
+def wants_html(accept: str) -> bool:
+    """Whether an `Accept` header names HTML, and at least as much as what MCP clients read.
+
+    A wildcard alone is not enough: that is what curl and programs send (V-C8).
+    """
+    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    html = max((qualities.get(kind, 0) for kind in HTML_TYPES), default=0)
+    return html > 0 and html >= max(qualities.get(kind, 0) for kind in PROGRAM_TYPES)
+
+
+class UnknownVariable(PatchbayError):
+    """There is no variable of this name."""
+
+    code, status = -32602, 404
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no variable {name[:128]!r} here")
+
+
+class Site:
+    """The pages of one hub."""
+
+    def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
+        self.catalogue = catalogue
+        self.settings = settings
+        self.pages = Pages(catalogue.store)
+
+    def frame(self, here: str) -> dict[str, Any]:
+        """The values that every page gets: `site` and which link of the bar is the current one."""
+        return {
+            "here": here,
+            "site": {
+                "version": __version__,
+                "root": self.catalogue.store.names.get("root"),
+                "readonly": self.catalogue.readonly,
+                "problem": self.catalogue.mcps_problem,
+                "url": base_url(),
+            },
+        }
+
+    def html(self, name: str, here: str, **values: Any) -> Response:
+        """One of the app's own pages."""
+        return page(self.pages.page(name, **self.frame(here), **values))
+
+    def content_html(self, name: str, here: str, **values: Any) -> Response:
+        """A page from a content-addressed template. Raises ConfigError when the template cannot be used."""
+        return page(self.pages.content_page(name, **self.frame(here), **values))
+
+
+def page(text: str) -> Response:
+    """HTML as an answer."""
+    return Response(text, mimetype="text/html")
+
+
+def base_url() -> str:
+    """Scheme, host and port as the client wrote them, without a slash at the end (`Host` is checked before)."""
+    return request.host_url.rstrip("/")

@@ -1,0 +1,112 @@
+"""The bodies of event streams: what a WSGI server iterates over, and what happens when the reader leaves.
+
+Closing a stream of 2026-07-28 cancels its call. Before that it does not: the rest of the call goes on
+and is kept for replay (SPEC-DIGEST 1.8, 6.1 row 10).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from patchbay.events import Pause
+from patchbay.jsonrpc import Message, encode
+from patchbay.protocol.callers import Caller
+from patchbay.protocol.streams import LISTENER, Recorder
+from patchbay.protocol.subscriptions import Numbered
+from patchbay.protocol.turns import Desk
+from patchbay.settings import Settings
+from patchbay.views.sse import COMMENT, event, priming
+
+
+def stream_body(
+    first: Message | Pause | None,
+    answers: Iterator[Message | Pause],
+    caller: Caller,
+    desk: Desk,
+    settings: Settings,
+) -> Iterator[bytes]:
+    """The stream that answers one POST; `first` is the item that was already taken from `answers`."""
+    session, seconds = caller.session, settings.replay_minutes * 60
+    recorder = Recorder(desk.catalogue.store, session, seconds) if session is not None else None
+    return _Body(_framed(first, answers, caller, recorder), answers, recorder)
+
+
+class _Body:
+    """An iterable that knows when its reader has left."""
+
+    def __init__(
+        self,
+        frames: Iterator[bytes],
+        answers: Iterator[Message | Pause],
+        recorder: Recorder | None,
+    ) -> None:
+        self._frames = frames
+        self._answers = answers
+        self._recorder = recorder
+        self._finished = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._frames)
+        except StopIteration:
+            self._finished = True
+            raise
+
+    def close(self) -> None:
+        """Called by the server at the end, or when the reader is gone."""
+        if self._recorder is not None and not self._finished:
+            self._finished = True
+            threading.Thread(target=_finish, args=(self._frames,), daemon=True).start()
+        else:
+            closing = getattr(self._answers, "close", None)
+            if closing is not None:
+                closing()
+
+
+def _finish(frames: Iterator[bytes]) -> None:
+    """Let a legacy call that lost its reader run to its end, kept for replay; its own deadline bounds it."""
+    for _ in frames:
+        pass
+
+
+def _framed(
+    first: Message | Pause | None,
+    answers: Iterator[Message | Pause],
+    caller: Caller,
+    recorder: Recorder | None,
+) -> Iterator[bytes]:
+    if recorder is not None and caller.revision.priming:
+        yield priming(f"{recorder.name}-0")
+    item = first
+    while item is not None:
+        if isinstance(item, Pause):
+            yield COMMENT
+        elif recorder is None:
+            yield event(encode(item))
+        else:
+            data = encode(item)
+            yield event(data, recorder.keep(data))
+        item = next(answers, None)
+    if recorder is not None:
+        recorder.end()
+
+
+def replay_body(events: Iterator[tuple[str, bytes] | Pause]) -> Iterator[bytes]:
+    """The rest of a stream that was left, as event id and message."""
+    for item in events:
+        yield COMMENT if isinstance(item, Pause) else event(item[1], item[0])
+
+
+def listener_body(changes: Iterator[Numbered | Pause], caller: Caller) -> Iterator[bytes]:
+    """A session's GET stream; it begins with its number where the revision has priming events."""
+    for item in changes:
+        if isinstance(item, Pause):
+            yield COMMENT
+        elif item.message is None:
+            yield priming(f"{LISTENER}-{item.number}") if caller.revision.priming else COMMENT
+        else:
+            yield event(encode(item.message), f"{LISTENER}-{item.number}")

@@ -1,0 +1,1 @@
+"""Views: pure functions over the events of an activation."""

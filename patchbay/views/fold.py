@@ -1,0 +1,96 @@
+"""The one fold: the events of an activation become one MCP tool result.
+
+Every view that gives a whole answer uses this file and no other, so that a buffered and a
+streamed answer of one call are equal. The result is that of the newest revision; what older
+revisions must not see is taken away in `protocol/translate.py`. Progress, Log, Pause and Ask
+leave no trace here.
+Sources: REQUIREMENTS SUB-22, SUB-23, SUB-C4 to SUB-C6; MCP 2026-07-28, server/tools.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from patchbay.events import Content, Data, Done, Ending, Event, Failed, Text, ToolUse
+
+UNFINISHED = Failed("ended without a result")
+"""What a stream that stops without an ending counts as."""
+
+
+class Fold:
+    """Collects events; `result()` may be asked at any time and gives what there is so far.
+
+    `ending` is the Done or Failed that was seen, or None; its `error` says whether a JSON-RPC
+    error is wanted instead of the result.
+    """
+
+    def __init__(self) -> None:
+        self.ending: Ending | None = None
+        self._items: list[dict[str, Any]] = []
+        self._pieces: list[str] = []
+        self._data: list[Any] = []
+        self._uses: list[str] = []
+
+    def add(self, event: Event) -> None:
+        """Take one event in. What comes after an ending is not part of the activation and changes nothing."""
+        if self.ending is not None:
+            return
+        if isinstance(event, Text):
+            self._pieces.append(event.text)
+        elif isinstance(event, Content):
+            self._put(dict(event.block))
+        elif isinstance(event, Data):
+            self._put(_text(shown(event.value)))
+            self._data.append(event.value)
+        elif isinstance(event, ToolUse):
+            self._uses.append(f"Using tool: {event.name}")
+        elif isinstance(event, (Done, Failed)):
+            self.ending = event
+
+    def result(self) -> dict[str, Any]:
+        """The tool result: `content`, `structuredContent` (of the only Data of a call that worked), `isError`."""
+        ending = self.ending or UNFINISHED
+        content = [*self._items, *self._open_text()]
+        if not any(item["type"] == "text" for item in content):
+            content += [_text(use) for use in self._uses]
+        if isinstance(ending, Failed):
+            return {"content": [*content, _text(ending.message)], "isError": True}
+        result: dict[str, Any] = {"content": content}
+        if len(self._data) == 1:
+            result["structuredContent"] = self._data[0]
+        return result
+
+    def _put(self, item: dict[str, Any]) -> None:
+        self._items += self._open_text()
+        self._pieces.clear()
+        self._items.append(item)
+
+    def _open_text(self) -> list[dict[str, Any]]:
+        text = "".join(self._pieces)
+        return [_text(text)] if text else []
+
+
+def fold(events: Iterable[Event]) -> dict[str, Any]:
+    """The tool result of a whole stream of events."""
+    collected = Fold()
+    for event in events:
+        collected.add(event)
+    return collected.result()
+
+
+def shown(value: Any) -> str:
+    """A JSON value for reading: a string as it is, anything else as indented JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except TypeError:  # integers beyond 64 bits, which orjson does not write
+        return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}

@@ -1,0 +1,133 @@
+"""Changing what is served: names and root together."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patchbay import boot
+from patchbay.cid import cid_of
+from patchbay.errors import BadCid, ConfigError, MissingBlob
+from patchbay.store import Blobs
+from patchbay.stores.memory import MemoryNames, MemoryStore
+from tests.boot.images import CODE, booted, encoded, filled, state
+
+
+def test_a_change_moves_the_names_and_the_root_together() -> None:
+    store = booted()
+    first = store.names.get("root")
+    root = boot.change(store, {"variables/greeting": store.blobs.put("héllo".encode())}, "ann", "politer")
+    assert root == store.names.get("root") != first
+    image = boot.parse_image(boot.current_image(store), "a")
+    assert image.variables["greeting"] == "héllo"
+    assert image.disabled == {"off": "unused"}
+    assert (boot.history(store)[0].who, boot.history(store)[0].why) == ("ann", "politer")
+    assert store.names.get("boot") == first
+    back = boot.change(store, {"variables/greeting": store.blobs.put(b"hi")}, "ann", "back")
+    assert back == first
+    assert len(boot.history(store)) == 3
+    assert len(boot.history(store, limit=2)) == 2
+
+
+def test_an_empty_hub_can_be_changed() -> None:
+    store = MemoryStore()
+    assert boot.current_image(store) == boot.Image().data
+    assert boot.is_readonly(store) is False
+    root = boot.change(store, {"variables/a": store.blobs.put(b"1")}, "me", "first")
+    assert boot.parse_image(store.blobs.get(root), "a").variables == {"a": "1"}
+
+
+def test_a_disabled_variable_that_is_set_is_enabled() -> None:
+    store = booted()
+    boot.change(store, {"variables/off": store.blobs.put(b"on")}, "me", "y")
+    image = boot.parse_image(boot.current_image(store), "a")
+    assert (image.variables["off"], image.disabled) == ("on", {})
+
+
+@pytest.mark.parametrize(
+    "name", ["root", "boot", "servers/", "servers/a/b", "servers/..", "other/a", "templates//a", ""]
+)
+def test_only_servers_variables_and_templates_can_be_changed(name: str) -> None:
+    store = booted()
+    before = state(store)
+    with pytest.raises(ConfigError, match="expected servers/<name>"):
+        boot.change(store, {name: cid_of(CODE)}, "me", "y")
+    assert state(store) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("servers/a", b"not json"),
+        ("servers/a", b"[]"),
+        ("servers/a", b'{"kind":"python"}'),
+        ("servers/a", b'{"name":"b","definition_cid":"x","kind":"python","enabled":true}'),
+        ("variables/a", b"\xff\xfe"),
+    ],
+)
+def test_a_content_that_cannot_be_in_an_image_is_refused(name: str, data: bytes) -> None:
+    store = booted()
+    before = state(store)
+    with pytest.raises(ConfigError):
+        boot.change(store, {name: store.blobs.put(data), "variables/b": cid_of(b"hi")}, "me", "y")
+    assert state(store) == before
+
+
+def test_a_change_to_what_is_not_there_is_refused() -> None:
+    store = booted()
+    before = state(store)
+    with pytest.raises(MissingBlob):
+        boot.change(store, {"templates/a": cid_of(b"gone"), "variables/greeting": None}, "me", "y")
+    with pytest.raises(BadCid):
+        boot.change(store, {"templates/a": "latest"}, "me", "y")
+    assert state(store) == before
+
+
+def test_a_read_only_image_says_so_also_after_a_change() -> None:
+    store = filled()
+    boot.import_image(store, encoded(readonly=True), "a", "me", "y")
+    assert boot.is_readonly(store) is True
+    boot.change(store, {"variables/greeting": None}, "me", "y")
+    assert boot.is_readonly(store) is True
+
+
+class BusyNames(MemoryNames):
+    """Names of which somebody else moves one, once, between a look at them and the move that follows."""
+
+    def __init__(self, blobs: Blobs, theirs: dict[str, str | None]) -> None:
+        super().__init__(blobs)
+        self._theirs = theirs
+
+    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+        theirs, self._theirs = self._theirs, {}
+        super().move(theirs, "somebody else", "at the same moment")
+        return super().move(changes, who, why)
+
+
+def test_two_changes_at_the_same_moment_are_both_in_the_root() -> None:
+    store = MemoryStore()
+    mine, theirs = store.blobs.put(b"mine"), store.blobs.put(b"theirs")
+    store.names = BusyNames(store.blobs, {"variables/theirs": theirs})
+    root = boot.change(store, {"variables/mine": mine}, "me", "y")
+    assert boot.parse_image(store.blobs.get(root), "a").variables == {"mine": "mine", "theirs": "theirs"}
+    assert store.names.get("root") == root
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(NAMES, TEXTS, max_size=6), st.dictionaries(NAMES, TEXTS, max_size=6), st.booleans())
+def test_the_root_depends_on_what_is_served_and_not_on_the_way_there(
+    one: dict[str, str], other: dict[str, str], readonly: bool
+) -> None:
+    image = boot.Image(variables=one | other, readonly=readonly)
+    assert boot.parse_image(image.data, "a") == image
+    direct, detour = MemoryStore(), MemoryStore()
+    boot.import_image(direct, image.data, "a", "me", "y")
+    boot.import_image(detour, boot.Image(variables=other, readonly=readonly).data, "a", "me", "y")
+    for name, text in (one | other).items():
+        boot.change(detour, {f"variables/{name}": detour.blobs.put(text.encode())}, "me", "y")
+    assert direct.names.get("root") == detour.names.get("root") == image.cid

@@ -1,0 +1,123 @@
+"""Importing an image: all of it, or nothing and the running hub as it was."""
+
+import json
+import random
+
+import pytest
+
+from patchbay import boot
+from patchbay.cid import cid_of
+from patchbay.errors import ContentError, MissingBlob
+from tests.boot.images import (
+    CODE,
+    MCPS,
+    OTHER,
+    booted,
+    encoded,
+    filled,
+    state,
+)
+
+
+def test_an_import_puts_every_name_into_the_store_and_answers_the_root() -> None:
+    store = filled()
+    root = boot.import_image(store, encoded(), "first.json", "me", "first")
+    image = boot.parse_image(encoded(), "a")
+    assert root == image.cid == store.names.get("root") == store.names.get("boot")
+    assert boot.current_image(store) == image.data
+    assert set(store.names.all()) == {
+        "boot",
+        "root",
+        "servers/echo",
+        "servers/hello",
+        "templates/mcp/meta.html",
+        "variables/greeting",
+        "variables/mcps",
+    }
+    cid = store.names.get("servers/hello")
+    assert cid is not None
+    assert json.loads(store.blobs.get(cid)) == {"definition_cid": cid_of(CODE), "kind": "python", "enabled": True}
+    assert [(move.who, move.why, move.cid) for move in boot.history(store)] == [("me", "first", root)]
+
+
+def test_a_variable_is_its_text_or_what_its_cid_names() -> None:
+    """T1.3, T10.2"""
+    store = booted()
+    assert boot.variable(store, "greeting") == b"hi"
+    assert boot.variable(store, "mcps") == MCPS
+    assert boot.variable(store, "off") is None
+    assert boot.variable(store, "unknown") is None
+    boot.change(store, {"variables/later": store.blobs.put(cid_of(b"never put").encode())}, "me", "y")
+    with pytest.raises(MissingBlob):
+        boot.variable(store, "later")
+
+
+def test_importing_the_same_image_again_does_nothing() -> None:
+    store = booted()
+    boot.change(store, {"servers/echo": None}, "me", "edit")
+    before = state(store)
+    assert boot.import_image(store, encoded(), "first.json", "me", "again") == before[0]["root"]
+    assert state(store) == before
+
+
+def test_a_new_image_takes_away_what_the_last_one_named_and_leaves_other_changes() -> None:
+    store = booted()
+    row = store.blobs.put(boot.canonical_json({"definition_cid": cid_of(CODE), "kind": "python", "enabled": True}))
+    one = store.blobs.put(b"1")
+    boot.change(store, {"servers/dropped-in": row, "variables/mine": one, "variables/off2": one}, "me", "edit")
+    servers = [{"name": "new", "definition_cid": cid_of(OTHER), "kind": "shell", "enabled": True}]
+    variables = [{"name": name, "definition": "hi", "enabled": False} for name in ("greeting", "off2")]
+    root = boot.import_image(store, encoded(servers=servers, variables=variables), "second.json", "me", "second")
+    assert set(store.names.all()) == {
+        "boot",
+        "root",
+        "servers/dropped-in",
+        "servers/new",
+        "templates/mcp/meta.html",
+        "variables/mine",
+    }
+    assert root == store.names.get("root") != store.names.get("boot")
+    assert boot.parse_image(boot.current_image(store), "a").disabled == {"greeting": "hi", "off2": "hi"}
+
+
+def test_an_image_with_missing_blobs_is_refused_whole_and_all_are_named() -> None:
+    store = booted()
+    before = state(store)
+    gone = [cid_of(b"gone 1"), cid_of(b"gone 2"), cid_of(b"gone 3")]
+    servers = [{"name": "a", "definition_cid": gone[0], "config_cid": gone[1], "kind": "python", "enabled": True}]
+    with pytest.raises(MissingBlob, match=r"second\.json") as caught:
+        boot.import_image(
+            store, encoded(servers=servers, templates=[{"name": "t", "cid": gone[2]}]), "second.json", "me", "y"
+        )
+    assert sorted(caught.value.cids) == sorted(gone)
+    assert state(store) == before
+
+
+def test_two_hundred_mutated_images_never_change_the_store() -> None:
+    """THREATS 1.9: a bad image leaves the running hub as it is; one that is accepted is what it says."""
+    store = booted()
+    before = state(store)
+    good = boot.parse_image(encoded(), "a").data
+    chance = random.Random(20)
+    refused = 0
+    for _ in range(200):
+        mutated = bytearray(good)
+        for _ in range(chance.randint(1, 3)):
+            place = chance.randrange(len(mutated))
+            match chance.randrange(3):
+                case 0:
+                    mutated[place] ^= 1 << chance.randrange(8)
+                case 1:
+                    del mutated[place : place + chance.randint(1, 20)]
+                case _:
+                    mutated[place:place] = bytes(mutated[place : place + chance.randint(1, 20)])
+        try:
+            root = boot.import_image(store, bytes(mutated), "mutated", "me", "mutated")
+        except ContentError:
+            refused += 1
+            assert state(store) == before
+        else:
+            assert root == boot.parse_image(bytes(mutated), "mutated").cid
+            store = booted()
+            before = state(store)
+    assert refused > 150

@@ -1,0 +1,103 @@
+"""A bench for the catalogue: plug servers into a store and look at what comes out."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from patchbay.activation import Call
+from patchbay.boot import canonical_json, change
+from patchbay.catalogue.catalogue import CHANGED, Catalogue
+from patchbay.catalogue.servers import Server
+from patchbay.settings import Settings
+from patchbay.store import Store
+
+PATIENCE = 5.0
+"""Seconds that anything may take before a test gives up."""
+
+
+@dataclass
+class Bench:
+    """A store, the settings of a hub, and the catalogues that were opened."""
+
+    store: Store
+    settings: Settings
+    opened: list[Catalogue] = field(default_factory=list)
+
+    def keep(self, value: bytes | str | Any) -> str:
+        """Keep bytes, text or a JSON value; answers the CID."""
+        data = (
+            value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else canonical_json(value)
+        )
+        return self.store.blobs.put(data)
+
+    def plug(self, name: str, source: str, kind: str = "python", enabled: bool = True, config: Any = None) -> str:
+        """Plug a server in; `config` goes into the mcps variable. Answers the definition's CID."""
+        cid = self.keep(source)
+        row = {"definition_cid": cid, "kind": kind, "enabled": enabled}
+        self.change({f"servers/{name}": self.keep(row)})
+        if config is not None:
+            self.configure(name, config)
+        return cid
+
+    def configure(self, name: str, config: Any) -> None:
+        """Give a server an entry in the mcps variable."""
+        cid = self.store.names.get("variables/mcps")
+        entries = json.loads(self.store.blobs.get(cid)) if cid else {}
+        entries[name] = {"config_cid": self.keep(config)}
+        self.change({"variables/mcps": self.keep(entries)})
+
+    def change(self, changes: dict[str, str | None]) -> None:
+        change(self.store, changes, "test", "test")
+        self.store.bus.publish(CHANGED)
+
+    def open(self, store: Store | None = None, watch: bool = False) -> Catalogue:
+        """A catalogue on this store (or another one), closed after the test."""
+        catalogue = Catalogue(store or self.store, self.settings, watch=watch)
+        self.opened.append(catalogue)
+        return catalogue
+
+    def server(self, name: str) -> Server:
+        """A server as it is now, also when it is broken or disabled."""
+        return next(one for one in self.open().all() if one.name == name)
+
+    def call(self, catalogue: Catalogue, server: str, arguments: dict[str, Any] | None = None, **more: Any) -> Call:
+        return Call(server, {}, arguments or {}, time.monotonic() + PATIENCE, catalogue.hub, **more)
+
+    def drop(self, file: str, text: str | Any) -> None:
+        """Save a file into the watched folder."""
+        text = text if isinstance(text, str) else json.dumps(text)
+        (self.settings.servers / file).write_text(text, encoding="utf-8")
+
+    def remove(self, file: str) -> None:
+        (self.settings.servers / file).unlink()
+
+
+@pytest.fixture
+def bench(store: Store, settings: Settings) -> Iterator[Bench]:
+    bench = Bench(store, settings)
+    yield bench
+    for catalogue in bench.opened:
+        catalogue.close()
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    """Wait for a condition with one generous bound; answers what it gave."""
+
+    def wait(condition: Callable[[], Any]) -> Any:
+        end, never = time.monotonic() + PATIENCE, threading.Event()
+        while time.monotonic() < end:
+            found = condition()
+            if found:
+                return found
+            never.wait(0.01)
+        raise AssertionError(f"it did not come true within {PATIENCE} s")
+
+    return wait

@@ -1,0 +1,288 @@
+"""The catalogue: finding, pinning, telling of changes, several processes on one store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.boot import canonical_json, change, import_image
+from patchbay.catalogue.rows import RESERVED
+from patchbay.cid import cid_of
+from patchbay.errors import UnavailableServer, UnknownServer
+from patchbay.stores import open_store
+
+HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
+WAVE = 'def wave() -> str:\n    """Waves."""\n    return "o/"\n'
+Until = Callable[[Callable[[], Any]], Any]
+
+
+def wires(server: Any) -> bytes:
+    groups = (server.tools, server.resources, server.templates, server.prompts)
+    return canonical_json([[dict(one.wire) for one in group.values()] for group in groups])
+
+
+def changes(bench: Any, name: str) -> list[Any]:
+    return [json.loads(entry.data)["kinds"] for entry in bench.store.journal.read(f"changes/{name}")]
+
+
+def test_a_server_is_found_by_its_name(bench: Any) -> None:
+    """VWR-1"""
+    bench.plug("hello", HELLO)
+    assert list(bench.open().find("hello").tools) == ["hello"]
+
+
+def test_an_unknown_name_answers_with_close_ones(bench: Any) -> None:
+    """T4.3, T12.6, V-C2"""
+    bench.plug("hello", HELLO)
+    with pytest.raises(UnknownServer, match="did you mean hello"):
+        bench.open().find("helo")
+
+
+@pytest.mark.parametrize("name", ["../hello", "<script>", "", "hello/../x", "h" * 5000])
+def test_a_strange_name_is_an_unknown_server(bench: Any, name: str) -> None:
+    """T14.1"""
+    bench.plug("hello", HELLO)
+    with pytest.raises(UnknownServer):
+        bench.open().find(name)
+
+
+def test_a_disabled_server_is_not_available_and_still_shown(bench: Any) -> None:
+    """T5.6, T14.3"""
+    bench.plug("hello", HELLO, enabled=False)
+    catalogue = bench.open()
+    with pytest.raises(UnavailableServer, match="it is disabled"):
+        catalogue.find("hello")
+    assert [one.name for one in catalogue.all()] == ["hello"]
+
+
+def test_a_broken_server_says_why(bench: Any) -> None:
+    """T1.8"""
+    bench.plug("hello", "def (")
+    with pytest.raises(UnavailableServer, match="line 1"):
+        bench.open().find("hello")
+
+
+def test_the_version_is_the_cid_of_its_manifest(bench: Any) -> None:
+    """DESIGN section 4"""
+    cid = bench.plug("hello", HELLO)
+    server = bench.open().find("hello")
+    manifest = {"config_cid": None, "definition_cid": cid, "kind": "python", "name": "hello"}
+    assert server.version == cid_of(canonical_json(manifest))
+    assert bench.store.names.get("served/hello") == server.version
+    assert json.loads(bench.store.blobs.get(server.version)) == manifest
+
+
+def test_a_change_makes_a_new_server_and_leaves_others_as_they_are(bench: Any) -> None:
+    """DESIGN section 4"""
+    bench.plug("hello", HELLO)
+    bench.plug("wave", WAVE)
+    catalogue = bench.open()
+    old, other = catalogue.find("hello"), catalogue.find("wave")
+    bench.plug("hello", WAVE)
+    catalogue.refresh()
+    assert catalogue.find("hello").version != old.version
+    assert catalogue.find("wave") is other
+
+
+def test_refreshing_without_a_change_builds_nothing(bench: Any) -> None:
+    """DESIGN section 10"""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    server, last = catalogue.find("hello"), bench.store.names.past("", 1)
+    catalogue.refresh()
+    assert catalogue.find("hello") is server
+    assert bench.store.names.past("", 1) == last
+
+
+@pytest.mark.parametrize("what", ["version", "definition"])
+def test_a_pinned_server_stays_as_it_was_byte_for_byte(bench: Any, what: str) -> None:
+    """DESIGN section 4: for ever, beside the moving name"""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    server = catalogue.find("hello")
+    cid, before = getattr(server, what), wires(server)
+    bench.plug("hello", WAVE)
+    catalogue.refresh()
+    pinned = catalogue.pinned("hello", cid)
+    assert wires(pinned) == before
+    assert wires(catalogue.find("hello")) != before
+    assert pinned.pinned
+    assert pinned is catalogue.pinned("hello", cid)
+
+
+def test_a_cid_that_the_name_never_had_pins_nothing(bench: Any) -> None:
+    """DESIGN section 4: knowing a CID is no permission"""
+    bench.plug("hello", HELLO)
+    other = bench.plug("wave", WAVE)
+    catalogue = bench.open()
+    for cid in (other, catalogue.find("wave").version, cid_of(b"never"), "nonsense"):
+        with pytest.raises(UnknownServer, match="never had"):
+            catalogue.pinned("hello", cid)
+    with pytest.raises(UnknownServer):
+        catalogue.pinned("nobody", other)
+
+
+def test_a_disabled_server_is_not_reachable_by_a_pin(bench: Any) -> None:
+    """T14.3"""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    version = catalogue.find("hello").version
+    bench.plug("hello", HELLO, enabled=False)
+    catalogue.refresh()
+    with pytest.raises(UnavailableServer, match="disabled"):
+        catalogue.pinned("hello", version)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_reserved_names_are_refused_with_a_sentence(bench: Any, name: str) -> None:
+    """DESIGN section 8"""
+    bench.plug(name, HELLO)
+    assert "a page of its own" in (bench.server(name).broken or "")
+
+
+def test_the_name_mcp_is_allowed(bench: Any) -> None:
+    """VWR-34"""
+    bench.plug("mcp", HELLO)
+    assert bench.server("mcp").broken is None
+
+
+def test_names_that_differ_by_case_alone_do_not_both_serve(bench: Any) -> None:
+    """THREATS S18"""
+    bench.plug("Hello", HELLO)
+    bench.plug("hello", HELLO)
+    assert bench.server("Hello").broken is None
+    assert "by case alone" in (bench.server("hello").broken or "")
+
+
+def test_the_mcps_variable_may_hold_a_cid(bench: Any) -> None:
+    """T1.3, V-F2, T10.2"""
+    bench.plug("hello", HELLO)
+    mcps = bench.keep({"hello": {"config_cid": bench.keep({"title": "Through two CIDs"})}})
+    bench.change({"variables/mcps": bench.keep(mcps)})
+    assert bench.server("hello").title == "Through two CIDs"
+
+
+def test_a_broken_mcps_variable_is_told_and_servers_are_discovered(bench: Any) -> None:
+    """T1.4"""
+    bench.plug("hello", HELLO)
+    bench.change({"variables/mcps": bench.keep("{")})
+    catalogue = bench.open()
+    assert "expected JSON" in (catalogue.mcps_problem or "")
+    assert list(catalogue.find("hello").tools) == ["hello"]
+
+
+def test_servers_and_transforms_of_a_boot_image_load(bench: Any) -> None:
+    """T10.2, T10.5"""
+    transform = bench.keep(
+        "def generate_tools(server_name, context):\n    return [{'name': 't', 'function': 'hello'}]\n"
+    )
+    config = bench.keep({"tools_transform_cid": transform})
+    image = {
+        "version": 1,
+        "readonly": False,
+        "servers": [{"name": "hello", "definition_cid": bench.keep(HELLO), "kind": "python", "enabled": True}],
+        "variables": [
+            {"name": "mcps", "definition": bench.keep({"hello": {"config_cid": config}}), "enabled": True},
+        ],
+        "templates": [],
+    }
+    import_image(bench.store, canonical_json(image), "test image", "test", "boot")
+    assert list(bench.open().find("hello").tools) == ["t"]
+
+
+def test_a_read_only_hub_offers_only_read_only_tools(bench: Any) -> None:
+    """V-F18, T10.4"""
+    hello = bench.keep(HELLO + WAVE)
+    config = bench.keep(
+        {"auto_discover": True, "tools": {"hello": {"description": "h", "annotations": {"readOnlyHint": True}}}}
+    )
+    row = {"name": "hello", "definition_cid": hello, "config_cid": config, "kind": "python", "enabled": True}
+    image = {"version": 1, "readonly": True, "servers": [row], "variables": [], "templates": []}
+    import_image(bench.store, canonical_json(image), "test image", "test", "boot")
+    bench.drop("extra.py", WAVE)
+    catalogue = bench.open(watch=True)
+    catalogue.start()
+    assert catalogue.readonly
+    assert list(catalogue.find("hello").tools) == ["hello"]
+    assert [one.name for one in catalogue.all()] == ["hello"]
+
+
+def test_a_change_is_told_once_with_the_lists_that_differ(bench: Any, until: Until) -> None:
+    """VWR-31, T9.8: the journal lets late listeners catch up"""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    catalogue.start()
+    before = len(changes(bench, "hello"))
+    with bench.store.bus.subscribe(["changed/hello"]) as mailbox:
+        prompt = {"greet": {"messages": [{"content": "hi"}]}}
+        bench.configure("hello", {"auto_discover": True, "prompts": prompt})
+        topic, message = until(lambda: mailbox.get(0.1))
+    assert topic == "changed/hello"
+    assert json.loads(message) == {"kinds": ["prompts"], "seq": bench.store.journal.last("changes/hello")}
+    assert changes(bench, "hello")[before:] == [["prompts"]]
+
+
+def test_disabling_a_server_is_told_as_a_change_of_its_lists(bench: Any) -> None:
+    """VWR-31"""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    bench.plug("hello", HELLO, enabled=False)
+    catalogue.refresh()
+    assert changes(bench, "hello") == [["tools"], ["tools"]]
+
+
+def test_a_change_that_clients_do_not_see_is_not_told(bench: Any) -> None:
+    """VWR-31"""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    bench.plug("hello", HELLO + "# a comment\n")
+    catalogue.refresh()
+    assert changes(bench, "hello") == [["tools"]]
+
+
+def test_a_transform_runs_again_when_its_server_says_so(bench: Any, until: Until) -> None:
+    """DESIGN section 5: `context.changed`"""
+    transform = bench.keep(
+        "def generate_tools(server_name, context):\n"
+        "    return [{'name': name, 'function': 'hello'} for name in context.state.get('names', ['one'])]\n"
+    )
+    bench.plug("hello", HELLO, config={"tools_transform_cid": transform})
+    first, second = bench.open(), bench.open()
+    first.start()
+    second.start()
+    assert list(first.find("hello").tools) == ["one"]
+    first.hub.state("hello")["names"] = ["one", "two"]
+    first.hub.changed("hello", "tools")
+    until(lambda: list(first.find("hello").tools) == list(second.find("hello").tools) == ["one", "two"])
+    until(lambda: len(changes(bench, "hello")) == 2)
+
+
+def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, until: Until, tmp_path: Path) -> None:
+    """DESIGN section 6: several processes"""
+    stores = [open_store("sqlite", tmp_path / "db") for _ in range(2)]
+    try:
+        catalogues = [bench.open(store) for store in stores]
+        for catalogue in catalogues:
+            catalogue.start()
+        for source, tool in ((HELLO, "hello"), (WAVE, "wave")):
+            definition = stores[0].blobs.put(source.encode())
+            row = stores[0].blobs.put(canonical_json({"definition_cid": definition, "kind": "python", "enabled": True}))
+            change(stores[0], {"servers/hi": row}, "test", "test")
+            for catalogue in catalogues:
+                until(
+                    lambda catalogue=catalogue, tool=tool: (
+                        tool in {name for one in catalogue.all() for name in one.tools}
+                    )
+                )
+        entries = [json.loads(entry.data)["kinds"] for entry in stores[1].journal.read("changes/hi")]
+        assert entries == [["tools"], ["tools"]]
+        assert catalogues[0].find("hi").version == catalogues[1].find("hi").version
+    finally:
+        for catalogue in bench.opened:
+            catalogue.close()
+        for store in stores:
+            store.close()

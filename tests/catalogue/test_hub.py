@@ -1,0 +1,140 @@
+"""What running tools may ask of the hub."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from patchbay.boot import canonical_json, import_image
+from patchbay.catalogue.hub import DEEPEST
+from patchbay.errors import ReadOnly, ToolFailed
+
+CODE = '''
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+def ask(context) -> dict:
+    """Calls a neighbour."""
+    return context.call("one", "add", a=1, b=2)
+
+def there(context) -> dict:
+    """Calls the other way."""
+    return context.call("two", "there", )
+
+def counted(context) -> int:
+    """Counts."""
+    context.state["n"] = context.state.get("n", 0) + 1
+    return context.state["n"]
+
+def hang() -> str:
+    """Hangs."""
+    while True:
+        pass
+
+def motto(context) -> str:
+    """Reads."""
+    return context.read("variable://motto")["text"]
+'''
+BACK = CODE.replace('context.call("two", "there", )', 'context.call("one", "there", )')
+
+
+@pytest.fixture
+def hub(bench: Any) -> Any:
+    bench.plug("one", CODE)
+    bench.plug("two", BACK)
+    bench.change({"variables/motto": bench.keep("plug anything in")})
+    return bench.open()
+
+
+def test_a_tool_calls_another_servers_tool(bench: Any, hub: Any) -> None:
+    """DESIGN section 5: `context.call`"""
+    result = hub.hub.call("two", "ask", {}, bench.call(hub, "two"))
+    assert not result.get("isError"), result
+    assert result["structuredContent"]["structuredContent"] in (3, {"result": 3})
+
+
+def test_a_circle_is_refused(bench: Any, hub: Any) -> None:
+    """DESIGN section 6"""
+    result = hub.hub.call("one", "there", {}, bench.call(hub, "one"))
+    assert "one.there -> two.there -> one.there" in str(result)
+
+
+def test_a_chain_is_bounded(bench: Any, hub: Any) -> None:
+    """DESIGN section 6"""
+    chain = tuple(f"s.{number}" for number in range(DEEPEST))
+    with pytest.raises(ToolFailed, match=f"more than {DEEPEST} tools"):
+        hub.hub.call("one", "add", {"a": 1, "b": 2}, bench.call(hub, "one", chain=chain))
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "arguments", "expected"),
+    [
+        ("nobody", "add", {}, "there is no server"),
+        ("one", "ad", {}, "did you mean add"),
+        ("one", "add", {"a": "x", "b": 1}, "do not fit one.add: a"),
+        ("one", "add", {"a": 1}, "b"),
+    ],
+)
+def test_what_cannot_be_called_is_named(
+    bench: Any, hub: Any, server: str, tool: str, arguments: Any, expected: str
+) -> None:
+    """T5.4, T12.6"""
+    with pytest.raises(ToolFailed, match=expected):
+        hub.hub.call(server, tool, arguments, bench.call(hub, "two"))
+
+
+def test_a_called_tool_has_no_more_time_than_its_caller(bench: Any, hub: Any) -> None:
+    """T12.5"""
+    call = bench.call(hub, "two")
+    call.deadline = time.monotonic() + 0.3
+    result = hub.hub.call("one", "hang", {}, call)
+    assert result["isError"]
+    assert "timed out" in result["content"][-1]["text"]
+
+
+def test_a_tool_reads_what_the_hub_knows(bench: Any, hub: Any) -> None:
+    """VWR-27"""
+    result = hub.hub.call("one", "motto", {}, bench.call(hub, "one"))
+    assert result["content"][0]["text"] == "plug anything in"
+
+
+def test_state_is_kept_for_each_server(bench: Any, hub: Any) -> None:
+    """DESIGN section 5: `context.state`"""
+    for server, expected in (("one", "1"), ("one", "2"), ("two", "1")):
+        result = hub.hub.call(server, "counted", {}, bench.call(hub, server))
+        assert result["content"][0]["text"] == expected
+
+
+def test_state_behaves_like_a_mapping(hub: Any) -> None:
+    """DESIGN section 5"""
+    state = hub.hub.state("one")
+    state["a/b é"] = {"x": [1, None]}
+    state["c"] = 1
+    assert dict(state) == {"a/b é": {"x": [1, None]}, "c": 1}
+    del state["c"]
+    assert (len(state), "c" in state) == (1, False)
+    with pytest.raises(KeyError):
+        del state["c"]
+    with pytest.raises(ToolFailed, match="state holds JSON values"):
+        state["d"] = object()
+    with pytest.raises(ToolFailed, match="at most 1048576 bytes"):
+        state["d"] = "x" * 2_000_000
+    assert dict(hub.hub.state("two")) == {}
+
+
+def test_a_read_only_hub_remembers_nothing(bench: Any) -> None:
+    """V-F18"""
+    image = {"version": 1, "readonly": True, "servers": [], "variables": [], "templates": []}
+    import_image(bench.store, canonical_json(image), "test image", "test", "boot")
+    with pytest.raises(ReadOnly, match="nothing can be changed"):
+        bench.open().hub.state("one")["a"] = 1
+
+
+def test_an_update_is_told_to_listeners(bench: Any, hub: Any) -> None:
+    """DESIGN section 5: `context.updated`"""
+    with bench.store.bus.subscribe(["updated/*"]) as mailbox:
+        hub.hub.updated("one", "my://é")
+        assert mailbox.get(5) == ("updated/one", "my://é".encode())

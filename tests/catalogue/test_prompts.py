@@ -1,0 +1,109 @@
+"""Prompts: arguments in, messages out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from patchbay.catalogue.prompts import get_prompt
+from patchbay.errors import InvalidParams, ToolFailed
+
+CODE = """
+def text(who: str) -> str:
+    return "Hello " + who
+
+def several() -> list:
+    return ["one", {"role": "assistant", "content": "two"}]
+
+def whole() -> dict:
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": "three"}}]}
+
+def wrong() -> dict:
+    return {"messages": [5]}
+
+def fails() -> str:
+    raise ValueError("no luck")
+"""
+
+
+@pytest.fixture
+def hub(bench: Any) -> Any:
+    prompts = {
+        "plain": {"messages": [{"content": "Say something"}]},
+        "greet": {
+            "description": "Greets",
+            "arguments": [{"name": "who", "required": True}, {"name": "how"}],
+            "messages": [
+                {"content": "Greet {{who}} {{ how }}, not {{other}}"},
+                {"role": "assistant", "content": {"type": "resource", "resource": {"uri": "a://{{who}}", "text": ""}}},
+            ],
+        },
+        "text": {"arguments": [{"name": "who"}], "function": "text"},
+    } | {name: {"function": name} for name in ("several", "whole", "wrong", "fails")}
+    bench.plug("words", CODE, config={"prompts": prompts})
+    return bench.open()
+
+
+def get(bench: Any, hub: Any, name: str, **arguments: Any) -> dict[str, Any]:
+    server = hub.find("words")
+    return get_prompt(server, server.prompts[name], arguments, bench.call(hub, "words"))
+
+
+def said(text: str, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": {"type": "text", "text": text}}
+
+
+def test_a_prompt_without_arguments_is_as_written(bench: Any, hub: Any) -> None:
+    """T7.2"""
+    assert get(bench, hub, "plain") == {"messages": [said("Say something")]}
+
+
+def test_arguments_are_filled_in_everywhere_once(bench: Any, hub: Any) -> None:
+    """T7.3, V-C12"""
+    got = get(bench, hub, "greet", who="{{how}}", how="well")
+    assert got["description"] == "Greets"
+    assert got["messages"] == [
+        said("Greet {{how}} well, not {{other}}"),
+        {"role": "assistant", "content": {"type": "resource", "resource": {"uri": "a://{{how}}", "text": ""}}},
+    ]
+
+
+def test_an_optional_argument_that_is_not_given_is_empty(bench: Any, hub: Any) -> None:
+    """T7.3"""
+    assert get(bench, hub, "greet", who="Ada")["messages"][0] == said("Greet Ada , not {{other}}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, "who is missing"),
+        ({"who": 5}, "who has to be a string"),
+        ({"who": None}, "who has to be a string"),
+        ({"who": "Ada", "colour": "red"}, "colour is not an argument of it"),
+    ],
+)
+def test_wrong_arguments_are_named(bench: Any, hub: Any, arguments: Any, expected: str) -> None:
+    """T7.5, V-C12"""
+    with pytest.raises(InvalidParams, match=expected):
+        get(bench, hub, "greet", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "messages"),
+    [
+        ("text", {"who": "Ada"}, [said("Hello Ada")]),
+        ("several", {}, [said("one"), said("two", "assistant")]),
+        ("whole", {}, [said("three")]),
+    ],
+)
+def test_a_function_gives_the_messages(bench: Any, hub: Any, name: str, arguments: Any, messages: Any) -> None:
+    """DESIGN section 5"""
+    assert get(bench, hub, name, **arguments)["messages"] == messages
+
+
+@pytest.mark.parametrize(("name", "expected"), [("wrong", "it gave 5"), ("fails", "ValueError: no luck")])
+def test_a_function_that_gives_no_messages_is_told(bench: Any, hub: Any, name: str, expected: str) -> None:
+    """T7.4"""
+    with pytest.raises(ToolFailed, match=expected):
+        get(bench, hub, name)

@@ -1,0 +1,78 @@
+"""URI templates read backwards."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import uritemplate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchbay.catalogue.uritemplates import compiled
+from patchbay.errors import ConfigError, InvalidParams
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "expected"),
+    [
+        ("a://{x}", "a://b%20c", {"x": "b c"}),
+        ("a://{x}", "a://b/c", None),
+        ("a://{x}", "a://", None),
+        ("a://{+x}", "a://b/c", {"x": "b/c"}),
+        ("a://{+x}/end", "a://b/c/end", {"x": "b/c"}),
+        ("test://template/{id}/data", "test://template/123/data", {"id": "123"}),
+        ("a://{x}-{y}", "a://1-2-3", {"x": "1", "y": "2-3"}),
+        ("a://{x}.json", "a://a.json.json", {"x": "a.json"}),
+        ("a://{x,y}", "a://1,2", {"x": "1", "y": "2"}),
+        ("a:/{/x,y}", "a://1/2", {"x": "1", "y": "2"}),
+        ("a://f{.ext}", "a://f.txt", {"ext": "txt"}),
+        ("a://f{;x,y}", "a://f;x=1;y=2", {"x": "1", "y": "2"}),
+        ("a://f{#z}", "a://f#/a/b", {"z": "/a/b"}),
+        ("a://q{?a,b}", "a://q?b=1&a=%C3%A9", {"a": "é", "b": "1"}),
+        ("a://q{?a,b}", "a://q", {}),
+        ("a://q{?a}", "a://q?c=1", None),
+        ("a://q?z=1{&a}", "a://q?z=1&a=2", {"a": "2"}),
+        ("a.b://{x}", "aXb://1", None),
+    ],
+)
+def test_a_uri_gives_its_variables_back(template: str, uri: str, expected: dict[str, str] | None) -> None:
+    """VWR-27, RFC 6570"""
+    assert compiled(template).match(uri) == expected
+
+
+@pytest.mark.parametrize("template", ["a://b", "a://{", "a://{x", "a://{x}{y}", "a://{x}{x}", "a://{x*}", "a://{!x}"])
+def test_a_template_that_cannot_be_read_backwards_is_refused(template: str) -> None:
+    """DESIGN section 5"""
+    with pytest.raises(ConfigError):
+        compiled(template)
+
+
+@pytest.mark.parametrize("uri", ["a://%", "a://%zz", "a://%ff"])
+def test_wrong_percent_encoding_is_told(uri: str) -> None:
+    """T6.6"""
+    with pytest.raises(InvalidParams, match="percent-encoded"):
+        compiled("a://{x}").match(uri)
+
+
+@given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
+def test_what_an_independent_expansion_makes_is_read_back(first: str, second: str) -> None:
+    """RFC 6570, checked against the uritemplate library"""
+    template = "note://{first}/about{?second}"
+    uri = uritemplate.expand(template, first=first, second=second)
+    assert compiled(template).match(uri) == {"first": first, "second": second}
+
+
+@pytest.mark.parametrize(
+    ("template", "uri"),
+    [
+        ("a://{a}-{b}-{c}-{d}-{e}!", "a://" + "-" * 8000),
+        ("a://{+a}x{+b}x{+c}x{+d}y", "a://" + "x" * 8000),
+        ("a://{a}", "a://" + "b" * 1_000_000),
+    ],
+)
+def test_a_hostile_uri_takes_no_time(template: str, uri: str) -> None:
+    """THREATS 1.5: time-bound every pattern"""
+    begun = time.monotonic()
+    assert compiled(template).match(uri) is None
+    assert time.monotonic() - begun < 1

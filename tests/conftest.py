@@ -1,0 +1,29 @@
+"""What every test may ask for: settings that touch nothing outside its own folder, and a store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchbay.settings import Settings
+from patchbay.store import Store
+from patchbay.stores.memory import MemoryStore
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Default settings with empty folders of this test's own, and the store in memory."""
+    data, servers = tmp_path / "data", tmp_path / "servers"
+    data.mkdir()
+    servers.mkdir()
+    return Settings(data=data, servers=servers, store="memory")
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """An empty store in memory, closed afterwards."""
+    store = MemoryStore()
+    yield store
+    store.close()

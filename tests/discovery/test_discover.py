@@ -1,0 +1,64 @@
+"""What discovery refuses and where it stops: broken, hostile and endless definitions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchbay.descriptors import Found
+from patchbay.discovery import LARGEST, discover
+from patchbay.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "said"),
+    [
+        (b"x = 1\ndef f(:\n", 2, "not valid Python"),
+        (b"def f(a, a): ...", 1, "duplicate argument"),
+        (b"\nreturn 1", 2, "outside function"),
+        (b"x = 1\n# caf\xe9\n", 2, "UTF-8"),
+        (b"x = 1\n\n\0", 3, "NUL"),
+        (b"x = " + b"(" * 1000 + b")" * 1000, 1, "parentheses"),
+        (b"x = " + b"-" * 100_000 + b"1", 1, "nested too deeply"),
+        (b"x = " + b"1 + " * 100_000 + b"1", 1, "nested too deeply"),
+        (b"x = a" + b".b" * 100_000, 1, "nested too deeply"),
+        (b"if a: pass\n" + b"elif b: pass\n" * 5_000, 1, "nested too deeply"),
+        (b"x = " + b"1" * 5_000, 1, "digits"),
+        (b"#" * (LARGEST + 1), 1, "at most"),
+    ],
+)
+def test_a_definition_that_cannot_be_read_is_refused_with_its_line(source: bytes, line: int, said: str) -> None:
+    """THREATS: hostile source is an error with a place, never a crash."""
+    with pytest.raises(ConfigError, match=said) as refused:
+        discover("python", "srv", source)
+    assert (refused.value.where, refused.value.path) == ("srv", f"line {line}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from typing import Literal\nX = Literal['" + "a" * 400_000 + "']\n",
+        "import enum\nclass X(enum.Enum):\n" + "".join(f"    A{n} = {n}\n" for n in range(9_000)),
+    ],
+)
+def test_a_small_definition_cannot_make_endless_lists(source: str) -> None:
+    many = "".join(f"def f{n}(x: X): ...\n" for n in range(100))
+    read = discover("python", "srv", (source + many).encode())
+    assert len(read.descriptors) + len(read.problems) == 100
+    assert 0 < len(read.descriptors) < 50
+    assert all("too large together" in problem.reason for problem in read.problems)
+
+
+def test_an_unknown_kind_is_refused_and_a_static_server_has_nothing_to_find() -> None:
+    assert discover("static", "srv", b"\0") == Found()
+    with pytest.raises(ConfigError, match="expected python, shell or static"):
+        discover("cobol", "srv", b"")
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_either_read_or_refused(source: bytes) -> None:
+    try:
+        discover("python", "srv", source)
+    except ConfigError as refused:
+        assert refused.path.startswith("line ")

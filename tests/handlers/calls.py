@@ -1,0 +1,102 @@
+"""What the handlers' tests stand on: calls, a small hub, and one way to wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from patchbay.activation import Call, Handler, activate
+from patchbay.cid import cid_of
+from patchbay.errors import ResourceNotFound, ToolFailed
+from patchbay.events import Event, Pause
+from patchbay.handlers.python import python_handler
+from patchbay.handlers.shell import shell_handler
+from patchbay.views.fold import fold
+
+BOUND = 20.0
+"""Seconds after which a test that waits gives up."""
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for something to become true, with the one bound of these tests."""
+    until = time.monotonic() + BOUND
+    pulse = threading.Event()
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        pulse.wait(0.005)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie that waits for its parent does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@dataclass
+class SmallHub:
+    """A hub of a few handlers and resources in memory."""
+
+    servers: dict[str, Handler] = field(default_factory=dict)
+    resources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    said: list[tuple[str, ...]] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
+
+    def read(self, uri: str, call: Call) -> dict[str, Any]:
+        self.reads.append(uri)
+        if uri.startswith("server://"):
+            server, _, function = uri.removeprefix("server://").partition("/")
+            result = self._run(server, function or "main", {}, call)
+            if result.get("isError"):
+                raise ToolFailed(result["content"][-1]["text"])
+            return {"uri": uri, "mimeType": "text/plain", "text": result["content"][0]["text"]}
+        if uri not in self.resources:
+            raise ResourceNotFound(uri)
+        return self.resources[uri]
+
+    def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
+        return self._run(server, tool, arguments, call)
+
+    def _run(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
+        inner = replace(call, server=server, target={"function": tool}, arguments=arguments)
+        return fold(activate(self.servers[server], inner))
+
+    def changed(self, server: str, kind: str) -> None:
+        self.said.append(("changed", server, kind))
+
+    def updated(self, server: str, uri: str) -> None:
+        self.said.append(("updated", server, uri))
+
+    def state(self, server: str) -> MutableMapping[str, Any]:
+        return self.states.setdefault(server, {})
+
+
+def python(source: str, name: str = "tool") -> Handler:
+    """The handler of a Python definition."""
+    data = dedent(source).encode()
+    return python_handler(data, cid_of(data), name)
+
+
+def shell(source: str | bytes, name: str = "tool") -> Handler:
+    """The handler of a shell definition."""
+    data = source if isinstance(source, bytes) else dedent(source).encode()
+    return shell_handler(data, cid_of(data), name)
+
+
+def call_of(arguments: dict[str, Any] | None = None, /, left: float = BOUND, **more: Any) -> Call:
+    """A call of `main` with so many seconds left; `more` are further fields of the Call."""
+    more.setdefault("target", {"function": "main"})
+    return Call(server="tool", arguments=arguments or {}, deadline=time.monotonic() + left, **more)
+
+
+def events(handler: Handler, call: Call) -> list[Event]:
+    """All events of one activation but the Pauses, of which there may be any number."""
+    return [event for event in activate(handler, call) if not isinstance(event, Pause)]

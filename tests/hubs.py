@@ -1,0 +1,218 @@
+"""A whole hub in this process for tests: temporary servers, the shipped boot image, and an MCP client of a few lines.
+
+Everything is real: the app that Granian serves, with Flask's test client in place of a socket.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from app import create_app
+from patchbay.settings import Settings
+
+BOUND = 10.0
+"""Seconds that any test waits for anything."""
+
+BOTH = "application/json, text/event-stream"
+MODERN = "2026-07-28"
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+_NEVER = threading.Event()
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Wait for a condition; answers its value. Fails with `what` after the bound."""
+    end = time.monotonic() + BOUND
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        _NEVER.wait(0.01)
+    raise AssertionError(f"waited {BOUND} s in vain: {what}")
+
+
+def sse_messages(body: bytes) -> list[dict[str, Any]]:
+    """The JSON messages of an event stream."""
+    found = []
+    for block in body.decode().split("\n\n"):
+        data = [line[6:] for line in block.split("\n") if line.startswith("data: ")]
+        if data and data[0]:
+            found.append(orjson.loads("".join(data)))
+    return found
+
+
+@dataclass
+class Answer:
+    """What came back: HTTP status, headers, and the JSON-RPC messages, the answer last."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, response: TestResponse) -> Answer:
+        body = response.get_data()
+        if response.mimetype == "text/event-stream":
+            messages = sse_messages(body)
+        elif response.mimetype == "application/json" and body:
+            messages = [orjson.loads(body)]
+        else:
+            messages = []
+        return cls(response.status_code, response.headers, body, messages)
+
+    @property
+    def streamed(self) -> bool:
+        return self.headers.get("Content-Type", "").startswith("text/event-stream")
+
+    @property
+    def last(self) -> Any:
+        return self.messages[-1]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        assert "result" in self.last, self.last
+        return dict(self.last["result"])
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert "error" in self.last, self.last
+        return dict(self.last["error"])
+
+    @property
+    def text(self) -> str:
+        return "".join(item.get("text", "") for item in self.result["content"])
+
+
+class Stream:
+    """An answer that is read as it comes; closing it is what a client does that goes away."""
+
+    def __init__(self, response: TestResponse) -> None:
+        self._response = response
+        self._frames = iter(response.response)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        frame = next(self._frames)
+        assert isinstance(frame, bytes)
+        return frame
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class Hub:
+    """A hub with its own folders. `files` go into its servers folder."""
+
+    def __init__(self, folder: Path, files: Mapping[str, str] | None = None, **settings: Any) -> None:
+        self.servers = folder / "servers"
+        self.servers.mkdir(parents=True, exist_ok=True)
+        for name, text in (files or {}).items():
+            (self.servers / name).write_text(text)
+        values = {"data": folder / "data", "servers": self.servers, "store": "memory"} | settings
+        self.settings = Settings(**values)
+        self.app: Flask = create_app(self.settings)
+        self.client = self.app.test_client()
+
+    @property
+    def catalogue(self) -> Any:
+        return self.app.extensions["catalogue"]
+
+    def close(self) -> None:
+        self.catalogue.close()
+        self.catalogue.store.close()
+
+    def raw(self, server: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
+        """POST any bytes."""
+        known = {"Content-Type": "application/json", "Accept": BOTH, "Host": "localhost"} | dict(headers or {})
+        return Answer.of(self.client.post(f"/mcp/{server}", data=body, headers=known))
+
+    def send(self, server: str, message: Any, headers: Mapping[str, str] | None = None) -> Answer:
+        """POST one JSON value."""
+        return self.raw(server, orjson.dumps(message), headers)
+
+    def legacy(
+        self,
+        server: str,
+        method: str,
+        params: Any = None,
+        session: str | None = None,
+        version: str | None = "2025-11-25",
+        id: Any = 1,
+    ) -> Answer:
+        """A request as the revisions up to 2025-11-25 send it."""
+        headers = {"Mcp-Session-Id": session} if session else {}
+        if version:
+            headers["MCP-Protocol-Version"] = version
+        message = {"jsonrpc": "2.0", "id": id, "method": method}
+        return self.send(server, message | ({"params": params} if params is not None else {}), headers)
+
+    def modern(
+        self,
+        server: str,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        id: Any = 1,
+    ) -> Answer:
+        """A request as 2026-07-28 sends it."""
+        return self.send(server, *modern_request(method, params, capabilities, meta, headers, id))
+
+    def open(self, server: str, version: str = "2025-11-25", capabilities: Mapping[str, Any] | None = None) -> str:
+        """Initialize; answers the session id."""
+        params = {
+            "protocolVersion": version,
+            "capabilities": dict(capabilities or {}),
+            "clientInfo": {"name": "tests", "version": "1"},
+        }
+        answer = self.legacy(server, "initialize", params, version=None)
+        assert answer.status == 200, answer
+        return str(answer.headers["Mcp-Session-Id"])
+
+    def call(self, server: str, tool: str, arguments: Any = None, version: str = "2025-11-25") -> Answer:
+        """tools/call in any revision, without a session."""
+        params = {"name": tool} | ({"arguments": arguments} if arguments is not None else {})
+        if version == MODERN:
+            return self.modern(server, "tools/call", params)
+        return self.legacy(server, "tools/call", params, version=version)
+
+    def stream(self, server: str, message: Any, headers: Mapping[str, str]) -> Stream:
+        """POST and read the answer's stream as it comes."""
+        known = {"Content-Type": "application/json", "Accept": BOTH, "Host": "localhost"} | dict(headers)
+        response = self.client.post(f"/mcp/{server}", data=orjson.dumps(message), headers=known, buffered=False)
+        assert response.mimetype == "text/event-stream", response.get_data()
+        return Stream(response)
+
+
+def modern_request(
+    method: str,
+    params: Mapping[str, Any] | None = None,
+    capabilities: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+    id: Any = 1,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Body and headers of a request as 2026-07-28 sends it."""
+    known = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    if method in NAMED and params and isinstance(params.get(NAMED[method]), str):
+        known["Mcp-Name"] = params[NAMED[method]]
+    claim = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": dict(capabilities or {}),
+    }
+    full = {**(params or {}), "_meta": claim | dict(meta or {})}
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": full}, known | dict(headers or {})

@@ -1,0 +1,127 @@
+"""Programs run as users run them: started on a free port, waited for, ended with SIGTERM.
+
+Rules: nothing outside the given folder is written; a program that does not come up is told with the end
+of its log; whatever happens, it is ended, by its own process id.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parents[2]
+BOUND = 60.0
+"""Seconds that a program may take to come up, and again to end."""
+
+POLL = 0.05
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A running hub: its address without a path, its watched folder, its log, its process id."""
+
+    url: str
+    servers: Path
+    log: Path
+    pid: int
+
+    def endpoint(self, server: str) -> str:
+        """The address of one server."""
+        return f"{self.url}/mcp/{server}"
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def plain_environment(folder: Path) -> dict[str, str]:
+    """The environment of a program that is to see nothing of ours: PATH, and a home of its own."""
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    ready: str,
+    folder: Path,
+    statuses: Container[int] = (200,),
+    ends: Container[int] = (0,),
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program while it runs; begins when a GET of `ready` gives one of `statuses`, ends with SIGTERM.
+
+    Its log is `folder/log`. Raises RuntimeError when it does not come up, or when it does not end in time with one
+    of the exit codes `ends` (minus the signal's number for a program that the signal ended).
+    """
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=plain_environment(folder), stdout=out, stderr=out)
+    try:
+        _wait_until_ready(process, ready, statuses, log)
+        yield process
+        process.terminate()
+        code = process.wait(BOUND)
+        if code not in ends:
+            raise RuntimeError(f"{' '.join(command)} ended with {code} after SIGTERM:\n{_end_of(log)}")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(BOUND)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], ready: str, statuses: Container[int], log: Path) -> None:
+    for _ in range(int(BOUND / POLL)):
+        if status_of(ready) in statuses:
+            return
+        with suppress(subprocess.TimeoutExpired):
+            code = process.wait(POLL)
+            raise RuntimeError(f"ended with {code} instead of answering at {ready}:\n{_end_of(log)}")
+    raise RuntimeError(f"does not answer at {ready} after {BOUND:.0f} s:\n{_end_of(log)}")
+
+
+def status_of(url: str) -> int | None:
+    """The status of a GET of this URL; None when nobody answers."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=5)
+    try:
+        connection.request("GET", parts.path)
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def _end_of(log: Path) -> str:
+    return "\n".join(log.read_text("utf-8", "replace").splitlines()[-30:])
+
+
+@contextmanager
+def running_hub(
+    folder: Path, definitions: Sequence[Path] = (ROOT / "servers" / "hello.py",), prefix: Sequence[str] = ()
+) -> Iterator[Hub]:
+    """The hub as `scripts/run` starts it, with data, servers and log under `folder`.
+
+    `definitions` are dropped into its servers folder before it starts; `prefix` stands before the command.
+    """
+    servers = folder / "servers"
+    servers.mkdir(parents=True)
+    for definition in definitions:
+        shutil.copy(definition, servers)
+    port = free_port()
+    command = [*prefix, sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
+    command += ["--data", str(folder / "data"), "--servers", str(servers)]
+    url = f"http://127.0.0.1:{port}"
+    with running(command, f"{url}/readyz", folder) as process:
+        yield Hub(url, servers, folder / "log", process.pid)

@@ -1,0 +1,143 @@
+"""What is saved in the servers folder is live within two seconds, for clients that are connected already."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp
+import pytest
+from mcp_types import ToolListChangedNotification
+
+from tests.interaction.peers import MODERN, PythonSdk, names
+from tests.interaction.programs import BOUND, Hub
+
+pytestmark = pytest.mark.process
+
+LIVE = 2.0
+"""Seconds after which a saved file has to be live."""
+
+ONE = 'def one() -> str:\n    """Say one."""\n    return "1"\n'
+TWO = ONE + '\n\ndef two() -> str:\n    """Say two."""\n    return "2"\n'
+
+
+def drop(hub: Hub, name: str, text: str) -> None:
+    """Save a file the way editors do: beside its place, then moved there."""
+    draft = hub.servers / f".{name}.draft"
+    draft.write_text(text, "utf-8")
+    draft.rename(hub.servers / name)
+
+
+async def seconds_until(check: Callable[[], Awaitable[bool]]) -> float:
+    """How long it takes until something is so; it is looked at again and again, without a pause."""
+    begun = time.monotonic()
+    while not await check():
+        assert time.monotonic() - begun < BOUND, "it never became so"
+    return time.monotonic() - begun
+
+
+@asynccontextmanager
+async def connected(url: str, mode: str, **options: Any) -> AsyncIterator[mcp.Client]:
+    async with mcp.Client(url, mode=mode, read_timeout_seconds=BOUND, cache=None, **options) as client:
+        yield client
+
+
+@pytest.mark.parametrize("mode", ["legacy", MODERN])
+def test_a_dropped_in_file_is_known_to_a_connected_client_within_two_seconds(hub: Hub, mode: str) -> None:
+    name = f"dropped_{mode.replace('-', '_')}"
+
+    async def conversation() -> float:
+        async with connected(hub.endpoint("mcp"), mode) as client:
+
+            async def listed() -> bool:
+                result = await client.call_tool("list_servers", {})
+                return name in [one["name"] for one in json.loads(result.content[0].text)]
+
+            assert not await listed()
+            drop(hub, f"{name}.py", ONE)
+            return await seconds_until(listed)
+
+    assert asyncio.run(conversation()) < LIVE
+    assert PythonSdk(mode).tools(hub.endpoint(name)) == ["one"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", MODERN])
+def test_a_saved_change_is_listed_and_can_be_called_within_two_seconds(hub: Hub, mode: str) -> None:
+    name = f"edited_{mode.replace('-', '_')}"
+    drop(hub, f"{name}.py", ONE)
+
+    async def conversation() -> float:
+        async with connected(hub.endpoint(name), mode) as client:
+            assert names((await client.list_tools()).tools) == ["one"]
+            drop(hub, f"{name}.py", TWO)
+
+            async def listed() -> bool:
+                return names((await client.list_tools()).tools) == ["one", "two"]
+
+            seconds = await seconds_until(listed)
+            assert (await client.call_tool("two", {})).content[0].text == "2"
+            return seconds
+
+    asyncio.run(seconds_until(lambda: served(hub, name)))
+    assert asyncio.run(conversation()) < LIVE
+
+
+async def served(hub: Hub, name: str) -> bool:
+    """Whether a server is there yet, as the hub itself tells it."""
+    async with connected(hub.endpoint("mcp"), "legacy") as client:
+        result = await client.call_tool("list_servers", {})
+        return name in [one["name"] for one in json.loads(result.content[0].text)]
+
+
+def test_a_change_is_told_to_a_client_that_connected_by_handshake(hub: Hub) -> None:
+    drop(hub, "told.py", ONE)
+
+    async def conversation() -> float:
+        changed = asyncio.Event()
+
+        async def hear(message: Any) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                changed.set()
+
+        async with connected(hub.endpoint("told"), "legacy", message_handler=hear) as client:
+            assert client.server_capabilities.tools.list_changed
+            assert names((await client.list_tools()).tools) == ["one"]
+            begun = time.monotonic()
+            drop(hub, "told.py", TWO)
+            await asyncio.wait_for(changed.wait(), BOUND)
+            assert names((await client.list_tools()).tools) == ["one", "two"]
+            return time.monotonic() - begun
+
+    asyncio.run(seconds_until(lambda: served(hub, "told")))
+    assert asyncio.run(conversation()) < LIVE
+
+
+def test_a_change_is_told_to_a_client_that_listens(hub: Hub) -> None:
+    drop(hub, "heard.py", ONE)
+
+    async def conversation() -> float:
+        async with (
+            connected(hub.endpoint("heard"), MODERN) as client,
+            client.listen(tools_list_changed=True) as subscription,
+        ):
+            assert subscription.honored.tools_list_changed
+            begun = time.monotonic()
+            drop(hub, "heard.py", TWO)
+            await asyncio.wait_for(anext(aiter(subscription)), BOUND)
+            assert names((await client.list_tools()).tools) == ["one", "two"]
+            return time.monotonic() - begun
+
+    asyncio.run(seconds_until(lambda: served(hub, "heard")))
+    assert asyncio.run(conversation()) < LIVE
+
+
+def test_a_broken_file_takes_down_itself_alone(hub: Hub) -> None:
+    drop(hub, "broken.py", "def broken(:\n")
+    drop(hub, "whole.py", ONE)
+    asyncio.run(seconds_until(lambda: served(hub, "whole")))
+    assert not asyncio.run(served(hub, "broken"))
+    assert PythonSdk(MODERN).call(hub.endpoint("whole"), "one", {}) == "1"

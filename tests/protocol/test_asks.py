@@ -1,0 +1,168 @@
+"""Questions to the caller, in both eras, over a real endpoint."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import orjson
+import pytest
+
+from patchbay.protocol import asks
+from tests.hubs import BOTH, Hub
+
+ELICIT = {"elicitation": {}}
+
+
+def accept(**content: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": content}
+
+
+def ask(hub: Hub, tool: str = "asks", capabilities: Any = ELICIT, **more: Any) -> Any:
+    return hub.modern("zoo", "tools/call", {"name": tool, **more}, capabilities=capabilities)
+
+
+def test_a_question_ends_the_call_with_input_required_and_the_retry_completes_it(zoo: Hub) -> None:
+    first = ask(zoo).result
+    assert first["resultType"] == "input_required"
+    question = first["inputRequests"]["name"]
+    assert question["method"] == "elicitation/create"
+    assert question["params"]["message"] == "What is your name?"
+    assert "content" not in first and "ttlMs" not in first
+    state = first["requestState"]
+    done = ask(zoo, inputResponses={"name": accept(name="Ada")}, requestState=state)
+    assert (done.result["resultType"], done.text) == ("complete", "Hello, Ada!")
+
+
+def test_answers_may_come_at_once_and_unknown_keys_are_ignored(zoo: Hub) -> None:
+    answers = {"name": accept(name="Ada"), "other": accept(x=1), "third": 5}
+    assert ask(zoo, inputResponses=answers).text == "Hello, Ada!"
+
+
+@pytest.mark.parametrize("answer", [12345, None, [], {}, {"action": "maybe"}, {"action": "accept", "content": 5}])
+def test_an_answer_of_another_shape_is_asked_for_again(zoo: Hub, answer: Any) -> None:
+    assert ask(zoo, inputResponses={"name": answer}).result["resultType"] == "input_required"
+
+
+@pytest.mark.parametrize("responses", [None, [], "x"])
+def test_input_responses_that_are_no_object_are_an_error(zoo: Hub, responses: Any) -> None:
+    assert ask(zoo, inputResponses=responses).error["code"] == -32602
+
+
+def test_earlier_answers_travel_sealed_in_the_state(zoo: Hub) -> None:
+    one = ask(zoo, "asks_twice").result
+    two = ask(zoo, "asks_twice", inputResponses={"first": accept(v="a")}, requestState=one["requestState"]).result
+    assert list(two["inputRequests"]) == ["second"]
+    assert two["requestState"] != one["requestState"]
+    done = ask(zoo, "asks_twice", inputResponses={"second": accept(v="b")}, requestState=two["requestState"])
+    assert done.text == "a b"
+
+
+def test_a_state_that_was_touched_is_an_error_at_every_byte(zoo: Hub) -> None:
+    """THREATS 1.3."""
+    state = ask(zoo).result["requestState"]
+    for place in range(0, len(state), 7):
+        touched = state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :]
+        answer = ask(zoo, inputResponses={"name": accept(name="x")}, requestState=touched)
+        assert answer.error["code"] == -32602, place
+    for foreign in (state + "-TAMPERED", "", 5, "e30.aaaa.bbbb"):
+        assert ask(zoo, requestState=foreign).error["code"] == -32602
+
+
+def test_a_state_belongs_to_its_tool_and_arguments(zoo: Hub) -> None:
+    """THREATS 1.3."""
+    state = ask(zoo).result["requestState"]
+    assert ask(zoo, "asks_twice", requestState=state).error["code"] == -32602
+    assert ask(zoo, arguments={"x": 1}, requestState=state).last != ask(zoo, requestState=state).last
+
+
+def test_a_state_is_good_for_a_limited_time_and_for_its_principal(zoo: Hub) -> None:
+    """THREATS 1.3."""
+    request = asks.Request(1, "tools/call", {"name": "asks"})
+    states = asks.States(b"k" * 32)
+    mine, theirs = asks._binding(request, "ada"), asks._binding(request, "bob")
+    state = states.seal(mine, {"name": 1})
+    again = asks.Request(2, "tools/call", {"name": "asks", "requestState": state})
+    assert states.answers(again, mine) == {"name": 1}
+    with pytest.raises(asks.InvalidParams, match="another call"):
+        states.answers(again, theirs)
+    with pytest.raises(asks.InvalidParams, match="too old"):
+        asks.States(b"k" * 32, seconds=-1).answers(again, mine)
+
+
+def test_a_capability_that_was_not_declared_is_refused_before_anything_is_sent(zoo: Hub) -> None:
+    """SPEC-DIGEST 1.6: -32021 with HTTP 400 in 2026-07-28, a failed result before."""
+    modern = ask(zoo, capabilities={})
+    assert (modern.status, modern.error["code"]) == (400, -32021)
+    assert modern.error["data"] == {"requiredCapabilities": {"elicitation": {}}}
+    session = zoo.open("zoo")
+    legacy = zoo.legacy("zoo", "tools/call", {"name": "asks"}, session=session)
+    assert legacy.result["isError"] is True and "elicitation" in legacy.text
+
+
+def test_before_2026_07_28_a_question_is_a_request_on_the_stream_answered_by_a_post(zoo: Hub) -> None:
+    """SPEC-DIGEST 1.1."""
+    session = zoo.open("zoo", capabilities=ELICIT)
+    headers = {"Mcp-Session-Id": session}
+    frames = zoo.stream("zoo", {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "asks"}}, headers)
+    seen: list[dict[str, Any]] = []
+    for frame in frames:
+        data = [line[6:] for line in frame.decode().split("\n") if line.startswith("data: ")]
+        if not data or not data[0]:
+            continue
+        message = orjson.loads(data[0])
+        seen.append(message)
+        if message.get("method") == "elicitation/create":
+            other = zoo.open("zoo", capabilities=ELICIT)
+            forged = {"jsonrpc": "2.0", "id": message["id"], "result": accept(name="Mallory")}
+            assert zoo.send("zoo", forged, {"Mcp-Session-Id": other}).status == 202
+            reply = {"jsonrpc": "2.0", "id": message["id"], "result": accept(name="Ada")}
+            assert zoo.send("zoo", reply, headers).status == 202
+    assert seen[-1]["id"] == 4
+    assert seen[-1]["result"]["content"][0]["text"] == "Hello, Ada!"
+
+
+def test_a_client_that_answers_with_an_error_fails_the_call(zoo: Hub) -> None:
+    session = zoo.open("zoo", capabilities=ELICIT)
+    headers = {"Mcp-Session-Id": session}
+    frames = zoo.stream("zoo", {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "asks"}}, headers)
+    last: dict[str, Any] = {}
+    for frame in frames:
+        data = [line[6:] for line in frame.decode().split("\n") if line.startswith("data: ")]
+        last = orjson.loads(data[0]) if data and data[0] else last
+        if last.get("method") == "elicitation/create":
+            error = {"jsonrpc": "2.0", "id": last["id"], "error": {"code": -1, "message": "user is out"}}
+            zoo.send("zoo", error, headers)
+    assert last["result"]["isError"] is True
+    assert "user is out" in last["result"]["content"][0]["text"]
+
+
+def test_a_client_that_never_answers_costs_nothing_after_the_deadline(zoo: Hub) -> None:
+    session = zoo.open("zoo", capabilities=ELICIT)
+    before = threading.active_count()
+    message = {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "asks"}}
+    answer = zoo.send("zoo", message, {"Mcp-Session-Id": session})
+    assert answer.result["isError"] is True and "timed out" in answer.text
+    assert threading.active_count() <= before + 1
+
+
+def test_a_caller_that_takes_no_stream_cannot_be_asked(zoo: Hub) -> None:
+    session = zoo.open("zoo", capabilities=ELICIT)
+    message = {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "asks"}}
+    answer = zoo.send("zoo", message, {"Mcp-Session-Id": session, "Accept": "application/json"})
+    assert answer.result["isError"] is True and "text/event-stream" in answer.text
+    assert BOTH.startswith("application/json")
+
+
+def test_a_cancelled_call_is_not_answered(zoo: Hub) -> None:
+    """SUB-32, SUB-C11."""
+    session = zoo.open("zoo")
+    headers = {"Mcp-Session-Id": session}
+    message = {"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": {"name": "hangs"}}
+    frames = zoo.stream("zoo", message, headers)
+    next(frames)
+    wrong = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "d"}}
+    right = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c", "reason": "enough"}}
+    assert zoo.send("zoo", wrong, headers).status == 202
+    assert zoo.send("zoo", right, headers).status == 202
+    assert b"result" not in b"".join(frames)

@@ -1,0 +1,105 @@
+"""Listening for changes, in both eras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tests.hubs import Hub, modern_request, until
+
+TAG = "io.modelcontextprotocol/subscriptionId"
+
+
+def frames_of(stream: Any) -> Any:
+    """The messages of a stream as they come."""
+    for frame in stream:
+        for line in frame.decode().split("\n"):
+            if line.startswith("data: ") and line[6:]:
+                yield orjson.loads(line[6:])
+
+
+def listen(hub: Hub, id: Any = 5, **wanted: Any) -> Any:
+    return frames_of(hub.stream("zoo", *modern_request("subscriptions/listen", {"notifications": wanted}, id=id)))
+
+
+def test_the_acknowledgement_comes_first_with_what_is_honoured_and_the_requests_own_id(zoo: Hub) -> None:
+    """SPEC-DIGEST 1.10, row 19: the id keeps its type."""
+    stream = listen(zoo, id=5, toolsListChanged=True, promptsListChanged=False, resourceSubscriptions=["zoo://note"])
+    first = next(stream)
+    assert first["method"] == "notifications/subscriptions/acknowledged"
+    assert first["params"]["notifications"] == {"toolsListChanged": True, "resourceSubscriptions": ["zoo://note"]}
+    assert first["params"]["_meta"][TAG] == 5
+    stream.close()
+
+
+def test_only_what_was_asked_for_is_told_and_every_message_is_tagged(zoo: Hub) -> None:
+    tools, prompts = listen(zoo, id="t", toolsListChanged=True), listen(zoo, id="p", promptsListChanged=True)
+    next(tools), next(prompts)
+    assert zoo.call("zoo", "touched").text == "said"
+    told = next(tools)
+    assert told["method"] == "notifications/tools/list_changed"
+    assert told["params"]["_meta"][TAG] == "t"
+    tools.close(), prompts.close()
+
+
+def test_a_saved_file_is_told_to_listeners_of_both_eras(tmp_path: Any) -> None:
+    hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"})
+    try:
+        modern = listen(hub, toolsListChanged=True)
+        next(modern)
+        session = hub.open("zoo")
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
+        old = iter(hub.client.get("/mcp/zoo", headers=headers, buffered=False).response)
+        begin = next(old).decode().split("\n")[0][4:]
+        (hub.servers / "zoo.py").write_text("def two() -> str:\n    return '2'\n")
+        assert next(modern)["method"] == "notifications/tools/list_changed"
+        assert next(frames_of(old)) == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        old.close()  # type: ignore[attr-defined]
+        again = hub.client.get("/mcp/zoo", headers=headers | {"Last-Event-ID": begin}, buffered=False)
+        stream = iter(again.response)
+        assert next(frames_of(stream))["method"] == "notifications/tools/list_changed"
+        again.close()
+        modern.close()
+    finally:
+        hub.close()
+
+
+def test_a_drain_ends_every_stream_with_its_result(tmp_path: Any) -> None:
+    """THREATS X22, SPEC-DIGEST 1.10."""
+    hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"})
+    try:
+        stream = listen(hub, id=8, toolsListChanged=True)
+        next(stream)
+        hub.app.extensions["drain"].begin()
+        rest = list(stream)
+        assert rest[0]["method"] == "notifications/cancelled" and rest[0]["params"]["requestId"] == 8
+        assert rest[1]["id"] == 8 and rest[1]["result"]["resultType"] == "complete"
+        assert hub.client.get("/readyz", headers={"Host": "localhost"}).status_code == 503
+    finally:
+        hub.close()
+
+
+def test_listeners_have_a_bound_and_their_place_comes_back(tmp_path: Any) -> None:
+    """THREATS 1.2."""
+    hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"}, listeners=1)
+    try:
+        body, headers = modern_request("subscriptions/listen", {"notifications": {}})
+        known = headers | {"Content-Type": "application/json", "Accept": "text/event-stream", "Host": "localhost"}
+
+        def open_one() -> Any:
+            return hub.client.post("/mcp/zoo", data=orjson.dumps(body), headers=known, buffered=False)
+
+        first = open_one()
+        busy = open_one()
+        assert (busy.status_code, busy.headers["Retry-After"]) == (503, "5")
+        first.close()
+        again = until(lambda: (got := open_one()).status_code == 200 and got, "the place comes back")
+        again.close()
+    finally:
+        hub.close()
+
+
+def test_a_wrong_filter_is_an_error(zoo: Hub) -> None:
+    for wanted in (None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": "zoo://note"}):
+        assert zoo.modern("zoo", "subscriptions/listen", {"notifications": wanted}).error["code"] == -32602

@@ -1,0 +1,188 @@
+"""One run of one call: the one ending, the deadline, the cancellation, the answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchbay.activation import (
+    FIRST_PAUSE,
+    NEXT_PAUSE,
+    PAUSE,
+    Call,
+    CancelFlag,
+    Cancelled,
+    Events,
+    activate,
+    described,
+    pauses,
+)
+from patchbay.errors import MissingCapability, ResourceNotFound, ToolFailed
+from patchbay.events import Ask, Done, Event, Failed, Log, Progress, Question, Text
+
+
+def call_of(left: float = 20.0, **more: Any) -> Call:
+    return Call("tool", {}, {}, time.monotonic() + left, **more)
+
+
+def saying(*events: Event) -> Any:
+    def handle(call: Call) -> Events:
+        yield from events
+
+    return handle
+
+
+def raising(problem: BaseException, *events: Event) -> Any:
+    def handle(call: Call) -> Events:
+        yield from events
+        raise problem
+
+    return handle
+
+
+plain = st.one_of(
+    st.text().map(Text),
+    st.just(PAUSE),
+    st.builds(Log, st.just("info"), st.text()),
+    st.integers(0, 9).map(Progress),
+)
+endings = st.one_of(st.just(None), st.just(Done()), st.text().map(Failed), st.text().map(ToolFailed))
+
+
+@given(st.lists(plain), endings)
+def test_every_activation_has_exactly_one_ending_and_it_comes_last(
+    said: list[Event], end: Done | Failed | ToolFailed | None
+) -> None:
+    """SUB-C6: whatever a handler does, the grammar holds."""
+    handler = raising(end, *said) if isinstance(end, ToolFailed) else saying(*said, *([end] if end else []))
+    seen = list(activate(handler, call_of()))
+    assert [isinstance(event, (Done, Failed)) for event in seen] == [False] * (len(seen) - 1) + [True]
+    assert [event for event in seen if isinstance(event, Text)] == [event for event in said if isinstance(event, Text)]
+
+
+def test_what_a_handler_says_after_its_ending_is_not_heard() -> None:
+    assert list(activate(saying(Text("a"), Done(), Text("b")), call_of())) == [Text("a"), Done()]
+
+
+def test_a_raised_exception_is_told_by_type_and_message_after_the_partial_output() -> None:
+    """T5.5: a raising tool fails with its message; what it said before stays."""
+    seen = list(activate(raising(ValueError("no such colour"), Text("so far")), call_of()))
+    assert seen == [Text("so far"), Failed("ValueError: no such colour")]
+
+
+def test_mask_hides_the_message_of_an_accident_but_not_of_a_refusal() -> None:
+    assert list(activate(raising(ValueError("secret")), call_of(), mask=True)) == [Failed("the tool failed")]
+    assert list(activate(raising(ToolFailed("too big")), call_of(), mask=True)) == [Failed("too big")]
+
+
+def test_a_missing_capability_is_kept_as_the_error_of_the_ending() -> None:
+    problem = MissingCapability({"sampling": {}})
+    assert list(activate(raising(problem), call_of())) == [Failed(problem.message, problem)]
+
+
+def test_another_error_of_the_hub_is_the_tools_failure() -> None:
+    assert list(activate(raising(ResourceNotFound("cid://x")), call_of())) == [Failed("no such resource: cid://x")]
+
+
+def test_a_handler_that_pauses_past_its_deadline_is_timed_out() -> None:
+    """T12.5: the failure names the timeout."""
+    seen = list(activate(saying(PAUSE, PAUSE), call_of(left=0.0)))
+    assert len(seen) == 1
+    assert isinstance(seen[0], Failed)
+    assert seen[0].message.startswith("timed out after")
+
+
+def test_a_cancelled_call_ends_at_the_next_event_with_the_reason() -> None:
+    """X-19: cancellation reaches every handler through its own events."""
+    call = call_of()
+    running = activate(saying(Text("a"), PAUSE, Text("b")), call)
+    assert next(running) == Text("a")
+    call.cancelled.set("no longer needed")
+    assert list(running) == [Failed("cancelled: no longer needed")]
+
+
+def test_closing_the_activation_cancels_the_call_and_closes_the_handler() -> None:
+    closed: list[bool] = []
+
+    def handle(call: Call) -> Events:
+        try:
+            yield Text("a")
+            yield Text("b")
+        finally:
+            closed.append(bool(call.cancelled))
+
+    call = call_of()
+    running = activate(handle, call)
+    next(running)
+    running.close()
+    assert closed == [True]
+    assert call.cancelled.reason == "the caller went away"
+
+
+def test_an_answer_reaches_the_handler_even_when_it_is_empty() -> None:
+    def handle(call: Call) -> Events:
+        answer = yield Ask({"name": Question("roots/list", {})})
+        yield Text(repr(answer))
+
+    running = activate(handle, call_of())
+    assert isinstance(next(running), Ask)
+    assert running.send({}) == Text("{}")
+    assert list(running) == [Done()]
+
+
+def test_progress_that_does_not_grow_and_says_nothing_is_left_out() -> None:
+    steps = (Progress(1), Progress(1), Progress(0.5), Progress(2), Progress(2, message="nearly"))
+    assert list(activate(saying(*steps), call_of())) == [steps[0], steps[3], steps[4], Done()]
+
+
+def test_the_first_silence_is_short_the_later_ones_longer() -> None:
+    waits = pauses(call_of(left=100))
+    assert [next(waits), next(waits), next(waits)] == [FIRST_PAUSE, NEXT_PAUSE, NEXT_PAUSE]
+
+
+def test_no_silence_is_longer_than_the_deadline_allows() -> None:
+    assert 0 < next(pauses(call_of(left=0.1))) <= 0.1
+    assert next(pauses(call_of(left=0))) == 0.001
+
+
+def test_a_cancel_flag_wakes_who_waits_and_keeps_its_first_reason() -> None:
+    flag = CancelFlag()
+    assert not flag
+    assert not flag.wait(0.001)
+    thread = threading.Thread(target=flag.set, args=("first",))
+    thread.start()
+    assert flag.wait(20)
+    thread.join()
+    flag.set("second")
+    assert flag
+    assert flag.reason == "first"
+
+
+def test_a_flag_set_before_anyone_waits_wakes_at_once() -> None:
+    flag = CancelFlag()
+    flag.set()
+    assert flag.wait(20)
+
+
+def test_time_left_is_never_negative() -> None:
+    assert call_of(left=-5).left() == 0.0
+    assert 0 < call_of(left=5).left() <= 5
+
+
+def test_an_exception_is_described_without_its_trace() -> None:
+    assert described(KeyError("x")) == "KeyError: 'x'"
+    assert described(ValueError()) == "ValueError"
+
+
+def test_a_handler_that_raises_cancelled_itself_fails_with_its_words() -> None:
+    assert list(activate(raising(Cancelled("stopped by hand")), call_of())) == [Failed("stopped by hand")]
+
+
+def test_an_interrupt_passes_through_and_closes_the_handler() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        list(activate(raising(KeyboardInterrupt()), call_of()))

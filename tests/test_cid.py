@@ -1,0 +1,93 @@
+"""CIDs: the same as everyone's, one spelling each, and a sentence for whatever is none."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multiformats import CID, multihash
+
+from patchbay.cid import LONGEST, canonical, cid_of, content_in, is_cid, verify
+from patchbay.errors import BadCid, CorruptBlob
+
+HELLO_CID = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
+
+
+def identity(data: bytes) -> str:
+    return str(CID("base32", 1, "raw", multihash.digest(data, "identity")))
+
+
+def test_known_bytes_have_the_cid_that_ipfs_gives_them() -> None:
+    """The values of `ipfs add --cid-version=1 --raw-leaves --only-hash`."""
+    assert cid_of(b"hello") == HELLO_CID
+    assert cid_of(b"") == "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku"
+
+
+@given(st.binary(max_size=2000))
+def test_a_cid_carries_the_sha256_of_its_content_and_verifies_it(data: bytes) -> None:
+    text = cid_of(data)
+    assert CID.decode(text).raw_digest == hashlib.sha256(data).digest()
+    assert canonical(text) == text == verify(text, data)
+    assert content_in(text) is None
+    assert text.startswith("bafkrei")
+
+
+@given(st.binary(max_size=2000), st.binary(max_size=2000))
+def test_two_contents_never_share_a_cid(one: bytes, other: bytes) -> None:
+    assert (cid_of(one) == cid_of(other)) == (one == other)
+
+
+@given(st.binary(max_size=300))
+def test_an_identity_cid_carries_its_content(data: bytes) -> None:
+    """T6.4"""
+    text = identity(data)
+    assert content_in(text) == data
+    assert verify(text, data) == text
+    with pytest.raises(CorruptBlob):
+        verify(text, data + b"x")
+
+
+@given(st.binary(max_size=200), st.sampled_from(["base16", "base32upper", "base58btc", "base64url", "base36"]))
+def test_every_spelling_of_a_cid_has_one_canonical_form(data: bytes, base: str) -> None:
+    other = str(CID.decode(cid_of(data)).set(base=base))
+    assert canonical(other) == cid_of(data)
+
+
+@given(st.text(max_size=100) | st.text("abcdefghijklmnopqrstuvwxyz234567", max_size=100).map("b".__add__))
+def test_any_text_is_a_cid_or_refused_with_a_sentence(text: str) -> None:
+    if is_cid(text):
+        assert canonical(canonical(text)) == canonical(text)
+    else:
+        with pytest.raises(BadCid, match=r"not a CID"):
+            canonical(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "bafkrei",
+        HELLO_CID[:-1],
+        HELLO_CID + "a",
+        " " + HELLO_CID,
+        HELLO_CID + "\n",
+        "../" + HELLO_CID,
+        "f" + "0" * LONGEST,
+        "QmY7Yh4UquoXHLPFo2XbhXkhBvFoPwmQUSa92pxnxjQuPU",
+        str(CID("base32", 1, "dag-pb", multihash.digest(b"hello", "sha2-256"))),
+        str(CID("base32", 1, "raw", multihash.digest(b"hello", "sha2-512"))),
+        str(CID("base32", 1, "raw", multihash.digest(b"hello", "sha1"))),
+    ],
+)
+def test_what_is_no_cid_of_this_hub_is_refused(text: str) -> None:
+    with pytest.raises(BadCid):
+        canonical(text)
+
+
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_a_flipped_bit_is_noticed(data: bytes, draw: st.DataObject) -> None:
+    place = draw.draw(st.integers(0, len(data) * 8 - 1))
+    flipped = bytearray(data)
+    flipped[place // 8] ^= 1 << place % 8
+    with pytest.raises(CorruptBlob, match=cid_of(data)):
+        verify(cid_of(data), bytes(flipped))

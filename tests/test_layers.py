@@ -1,0 +1,319 @@
+"""The house rules of ARCHITECTURE.md, read from the syntax tree, so that they hold from the first commit on.
+
+Every rule is a function from one module to its faults, each with file and line; every rule is shown a bad module too.
+When a limit hurts, split by duty: do not raise it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FLOORS: dict[str, int] = {
+    **dict.fromkeys(("errors", "events", "cid", "settings"), 1),
+    **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs"), 2),
+    **dict.fromkeys(("stores", "views", "client"), 3),
+    **dict.fromkeys(("handlers",), 4),
+    **dict.fromkeys(("discovery", "boot", "catalogue"), 5),
+    **dict.fromkeys(("protocol", "rooms"), 6),
+    **dict.fromkeys(("transports",), 7),
+    **dict.fromkeys(("cli", "__main__", "app", "generate_boot_image"), 8),
+}
+
+FILLERS: dict[str, set[str]] = {
+    "stores": {"memory", "sqlite", "postgres", "redis", "objects"},
+    "handlers": {"python", "shell", "static", "upstream", "room"},
+    "views": {"json", "sse", "native", "lines", "rooms"},
+}
+"""What fills each seam, today or by design; the other modules of these folders are what fillers share."""
+
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "flask": ("app.py", "patchbay/transports/"),
+    "werkzeug": ("app.py", "patchbay/transports/"),
+    "click": ("patchbay/cli/",),
+    "granian": ("patchbay/cli/",),
+    "sqlite3": ("patchbay/stores/sqlite",),
+    "subprocess": ("patchbay/handlers/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
+}
+"""Libraries and the only places that may know them."""
+
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 60
+ATTICS = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+Fault = str
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file: its path from the root with forward slashes, and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @cached_property
+    def place(self) -> tuple[str, ...]:
+        """`patchbay/stores/memory.py` -> `("stores", "memory")`; `app.py` -> `("app",)`."""
+        parts = self.path.removesuffix(".py").split("/")
+        return tuple(parts[1:] if parts[0] == "patchbay" else parts)
+
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Every imported module or name with its line, in full: `from patchbay.stores import bus` gives both."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{self.path}:{node.lineno}: relative import; write the whole name"
+                yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+    def inside(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Imports of our own modules as places: `patchbay.stores.bus.X` -> `("stores", "bus", "X")`."""
+        for line, name in self.imports():
+            parts = tuple(name.split("."))
+            if parts[0] == "patchbay":
+                yield line, parts[1:]
+            elif parts[0] in ("app", "generate_boot_image"):
+                yield line, parts
+
+
+def read(*patterns: str) -> list[Module]:
+    """The source files under these patterns."""
+    found = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+    return [Module(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in found]
+
+
+def floor(place: tuple[str, ...]) -> int:
+    """The floor of a place; 0 for the package itself, 9 for what nobody has put on a floor."""
+    return FLOORS.get(place[0], 9) if place and place[0] not in ("__init__", "__version__") else 0
+
+
+def down_only(module: Module) -> list[Fault]:
+    """Floors import downward only; modules of one floor may know each other."""
+    own = floor(module.place)
+    faults = [f"{module.path}:1: {module.place[0]} has no floor; name it in FLOORS"] if own == 9 else []
+    for line, place in module.inside():
+        if floor(place) > own:
+            faults.append(f"{module.path}:{line}: floor {own} imports {'.'.join(place)} of floor {floor(place)}")
+    return faults
+
+
+def fillers_apart(module: Module) -> list[Fault]:
+    """Fillers of one seam never import each other, and what they share imports none of them."""
+    seam, *rest = module.place
+    if seam not in FILLERS or rest in ([], ["__init__"]):
+        return []
+    others = FILLERS[seam] - {rest[0]}
+    return [
+        f"{module.path}:{line}: {seam}/{rest[0]} imports the filler {place[1]}"
+        for line, place in module.inside()
+        if place[0] == seam and len(place) > 1 and place[1] in others
+    ]
+
+
+def client_alone(module: Module) -> list[Fault]:
+    """`client/` never imports the server side: it knows floors 1 and 2 and itself."""
+    if module.place[0] != "client":
+        return []
+    return [
+        f"{module.path}:{line}: the client imports the server side, {'.'.join(place)}"
+        for line, place in module.inside()
+        if floor(place) > 2 and place[0] != "client"
+    ]
+
+
+def libraries_in_place(module: Module) -> list[Fault]:
+    """Some libraries are known in one place only."""
+    return [
+        f"{module.path}:{line}: {name} may only be imported in {', '.join(ONLY_IN[name.split('.')[0]])}"
+        for line, name in module.imports()
+        if not module.path.startswith(ONLY_IN.get(name.split(".")[0], ("",)))
+    ]
+
+
+def environment_in_settings(module: Module) -> list[Fault]:
+    """Only settings.py reads the environment."""
+    if module.path == "patchbay/settings.py":
+        return []
+    readers = {"environ", "environb", "getenv", "getenvb", "putenv"}
+    faults = [
+        f"{module.path}:{node.lineno}: os.{node.attr} belongs in settings.py"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in readers
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+    ]
+    named = [(line, name) for line, name in module.imports() if name.startswith("os.") and name[3:] in readers]
+    return faults + [f"{module.path}:{line}: {name} belongs in settings.py" for line, name in named]
+
+
+def no_late_import(module: Module) -> list[Fault]:
+    """No import inside a function: a late import hides a circle."""
+    return [
+        f"{module.path}:{inner.lineno}: import inside the function {node.name}"
+        for node in functions(module)
+        for inner in ast.walk(node)
+        if isinstance(inner, (ast.Import, ast.ImportFrom))
+    ]
+
+
+def short_file(module: Module) -> list[Fault]:
+    """No file above the limit."""
+    lines = len(module.text.splitlines())
+    return [f"{module.path}:{lines}: {lines} lines; the limit is {LONGEST_FILE}"] if lines > LONGEST_FILE else []
+
+
+def short_functions(module: Module) -> list[Fault]:
+    """No function above the limit, from its `def` to its last line."""
+    return [
+        f"{module.path}:{node.lineno}: {node.name} has {lines} lines; the limit is {LONGEST_FUNCTION}"
+        for node in functions(module)
+        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+
+
+def telling_name(module: Module) -> list[Fault]:
+    """No attic: a module is named after what it does."""
+    return [f"{module.path}:1: the name {part!r} says nothing" for part in module.place if part in ATTICS]
+
+
+def opening_docstring(module: Module) -> list[Fault]:
+    """Every file opens by saying what it is for."""
+    return [] if ast.get_docstring(module.tree) else [f"{module.path}:1: no docstring"]
+
+
+def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a module, nested ones too."""
+    return (node for node in ast.walk(module.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+Rule = Callable[[Module], list[Fault]]
+ON_CODE: tuple[Rule, ...] = (down_only, fillers_apart, client_alone, environment_in_settings)
+ON_ALL: tuple[Rule, ...] = (
+    libraries_in_place,
+    no_late_import,
+    short_file,
+    short_functions,
+    telling_name,
+    opening_docstring,
+)
+CODE = ("app.py", "generate_boot_image.py", "patchbay/**/*.py")
+ALL = (*CODE, "scripts/**/*.py", "benchmarks/**/*.py")
+TESTS = ("tests/**/*.py",)
+
+
+def faults_of(rule: Rule, *patterns: str) -> str:
+    return "\n".join(fault for module in read(*patterns) for fault in rule(module))
+
+
+@pytest.mark.parametrize("rule", ON_CODE, ids=lambda rule: rule.__name__)
+def test_the_code_keeps_the_rule(rule: Rule) -> None:
+    faults = faults_of(rule, *CODE)
+    assert not faults, f"{rule.__doc__}\n{faults}"
+
+
+@pytest.mark.parametrize("rule", ON_ALL, ids=lambda rule: rule.__name__)
+def test_code_and_scripts_keep_the_rule(rule: Rule) -> None:
+    faults = faults_of(rule, *ALL)
+    assert not faults, f"{rule.__doc__}\n{faults}"
+
+
+@pytest.mark.parametrize("rule", [short_file, short_functions, telling_name, opening_docstring])
+def test_tests_keep_the_rule(rule: Rule) -> None:
+    faults = faults_of(rule, *TESTS)
+    assert not faults, f"{rule.__doc__}\n{faults}"
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """One circle of a graph, or nothing."""
+    done: set[str] = set()
+
+    def walk(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        found = next(filter(None, (walk(other, [*path, name]) for other in sorted(graph.get(name, ())))), [])
+        done.add(name)
+        return found
+
+    return next(filter(None, (walk(name, []) for name in sorted(graph))), [])
+
+
+def graph_of(modules: list[Module]) -> dict[str, set[str]]:
+    """Which module imports which: an import goes to the longest name that is a module."""
+    names = {".".join(module.place).removesuffix(".__init__"): module for module in modules}
+    return {
+        name: {
+            target
+            for _, place in module.inside()
+            if (target := next((t for n in range(len(place), 0, -1) if (t := ".".join(place[:n])) in names), name))
+            != name
+        }
+        for name, module in names.items()
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    found = circle(graph_of(read(*CODE)))
+    assert not found, f"a circle of imports: {' -> '.join(found)}"
+
+
+def test_the_code_is_found() -> None:
+    paths = {module.path for module in read(*CODE)}
+    assert {"patchbay/errors.py", "patchbay/stores/memory.py"} <= paths
+
+
+BAD: list[tuple[Rule, Module, int]] = [
+    (down_only, Module("patchbay/store.py", "import os\nfrom patchbay.stores.memory import MemoryStore"), 2),
+    (down_only, Module("patchbay/cid.py", "from patchbay import store"), 1),
+    (down_only, Module("patchbay/attic.py", "x = 1"), 1),
+    (down_only, Module("patchbay/transports/http.py", "import app"), 1),
+    (fillers_apart, Module("patchbay/stores/memory.py", "from patchbay.stores.sqlite import blobs"), 1),
+    (fillers_apart, Module("patchbay/handlers/shell.py", "from patchbay.handlers import python"), 1),
+    (fillers_apart, Module("patchbay/handlers/runners.py", "from patchbay.handlers.shell import run"), 1),
+    (client_alone, Module("patchbay/client/http.py", "from patchbay.views.sse import frame"), 1),
+    (libraries_in_place, Module("patchbay/cid.py", "from flask import request"), 1),
+    (libraries_in_place, Module("patchbay/stores/memory.py", "import sqlite3"), 1),
+    (libraries_in_place, Module("patchbay/protocol/dispatch.py", "import subprocess"), 1),
+    (libraries_in_place, Module("app.py", "import click.testing"), 1),
+    (environment_in_settings, Module("app.py", "import os\n\nx = os.environ['A']"), 3),
+    (environment_in_settings, Module("app.py", "from os import getenv"), 1),
+    (no_late_import, Module("app.py", "def f():\n    import json"), 2),
+    (short_file, Module("app.py", "\n" * 401), 401),
+    (short_functions, Module("app.py", "def f():\n" + "    x = 1\n" * 60), 1),
+    (telling_name, Module("patchbay/protocol/utils.py", ""), 1),
+    (opening_docstring, Module("app.py", "import os"), 1),
+]
+
+
+@pytest.mark.parametrize(("rule", "module", "line"), BAD, ids=lambda value: getattr(value, "__name__", ""))
+def test_each_rule_finds_what_breaks_it(rule: Rule, module: Module, line: int) -> None:
+    assert [fault for fault in rule(module) if fault.startswith(f"{module.path}:{line}: ")]
+
+
+def test_a_circle_is_found() -> None:
+    modules = [
+        Module("patchbay/boot/image.py", "from patchbay.boot.names import A"),
+        Module("patchbay/boot/names.py", "from patchbay.boot import image"),
+    ]
+    assert circle(graph_of(modules)) == ["boot.image", "boot.names", "boot.image"]
+
+
+def test_what_is_allowed_is_not_a_fault() -> None:
+    text = (
+        '"""A store."""\nimport threading\nfrom patchbay.errors import MissingBlob\nfrom patchbay.stores.bus import Bus'
+    )
+    module = Module("patchbay/stores/memory.py", text)
+    assert [fault for rule in (*ON_CODE, *ON_ALL) for fault in rule(module)] == []

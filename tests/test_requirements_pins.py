@@ -1,0 +1,105 @@
+"""Dependencies: what the code imports is declared, and what is declared is pinned within its range."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+DEVELOPMENT = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
+OURS = {"patchbay", "app", "generate_boot_image", "tests", "benchmarks"}
+
+
+def pins(name: str) -> dict[str, Version]:
+    """Canonical name to exact version of one requirements file."""
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    found = [Requirement(line) for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in found}
+
+
+def disagreements(ranges: list[Requirement], pinned: dict[str, Version]) -> list[str]:
+    """A sentence for every range that no pin satisfies."""
+    named = [(one, pinned.get(canonicalize_name(one.name))) for one in ranges]
+    return [
+        f"{one} is pinned to {version or 'nothing'}; run scripts/lock"
+        for one, version in named
+        if version is None or not one.specifier.contains(version, prereleases=True)
+    ]
+
+
+def imports(text: str) -> Iterator[tuple[int, str]]:
+    """Line and top-level module of every import."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.lineno, (node.module or "").split(".")[0]
+
+
+def undeclared(declared: list[Requirement], *patterns: str) -> list[str]:
+    """A sentence for every import of these files that no declared distribution offers."""
+    names = {canonicalize_name(one.name) for one in declared}
+    offered = {
+        module
+        for module, distributions in packages_distributions().items()
+        if names & {canonicalize_name(distribution) for distribution in distributions}
+    }
+    paths = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+    local = OURS | {path.stem for path in paths}
+    return [
+        f"{path.relative_to(ROOT)}:{line}: nobody declares {module}"
+        for path in paths
+        for line, module in imports(path.read_text("utf-8"))
+        if module not in offered | local | sys.stdlib_module_names
+    ]
+
+
+def test_requirements_pin_every_range_of_the_project() -> None:
+    assert disagreements(RUNTIME, pins("requirements.txt")) == []
+
+
+def test_development_requirements_pin_every_range() -> None:
+    assert disagreements([*RUNTIME, *DEVELOPMENT], pins("requirements-dev.txt")) == []
+
+
+def test_both_files_agree() -> None:
+    runtime, development = pins("requirements.txt"), pins("requirements-dev.txt")
+    shared = runtime.keys() & development.keys()
+    assert {name: runtime[name] for name in shared} == {name: development[name] for name in shared}
+
+
+def test_the_code_imports_only_what_the_project_declares() -> None:
+    code = ("app.py", "generate_boot_image.py", "patchbay/**/*.py", "reference_templates/**/*.py", "servers/*.py")
+    assert undeclared(RUNTIME, *code) == []
+
+
+def test_tests_and_scripts_import_only_what_is_declared() -> None:
+    assert undeclared([*RUNTIME, *DEVELOPMENT], "tests/**/*.py", "scripts/*.py", "benchmarks/**/*.py") == []
+
+
+def test_a_pin_outside_its_range_is_found() -> None:
+    assert disagreements([Requirement("flask>=3,<4")], {"flask": Version("4.0")}) != []
+    assert disagreements([Requirement("flask>=3,<4")], {}) != []
+
+
+def test_an_undeclared_import_is_found() -> None:
+    assert [fault for fault in undeclared([], "patchbay/cid.py") if fault.endswith("nobody declares multiformats")]
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_pins_say_how_they_are_made_and_name_no_index(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert "scripts/lock" in text.splitlines()[0]
+    assert "://" not in text

@@ -1,0 +1,85 @@
+"""What pages are made from, as pure functions: schemas in words, snippets, pieces of a value, and who wants HTML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from patchbay.cid import cid_of
+from patchbay.transports.page_data import row, rows, type_of
+from patchbay.transports.pages import pieces
+from patchbay.transports.site import wants_html
+from patchbay.transports.snippets import snippets
+from tests.transports.browsing import BROWSER
+
+
+@pytest.mark.parametrize(
+    ("accept", "html"),
+    [
+        (BROWSER["Accept"], True),
+        ("text/html", True),
+        ("application/xhtml+xml", True),
+        ("text/html;q=0.5, application/json;q=0.4", True),
+        ("text/html;q=0.5, application/json", False),
+        ("text/html;q=0", False),
+        ("", False),
+        ("*/*", False),
+        ("text/*", False),
+        ("application/json, text/event-stream", False),
+        ("text/event-stream", False),
+        ("nonsense", False),
+    ],
+)
+def test_who_wants_html(accept: str, html: bool) -> None:
+    """V-C8: a browser does, an MCP client and curl do not."""
+    assert wants_html(accept) is html
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "string"}, "string"),
+        ({"type": "string", "format": "date"}, "string (date)"),
+        ({"type": ["string", "null"]}, "string or null"),
+        ({"type": "array", "items": {"type": "string"}}, "list of strings"),
+        ({"type": "array"}, "list"),
+        ({"enum": ["a", 1]}, "one of 'a', 1"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer or null"),
+        ({"$ref": "#/$defs/Point"}, "Point"),
+        (True, "any"),
+        ({}, "any"),
+        (None, "any"),
+    ],
+)
+def test_a_schema_in_words(schema: Any, words: str) -> None:
+    assert type_of(schema) == words
+
+
+def test_a_schema_that_says_little_makes_rows_all_the_same() -> None:
+    assert rows({"type": "object"}) == rows(None) == rows({"properties": 3}) == []
+    assert row("x", True, False)["type"] == "any"
+    assert row("x", {"default": None}, True)["has_default"]
+
+
+def test_snippets_quote_what_they_are_given() -> None:
+    """G31: a name or a URL cannot end the string it stands in."""
+    url = 'http://localhost/mcp/x\'; rm -rf $HOME; "y"\\'
+    for snippet in snippets("a b'$(id)\"", url):
+        if snippet.client in ("Cursor", "VS Code", "Claude Desktop"):
+            assert url in str(orjson.loads(snippet.text)) or repr(url)[1:-1] in str(orjson.loads(snippet.text))
+        elif snippet.client not in ("Python", "TypeScript"):
+            assert "x'\"'\"'; rm" in snippet.text
+    python = next(each for each in snippets("a", url) if each.client == "Python")
+    compile(python.text, "snippet", "exec")
+
+
+def test_pieces_of_a_value() -> None:
+    cid = cid_of(b"x")
+    assert pieces(f"a {cid}!".encode(), 1000) == [("a ", False), (cid, True), ("!", False)]
+    assert pieces(b"\xff", 1000) is None
+    assert pieces(b"", 1000) == []
+    assert pieces(b"{broken", 1000) == [("{broken", False)]
+    shown = pieces(b"x" * 50, 10)
+    assert shown == [("x" * 10 + "\n…", False)]
