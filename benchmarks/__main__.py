@@ -36,7 +36,7 @@ Start = Callable[[Path, Sequence[str]], AbstractContextManager[str]]
 
 @dataclass(frozen=True)
 class Contender:
-    """What is measured: how it is started (in a folder, behind a command prefix; gives a URL), and in which revisions."""
+    """What is measured: how it is started (folder and command prefix to URL), and in which revisions."""
 
     name: str
     start: Start
@@ -66,7 +66,19 @@ def bare_flask(folder: Path, prefix: Sequence[str]) -> Iterator[str]:
     """The bare view on the web server of the hub, with the hub's options."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
-    command = [*prefix, sys.executable, "-m", "granian", "--interface", "wsgi", "--http", "1", "--no-ws", "--workers", "1"]
+    command = [
+        *prefix,
+        sys.executable,
+        "-m",
+        "granian",
+        "--interface",
+        "wsgi",
+        "--http",
+        "1",
+        "--no-ws",
+        "--workers",
+        "1",
+    ]
     command += ["--blocking-threads", THREADS, "--backpressure", "4352", "--port", str(port), "--log-level", "warning"]
     with running([*command, "benchmarks.peers.bare_flask:app"], url, folder, statuses=range(200, 500)):
         yield url

@@ -4,7 +4,7 @@ A handler is naive: it yields events, returns or raises. `activate` alone adds t
 the deadline and the cancellation. A handler that waits has to say Pause now and then (a quarter
 of a second after the start, then at least every two seconds), so that both can be noticed.
 
-Grammar: (Text | Content | Data | Progress | Log | ToolUse | Ask | Pause)*  (Done | Failed)
+Grammar: (Text | Content | Data | Progress | Log | ToolUse | Ask | Detach | Pause)*  (Done | Failed)
 Sources: DESIGN sections 1 and 6; REQUIREMENTS SUB-C6, T12.5, X-15, X-19.
 """
 
@@ -131,12 +131,17 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
             if isinstance(event, (Done, Failed)):
                 yield event
                 return
-            _check(call, begun)
             if isinstance(event, Progress):
-                if event.progress <= highest and event.message is None:
+                if event.progress <= highest:
                     continue
-                highest = max(highest, event.progress)
+                highest = event.progress
+            silent = isinstance(event, Pause)
+            if silent:
+                _check(call, begun)
             answer = yield event
+            if not silent:
+                # Only now, so that what the tool had to say when its time was over is kept.
+                _check(call, begun)
     except StopIteration:
         yield Done()
     except GeneratorExit:

@@ -2,7 +2,7 @@
 
 Grammar of one activation (DESIGN: the one idea):
 
-    (Text | Content | Data | Progress | Log | ToolUse | Ask | Pause)*  (Done | Failed)
+    (Text | Content | Data | Progress | Log | ToolUse | Ask | Detach | Pause)*  (Done | Failed)
 
 All transitions live in `activation.py`; this file knows neither who speaks nor who listens.
 Sources: REQUIREMENTS SUB-22 to SUB-24, SUB-C4, SUB-C5; MCP specification, server/tools.
@@ -80,6 +80,16 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Detach:
+    """The rest takes long: the caller may hang up now and fetch the result later, where it knows how.
+
+    With `required` the call cannot go on for a caller that does not (tasks extension, SPEC-DIGEST 1.14).
+    """
+
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Alive, nothing to say."""
 
@@ -102,6 +112,6 @@ class Failed:
 
 
 Ending = Done | Failed
-Event = Text | Content | Data | Progress | Log | ToolUse | Ask | Pause | Done | Failed
+Event = Text | Content | Data | Progress | Log | ToolUse | Ask | Detach | Pause | Done | Failed
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 messages: strict bytes in, frozen messages out, compact bytes back.
 
 What a server is, seen from the wire, is an Exchange: a message goes in, messages come out
-(a Pause among them says "alive, nothing to say"). This file knows no method and no transport.
+(a Pause among them says "alive, nothing to say", a Detach "you may hang up and come back"). This file knows no method and no transport.
 Sources: https://www.jsonrpc.org/specification; SPEC-DIGEST 2.1 step 5, 6.3; THREATS M18.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from patchbay.errors import InvalidRequest, ParseError, PatchbayError
-from patchbay.events import Pause
+from patchbay.events import Detach, Pause
 
 DEPTH = 128
 """How deep arrays and objects may nest in one message."""
@@ -65,7 +65,8 @@ class Failure:
 
 
 Message = Request | Notification | Result | Failure
-Exchange = Callable[[Message], Iterator[Message | Pause]]
+Sign = Pause | Detach
+Exchange = Callable[[Message], Iterator[Message | Sign]]
 
 
 def failure(id: Id | None, problem: PatchbayError) -> Failure:

@@ -35,7 +35,7 @@ FILLERS: dict[str, set[str]] = {
 """What fills each seam, today or by design; the other modules of these folders are what fillers share."""
 
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "flask": ("app.py", "patchbay/transports/"),
+    "flask": ("app.py", "patchbay/transports/", "benchmarks/peers/"),
     "werkzeug": ("app.py", "patchbay/transports/"),
     "click": ("patchbay/cli/",),
     "granian": ("patchbay/cli/",),

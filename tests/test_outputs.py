@@ -223,10 +223,10 @@ def test_bytes_in_a_block_are_encoded() -> None:
 
 def test_content_models_of_the_official_types_pass_through() -> None:
     embedded = EmbeddedResource(
-        type="resource", resource=TextResourceContents(uri="test://a", text="x", mimeType="text/plain")
+        type="resource", resource=TextResourceContents(uri="test://a", text="x", mime_type="text/plain")
     )
     assert one(TextContent(type="text", text="hi")) == Content({"type": "text", "text": "hi"})
-    assert list(events_of([ImageContent(type="image", data="AAAA", mimeType="image/png"), embedded])) == [
+    assert list(events_of([ImageContent(type="image", data="AAAA", mime_type="image/png"), embedded])) == [
         Content({"type": "image", "data": "AAAA", "mimeType": "image/png"}),
         Content({"type": "resource", "resource": {"uri": "test://a", "mimeType": "text/plain", "text": "x"}}),
     ]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
 DEVELOPMENT = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
-OURS = {"patchbay", "app", "generate_boot_image", "tests", "benchmarks"}
+OURS = {"patchbay", "app", "generate_boot_image", "scripts", "tests", "benchmarks"}
 
 
 def pins(name: str) -> dict[str, Version]:
@@ -51,7 +51,8 @@ def imports(text: str) -> Iterator[tuple[int, str]]:
 def undeclared(declared: list[Requirement], *patterns: str) -> list[str]:
     """A sentence for every import of these files that no declared distribution offers."""
     names = {canonicalize_name(one.name) for one in declared}
-    offered = {
+    # A distribution that is not installed here is taken to offer the module of its own name.
+    offered = {name.replace("-", "_") for name in names} | {
         module
         for module, distributions in packages_distributions().items()
         if names & {canonicalize_name(distribution) for distribution in distributions}

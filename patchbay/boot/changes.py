@@ -20,6 +20,9 @@ from patchbay.store import Blobs, Move, Store
 
 PARTS = ("servers", "variables", "templates")
 
+CHANGED = "names"
+"""Bus topic that says: names moved, look again."""
+
 
 def current_image(store: Store) -> bytes:
     """The image of what is served now; an empty one before anything was imported or changed."""
@@ -91,7 +94,9 @@ def change(store: Store, changes: Mapping[str, str | None], who: str, why: str) 
         raise MissingBlob(missing, why)
     served = _image_of(_after(store.names.all(), changes), store.blobs, _current(store))
     store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why)
-    return _settled(store, who, why)
+    root = _settled(store, who, why)
+    store.bus.publish(CHANGED)
+    return root
 
 
 def _current(store: Store) -> Image:

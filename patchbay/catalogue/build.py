@@ -72,7 +72,8 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     fields = config.fields if config else {}
     enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
     functions = _functions(source) if row.kind == "python" else frozenset()
-    ground = Ground(row.name, row.kind, _config_place(row), fields, functions)
+    streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
+    ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming)
     listed, problems = _listed(ground, config if enabled else None, found, shop)
     if row.kind == "static" or not (config is None or fields.get("auto_discover", False)):
         found = replace(found, problems=())

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.build import Workshop, broken, build
 from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
@@ -30,9 +31,6 @@ from patchbay.settings import Settings
 from patchbay.store import Store
 
 log = logging.getLogger(__name__)
-
-CHANGED = "names"
-"""Bus topic that says: names moved, look again."""
 
 RERUN = "rerun/"
 """Bus topics that say: the transforms of this server are to run again."""
@@ -87,7 +85,9 @@ class Catalogue:
         Raises UnknownServer for any other CID, UnavailableServer when the server is disabled or that version is broken.
         """
         now = self._servers.get(name)
-        if now is not None and not now.enabled:
+        if now is None:
+            raise UnknownServer(f"there is no server {name!r:.140}; its versions went with it")
+        if not now.enabled:
             raise UnavailableServer(f"the server {name} is not available: it is disabled")
         server = self._pins.find(name, cid)
         if server.broken or not server.enabled:

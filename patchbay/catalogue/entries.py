@@ -31,7 +31,8 @@ _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 class Ground:
     """What entries stand on: the kind of server, the functions of its definition, its configuration.
 
-    `functions` are all functions at the top of a Python definition, listed or not; `where` is what messages call it.
+    `functions` are all functions at the top of a Python definition, listed or not, `streaming` those that stream;
+    `where` is what messages call it.
     """
 
     server: str
@@ -39,6 +40,7 @@ class Ground:
     where: str
     config: Mapping[str, Any] = field(default_factory=dict)
     functions: frozenset[str] = frozenset()
+    streaming: frozenset[str] = frozenset()
 
 
 def tool(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
@@ -64,7 +66,8 @@ def _tool_target(ground: Ground, name: str, entry: Mapping[str, Any]) -> dict[st
         raise ConfigError(ground.where, f"tools.{name}", "expected a server with code; this one has nothing to run")
     same = name if name in ground.functions else None
     chosen = entry.get("function") or same or ground.config.get("function") or "main"
-    return {"function": _function(ground, str(chosen), f"tools.{name}")}
+    function = _function(ground, str(chosen), f"tools.{name}")
+    return {"function": function} | ({"streams": True} if function in ground.streaming else {})
 
 
 def _function(ground: Ground, name: str, path: str) -> str:

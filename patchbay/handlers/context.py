@@ -15,7 +15,7 @@ from typing import Any
 
 from patchbay.activation import Call, Hub
 from patchbay.errors import MissingCapability, ToolFailed
-from patchbay.events import LOG_LEVELS, Event, Log, Progress, Question, ToolUse
+from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, ToolUse
 from patchbay.outputs import json_value
 
 CAPABILITY = {
@@ -112,6 +112,14 @@ class Context:
     def roots(self, key: str | None = None) -> list[dict[str, Any]]:
         """Ask for the caller's roots: a list of `{"uri", "name"?}`."""
         return list(self._one("roots/list", {}, key).get("roots", []))
+
+    def background(self, required: bool = False) -> None:
+        """Say that the rest takes long: the caller may hang up and fetch the result later.
+
+        A client of 2026-07-28 that knows tasks gets a task, one of 2025-11-25 with a session comes back to
+        the stream; any other stays on the line, unless the background is `required`.
+        """
+        self._emit(Detach(required))
 
     @property
     def state(self) -> MutableMapping[str, Any]:

@@ -40,6 +40,9 @@ ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 TAIL = 2000
 """Characters of stderr that a failure shows."""
 
+LINE = 64 * 1024
+"""Characters of stderr without a line break that are kept waiting for one."""
+
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
 
 
@@ -174,6 +177,8 @@ class _Told:
         text = self._err.decode(data)
         self.tail = (self.tail + text)[-TAIL:]
         *lines, self._line = (self._line + text).split("\n")
+        if len(self._line) > LINE:
+            lines, self._line = [*lines, self._line], ""
         return [Log("warning", line, "stderr") for line in lines]
 
 

@@ -19,8 +19,8 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
-from patchbay.events import Ask, Pause, Question
-from patchbay.jsonrpc import Failure, Message, Request, Result, encode, message, parse
+from patchbay.events import Ask, Question
+from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, message, parse
 from patchbay.protocol.callers import Session
 from patchbay.store import Bus
 
@@ -39,7 +39,7 @@ class InputRequired(PatchbayError):
 class Asker(Protocol):
     """How one call reaches its caller."""
 
-    def ask(self, ask: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]: ...
+    def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]: ...
 
 
 class OpenStream:
@@ -49,7 +49,7 @@ class OpenStream:
         self._bus = bus
         self._session = session
 
-    def ask(self, ask: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]:
+    def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
         """Send every question, then wait for every answer, no longer than the call may take."""
         ids = {key: f"ask-{secrets.token_urlsafe(9)}" for key in ask.questions}
         with self._bus.subscribe([answer_topic(self._session, id) for id in ids.values()]) as mailbox:
@@ -101,7 +101,7 @@ class Retried:
         self._bound = _binding(request, principal)
         self._answers = states.answers(request, self._bound)
 
-    def ask(self, ask: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]:
+    def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
         """The answers when all are there; raises InputRequired with those that are not."""
         open = {key: question for key, question in ask.questions.items() if not self._answered(key, question)}
         if open:
@@ -171,4 +171,3 @@ class States:
         if of != bound:
             raise InvalidParams("params.requestState belongs to another call: send the same method, name and arguments")
         return dict(answers)
-

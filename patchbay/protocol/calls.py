@@ -17,8 +17,8 @@ from patchbay.catalogue.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.resources import contents_of, find_resource, resource_events
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, MissingCapability, PatchbayError, ToolFailed
-from patchbay.events import Ask, Done, Failed, Pause
-from patchbay.jsonrpc import Message, Result
+from patchbay.events import Ask, Detach, Done, Failed, Pause
+from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.arguments import problems, told, validator
 from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
 from patchbay.protocol.headers import check_parameters
@@ -27,7 +27,7 @@ from patchbay.protocol.translate import Notifier, stamped, tool_result
 from patchbay.protocol.turns import Turn
 from patchbay.views.fold import Fold
 
-Answers = Iterator[Message | Pause]
+Answers = Iterator[Message | Sign]
 
 
 def call_tool(turn: Turn) -> Answers:
@@ -116,6 +116,7 @@ def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) 
         log_level=turn.caller.log_level,
         progress_token=token,
         meta=meta,
+        chain=(f"{turn.server.name}.{descriptor.name}",) if descriptor is not None else (),
     )
 
 
@@ -155,6 +156,8 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
             reply = None
             if isinstance(event, Pause):
                 yield event
+            elif isinstance(event, Detach):
+                yield from _detached(turn, event)
             elif isinstance(event, Ask):
                 asker = asker or _asker(turn)
                 reply = yield from _asked(asker, event, call)
@@ -179,7 +182,15 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
             turn.desk.running.remove(session.nonce, id)
 
 
-def _asked(asker: Asker, event: Ask, call: Call) -> Generator[Message | Pause, None, Mapping[str, Any]]:
+def _detached(turn: Turn, event: Detach) -> Answers:
+    """Let the caller hang up where its revision has a way to come back."""
+    if turn.caller.revision.priming and turn.caller.session is not None:
+        yield event
+    elif event.required:
+        raise ToolFailed("this call runs in the background, which needs a client that can come back for its result")
+
+
+def _asked(asker: Asker, event: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
     return (yield from asker.ask(event, call))
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
-from patchbay.events import Pause
-from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result
+from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.protocol.admission import admit
 from patchbay.protocol.asks import deliver
 from patchbay.protocol.callers import Caller, Wire
@@ -42,7 +41,7 @@ class Dispatcher:
     def exchange(self, wire: Wire) -> Exchange:
         """A server seen from the wire: for callers in this process, which need no HTTP."""
 
-        def exchange(message: Message) -> Iterator[Message | Pause]:
+        def exchange(message: Message) -> Iterator[Message | Sign]:
             try:
                 caller = self.admit(message, wire)
                 server = self.server(wire.endpoint)
@@ -54,7 +53,7 @@ class Dispatcher:
 
         return exchange
 
-    def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Pause]:
+    def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Sign]:
         """The answers to a message: for a request at last one Result or Failure, unless it was cancelled."""
         if isinstance(message, Request):
             return self._answer(message, caller, server)
@@ -64,7 +63,7 @@ class Dispatcher:
             deliver(self.desk.catalogue.store.bus, caller.session, message)
         return iter(())
 
-    def _answer(self, request: Request, caller: Caller, server: Server) -> Iterator[Message | Pause]:
+    def _answer(self, request: Request, caller: Caller, server: Server) -> Iterator[Message | Sign]:
         try:
             row = METHODS.get(request.method)
             if row is None or not row.exists_in(caller.revision):

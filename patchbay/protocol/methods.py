@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.errors import InvalidParams
-from patchbay.events import LOG_LEVELS, Pause
-from patchbay.jsonrpc import Message, Result
+from patchbay.events import LOG_LEVELS
+from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
 from patchbay.protocol.translate import implementation, stamped
 from patchbay.protocol.turns import Turn
 from patchbay.protocol.versions import MODERN, Revision
 
-Answers = Iterator[Message | Pause]
+Answers = Iterator[Message | Sign]
 
 
 @dataclass(frozen=True, slots=True)

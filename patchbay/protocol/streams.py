@@ -1,7 +1,8 @@
 """Streams that can be resumed: a message is kept before it is written, under `<stream>-<n>`, in its session only.
 
 The journal topic `stream/<session>/<stream>` holds an entry that opens the stream, one for each message,
-and one that ends it; the first byte of an entry says which it is. Another session's event id names a topic that does not exist for this one.
+and one that ends it; the first byte of an entry says which it is. Another session's event id names a
+topic that does not exist for this one.
 Sources: SPEC-DIGEST 1.8; REQUIREMENTS X-10, V-C14; THREATS 1.2 and "legacy resumability".
 """
 

@@ -18,7 +18,7 @@ from patchbay.activation import PAUSE
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause
-from patchbay.jsonrpc import Id, Message, Notification, Result
+from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.protocol.callers import Session
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.versions import Revision
@@ -47,7 +47,7 @@ class Listeners:
         self._keepalive = keepalive
         self._ending = ending
 
-    def listen(self, server: Server, revision: Revision, id: Id, wanted: Any) -> Iterator[Message | Pause]:
+    def listen(self, server: Server, revision: Revision, id: Id, wanted: Any) -> Iterator[Message | Sign]:
         """The stream of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops."""
         honoured = _honoured(wanted)
         kinds = {kind for flag, kind in _FLAGS.items() if honoured.get(flag)}

@@ -17,8 +17,19 @@ from flask import Blueprint, Response, request
 
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
-from patchbay.events import Pause
-from patchbay.jsonrpc import Failure, Message, Rendered, Request, Result, encode, failure, message, parse, readable_id
+from patchbay.jsonrpc import (
+    Failure,
+    Message,
+    Rendered,
+    Request,
+    Result,
+    Sign,
+    encode,
+    failure,
+    message,
+    parse,
+    readable_id,
+)
 from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, Wire
 from patchbay.protocol.dispatch import Dispatcher
@@ -106,7 +117,7 @@ class Endpoint:
             return _with_session(Response(status=202), caller)
         return self._shaped(said, caller, answers, stream)
 
-    def _shaped(self, said: Request, caller: Caller, answers: Iterator[Message | Pause], stream: bool) -> Response:
+    def _shaped(self, said: Request, caller: Caller, answers: Iterator[Message | Sign], stream: bool) -> Response:
         """JSON or a stream, chosen by the first thing that comes (DESIGN section 7)."""
         first = next(answers, None)
         if stream and not isinstance(first, Failure) and (_is_more(first) or _wants_progress(said)):
@@ -185,7 +196,7 @@ def _has_params(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("params"), dict)
 
 
-def _is_more(first: Message | Pause | None) -> bool:
+def _is_more(first: Message | Sign | None) -> bool:
     return first is not None and not isinstance(first, (Result, Failure))
 
 
@@ -258,9 +269,5 @@ def mcp_blueprint(dispatcher: Dispatcher, settings: Settings) -> Blueprint:
     blueprint = Blueprint("mcp", __name__)
     endpoint = Endpoint(dispatcher, settings)
     blueprint.after_request(with_cors)
-    blueprint.add_url_rule(
-        "/mcp/<endpoint>", "server", endpoint.view, methods=METHODS, provide_automatic_options=False
-    )
+    blueprint.add_url_rule("/mcp/<endpoint>", "server", endpoint.view, methods=METHODS, provide_automatic_options=False)
     return blueprint
-
-

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from patchbay.events import Pause
-from patchbay.jsonrpc import Message, encode
+from patchbay.events import Detach, Pause
+from patchbay.jsonrpc import Message, Sign, encode
 from patchbay.protocol.callers import Caller
 from patchbay.protocol.streams import LISTENER, Recorder
 from patchbay.protocol.subscriptions import Numbered
@@ -18,10 +18,13 @@ from patchbay.protocol.turns import Desk
 from patchbay.settings import Settings
 from patchbay.views.sse import COMMENT, event, priming
 
+HANG_UP = b""
+"""In place of a frame: the reader may go, the rest is kept for it."""
+
 
 def stream_body(
-    first: Message | Pause | None,
-    answers: Iterator[Message | Pause],
+    first: Message | Sign | None,
+    answers: Iterator[Message | Sign],
     caller: Caller,
     desk: Desk,
     settings: Settings,
@@ -38,33 +41,41 @@ class _Body:
     def __init__(
         self,
         frames: Iterator[bytes],
-        answers: Iterator[Message | Pause],
+        answers: Iterator[Message | Sign],
         recorder: Recorder | None,
     ) -> None:
         self._frames = frames
         self._answers = answers
         self._recorder = recorder
         self._finished = False
+        self._handed_on = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        try:
-            return next(self._frames)
-        except StopIteration:
+        frame = next(self._frames, None)
+        if frame is None:
             self._finished = True
-            raise
+            raise StopIteration
+        if frame is HANG_UP:
+            self._go_on()
+            raise StopIteration
+        return frame
 
     def close(self) -> None:
         """Called by the server at the end, or when the reader is gone."""
         if self._recorder is not None and not self._finished:
-            self._finished = True
-            threading.Thread(target=_finish, args=(self._frames,), daemon=True).start()
-        else:
+            self._go_on()
+        elif not self._handed_on:
             closing = getattr(self._answers, "close", None)
             if closing is not None:
                 closing()
+
+    def _go_on(self) -> None:
+        """Let the rest run without a reader."""
+        self._finished = self._handed_on = True
+        threading.Thread(target=_finish, args=(self._frames,), daemon=True).start()
 
 
 def _finish(frames: Iterator[bytes]) -> None:
@@ -74,8 +85,8 @@ def _finish(frames: Iterator[bytes]) -> None:
 
 
 def _framed(
-    first: Message | Pause | None,
-    answers: Iterator[Message | Pause],
+    first: Message | Sign | None,
+    answers: Iterator[Message | Sign],
     caller: Caller,
     recorder: Recorder | None,
 ) -> Iterator[bytes]:
@@ -85,6 +96,8 @@ def _framed(
     while item is not None:
         if isinstance(item, Pause):
             yield COMMENT
+        elif isinstance(item, Detach):
+            yield HANG_UP
         elif recorder is None:
             yield event(encode(item))
         else:

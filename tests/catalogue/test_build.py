@@ -111,6 +111,13 @@ def test_a_static_tool_without_its_function_is_not_listed_and_says_why(bench: An
     assert server.problems[0].where == "tools.a"
 
 
+def test_a_static_tool_streams_when_its_function_does(bench: Any) -> None:
+    """VWR-32"""
+    source = "from collections.abc import Iterator\n\ndef count() -> Iterator[str]:\n    yield '1'\n"
+    bench.plug("talk", source, config={"tools": {"one": {"function": "count"}}})
+    assert bench.server("talk").tools["one"].target == {"function": "count", "streams": True}
+
+
 def test_a_shell_tool_has_its_argv_or_says_that_it_is_static(bench: Any) -> None:
     """V-C6, T8.2"""
     tools = {"echo": {"description": "a"}, "upper": {"argv": ["--upper", "{message}"], "timeout": 3}}

@@ -12,7 +12,7 @@ from patchbay.events import Ask, Data, Done, Event, Failed, Log, Pause, Progress
 from tests.handlers.calls import SmallHub, call_of, events, python, wait_until
 from tests.handlers.test_python import runners
 
-ALL = {"elicitation": {}, "sampling": {}, "roots": {}}
+ALL: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
@@ -112,7 +112,7 @@ def test_several_questions_can_be_asked_at_once() -> None:
     [("elicit('x', {})", "elicitation"), ("sample('x')", "sampling"), ("roots()", "roots")],
 )
 def test_nothing_is_sent_to_a_caller_that_cannot_answer(question: str, capability: str) -> None:
-    others = {name: {} for name in ALL if name != capability}
+    others: dict[str, Any] = {name: {} for name in ALL if name != capability}
     (failed,) = events(python(f"def main(context): context.{question}"), call_of(capabilities=others))
     assert isinstance(failed, Failed)
     assert isinstance(failed.error, MissingCapability)

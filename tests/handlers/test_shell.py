@@ -199,6 +199,13 @@ def test_stderr_becomes_log_lines() -> None:
     )
 
 
+def test_stderr_without_line_breaks_is_not_hoarded() -> None:
+    seen = run("head -c 1000000 /dev/zero | tr '\\0' x >&2")
+    lines = [event.data for event in seen if isinstance(event, Log)]
+    assert "".join(lines) == "x" * 1_000_000
+    assert max(map(len, lines)) < 200_000
+
+
 @pytest.mark.parametrize("code", [1, 3, 126, 255])
 def test_another_exit_code_than_0_fails_with_it_and_keeps_the_output(code: int) -> None:
     """V-F13, SUB-C5: non-zero exit -> isError, exit code reported, stderr appended."""

@@ -148,8 +148,8 @@ class TypeScriptSdk:
 def typescript_sdk(mode: str, home: Path) -> Iterator[TypeScriptSdk]:
     """The SDK of version 2 by handshake ("legacy") or in a revision, or that of version 1 ("sdk-1")."""
     command = [str(NODE), str(ROOT / "tests/interaction/client.mjs"), str(PACKAGES), mode]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, env=plain_environment(home), text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=plain_environment(home), text=True, stdin=pipe, stdout=pipe) as process:
         try:
             yield TypeScriptSdk(process)
         finally:

@@ -13,7 +13,7 @@ import mcp
 import pytest
 from mcp_types import ToolListChangedNotification
 
-from tests.interaction.peers import MODERN, PythonSdk, names
+from tests.interaction.peers import MODERN, PythonSdk, names, texts
 from tests.interaction.programs import BOUND, Hub
 
 pytestmark = pytest.mark.process
@@ -55,7 +55,7 @@ def test_a_dropped_in_file_is_known_to_a_connected_client_within_two_seconds(hub
 
             async def listed() -> bool:
                 result = await client.call_tool("list_servers", {})
-                return name in [one["name"] for one in json.loads(result.content[0].text)]
+                return name in [one["name"] for one in json.loads(texts(result.content))]
 
             assert not await listed()
             drop(hub, f"{name}.py", ONE)
@@ -79,7 +79,7 @@ def test_a_saved_change_is_listed_and_can_be_called_within_two_seconds(hub: Hub,
                 return names((await client.list_tools()).tools) == ["one", "two"]
 
             seconds = await seconds_until(listed)
-            assert (await client.call_tool("two", {})).content[0].text == "2"
+            assert texts((await client.call_tool("two", {})).content) == "2"
             return seconds
 
     asyncio.run(seconds_until(lambda: served(hub, name)))
@@ -90,7 +90,7 @@ async def served(hub: Hub, name: str) -> bool:
     """Whether a server is there yet, as the hub itself tells it."""
     async with connected(hub.endpoint("mcp"), "legacy") as client:
         result = await client.call_tool("list_servers", {})
-        return name in [one["name"] for one in json.loads(result.content[0].text)]
+        return name in [one["name"] for one in json.loads(texts(result.content))]
 
 
 def test_a_change_is_told_to_a_client_that_connected_by_handshake(hub: Hub) -> None:
@@ -104,7 +104,8 @@ def test_a_change_is_told_to_a_client_that_connected_by_handshake(hub: Hub) -> N
                 changed.set()
 
         async with connected(hub.endpoint("told"), "legacy", message_handler=hear) as client:
-            assert client.server_capabilities.tools.list_changed
+            tools = client.server_capabilities.tools
+            assert tools is not None and tools.list_changed
             assert names((await client.list_tools()).tools) == ["one"]
             begun = time.monotonic()
             drop(hub, "told.py", TWO)

@@ -39,7 +39,14 @@ USES = [
         r'"text":\s*"Title"',
         ["draft"],
     ),
-    Use("jq", "query", {"filter": ".a[]", "input": {"a": [1, 2]}}, r"\[\s*1,\s*2\s*\]", "jq://cheat-sheet", "# jq filters"),
+    Use(
+        "jq",
+        "query",
+        {"filter": ".a[]", "input": {"a": [1, 2]}},
+        r"\[\s*1,\s*2\s*\]",
+        "jq://cheat-sheet",
+        "# jq filters",
+    ),
     Use("date", "date", {"args": "+%Y"}, r"20\d\d\n?", "server://date/date?args=%2B%25Y", r"20\d\d\n?"),
     Use("hello", "hello", {"name": "Ada"}, r"Hello, Ada!", "server://hello", r'"name":\s*"hello"'),
 ]
@@ -55,7 +62,7 @@ def test_a_client_lists_calls_and_reads(hub: Hub, peer: Peer, use: Use) -> None:
 
 
 def test_a_tool_that_fails_is_a_failure_for_every_client(hub: Hub, peer: Peer) -> None:
-    with pytest.raises(Exception, match="do not fit|isError") as caught:
+    with pytest.raises(Exception, match=r"do not fit|isError") as caught:
         peer.call(hub.endpoint("hello"), "add", {"a": 1})
     assert "Traceback" not in str(caught.value)
 

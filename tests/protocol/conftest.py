@@ -85,6 +85,13 @@ def touched(context) -> str:
     return "said"
 
 
+def lasting(context, required: bool = False) -> str:
+    """Go on in the background."""
+    context.background(required=required)
+    context.log("in the background", level="warning")
+    return "it lasted"
+
+
 def choose(colour: Literal["red", "green"]) -> str:
     """Choose a colour."""
     return colour
@@ -104,7 +111,7 @@ def item(id: str) -> dict[str, str]:
     return {"id": id}
 '''
 
-CONFIG = '''{
+CONFIG = """{
   "description": "A zoo of everything",
   "instructions": "Look, do not feed.",
   "auto_discover": true,
@@ -126,7 +133,7 @@ CONFIG = '''{
       "messages": [{"role": "user", "content": {"type": "text", "text": "Tell me about {{topic}} ({{tone}})."}}]}
   },
   "completions": {"about": {"topic": ["apes", "ants", "bears"]}}
-}'''
+}"""
 
 
 @pytest.fixture(scope="module")

@@ -119,6 +119,25 @@ def test_a_legacy_call_goes_on_when_its_reader_leaves_and_is_replayed(zoo: Hub) 
     assert replayed[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
+def test_a_call_in_the_background_hangs_up_and_is_fetched_by_its_last_event(zoo: Hub) -> None:
+    """SPEC-DIGEST 1.8: only where a stream has a priming event, that is in 2025-11-25."""
+    session = zoo.open("zoo")
+    first = zoo.send("zoo", slow_call(tool="lasting"), {"Mcp-Session-Id": session})
+    assert first.streamed and first.messages == []
+    assert b"retry: 1000" in first.body
+    last = first.body.decode().split("\n")[0][4:]
+    headers = {"Accept": BOTH, "Mcp-Session-Id": session, "Last-Event-ID": last, "Host": "localhost"}
+    rest = sse_messages(zoo.client.get("/mcp/zoo", headers=headers).get_data())
+    assert rest[-1]["id"] == 7
+    assert rest[-1]["result"]["content"] == [{"type": "text", "text": "it lasted"}]
+
+
+def test_a_call_that_has_to_go_to_the_background_fails_for_a_client_that_cannot_come_back(zoo: Hub) -> None:
+    arguments = {"required": True}
+    assert zoo.call("zoo", "lasting").text == "it lasted"
+    assert zoo.call("zoo", "lasting", arguments).result["isError"] is True
+
+
 def test_closing_the_stream_cancels_in_2026_07_28(zoo: Hub) -> None:
     """SPEC-DIGEST 1.11."""
     begun = time.monotonic()
@@ -253,7 +272,9 @@ def test_a_disabled_server_is_not_reachable(tmp_path: Any) -> None:
         hub.close()
 
 
-@pytest.mark.parametrize("path", ["..", "../echo", "%2e%2e%2fecho", "echo%00", "echo/..", "écho", "a" * 200, "echo@", "@x"])
+@pytest.mark.parametrize(
+    "path", ["..", "../echo", "%2e%2e%2fecho", "echo%00", "echo/..", "écho", "a" * 200, "echo@", "@x"]
+)
 def test_a_path_that_is_no_name_is_not_found(zoo: Hub, path: str) -> None:
     """T14.1."""
     headers = {"Content-Type": "application/json", "Accept": BOTH, "Host": "localhost"}

@@ -32,8 +32,8 @@ def test_the_instruction_page_says_how_to_connect(hub: Hub) -> None:
 def test_the_meta_page_says_what_a_server_offers(hub: Hub) -> None:
     """VWR-6: description, tools with schemas, resources, prompts, connection test, client snippets."""
     text = Reader(html := read(hub, "/mcp/meta/town")).text
-    for said in ("A small town.", "Ask before you go.", "visit", "Where to go.", "required", "town://map", "plan"):
-        assert said in text
+    for part in ("A small town.", "Ask before you go.", "visit", "Where to go.", "required", "town://map", "plan"):
+        assert part in text
     assert '"additionalProperties"' in text or '"properties"' in text
     assert 'data-connect="/mcp/town"' in html
     assert '<script src="/static/connect.js" defer></script>' in html

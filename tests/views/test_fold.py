@@ -32,13 +32,13 @@ def text(said: str) -> dict[str, Any]:
 
 def test_adjacent_text_is_one_item_and_other_items_keep_their_order() -> None:
     """SUB-C4: one concatenated text between other items."""
-    events = [Text("a"), Text("b"), Content(IMAGE), Text("c"), Done()]
+    events: list[Event] = [Text("a"), Text("b"), Content(IMAGE), Text("c"), Done()]
     assert fold(events) == {"content": [text("ab"), IMAGE, text("c")]}
 
 
 def test_silent_events_do_not_cut_a_text() -> None:
     question = Ask({"a": Question("roots/list", {})})
-    silent = [Pause(), Progress(1), Log("info", "x"), ToolUse("t"), question]
+    silent: list[Event] = [Pause(), Progress(1), Log("info", "x"), ToolUse("t"), question]
     events: list[Event] = [Text("a"), *silent, Text("b"), Done()]
     assert fold(events) == {"content": [text("ab")]}
 

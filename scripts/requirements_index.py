@@ -1,0 +1,91 @@
+"""Writes docs/requirements.md: every requirement with the tests that show it.
+
+    python scripts/requirements_index.py            writes the page
+    python scripts/requirements_index.py --check    exits 1 when the page is stale
+
+A test shows a requirement when its name or its docstring carries the ID as a whole token: `T5.2` in a docstring,
+`t5_2` in a name. The IDs and their sentences are in docs/requirements.json.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "requirements.md"
+SOURCE = ROOT / "docs" / "requirements.json"
+
+IN_TEXT = re.compile(r"(?<![\w.-])(T\d+\.\d+|[A-Z]{2,6}-[A-Z]?\d+)(?![\w-]|\.\d)")
+IN_NAME = re.compile(r"(?:^|_)[tT](\d+)_(\d+)(?=_|$)")
+
+Sections = dict[str, dict[str, str]]
+
+
+def sections() -> Sections:
+    """Section title to requirement ID to sentence."""
+    found: Sections = json.loads(SOURCE.read_text("utf-8"))
+    return found
+
+
+def ids_in(name: str, docstring: str | None) -> set[str]:
+    """The requirement IDs that a test's name and docstring carry."""
+    named = {f"T{group}.{row}" for group, row in IN_NAME.findall(name)}
+    return named | set(IN_TEXT.findall(docstring or ""))
+
+
+def found_in(text: str) -> Iterator[tuple[str, set[str]]]:
+    """Every test of a file, as pytest names it within the file, with its IDs."""
+    for node in ast.parse(text).body:
+        inner = node.body if isinstance(node, ast.ClassDef) and node.name.startswith("Test") else [node]
+        prefix = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""
+        for test in inner:
+            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                yield prefix + test.name, ids_in(test.name, ast.get_docstring(test))
+
+
+def shown_by() -> dict[str, list[str]]:
+    """Requirement ID to the tests that show it, in the order of files and lines."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name, ids in found_in(path.read_text("utf-8")):
+            for one in ids:
+                found.setdefault(one, []).append(f"{path.relative_to(ROOT).as_posix()}::{name}")
+    return found
+
+
+def page(tables: Sections, tests: dict[str, list[str]]) -> str:
+    """The page in Markdown."""
+    lines = [
+        "# Requirements and their tests",
+        "",
+        "Written by `scripts/requirements_index.py`; do not edit.",
+        "A test shows a requirement when its name or docstring carries the ID.",
+    ]
+    for title, rows in tables.items():
+        done = sum(1 for one in rows if one in tests)
+        lines += ["", f"## {title}", "", f"{done} of {len(rows)} are shown by a test.", ""]
+        lines += ["| ID | What | Shown by |", "| --- | --- | --- |"]
+        for one, what in rows.items():
+            names = "<br>".join(f"`{name}`" for name in tests.get(one, ())) or "no test of its own"
+            lines.append(f"| {one} | {what} | {names} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check it; answers the exit code."""
+    wanted = page(sections(), shown_by())
+    if "--check" not in arguments:
+        PAGE.write_text(wanted, "utf-8")
+    elif not PAGE.exists() or PAGE.read_text("utf-8") != wanted:
+        sys.stderr.write("docs/requirements.md is stale; run python scripts/requirements_index.py\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

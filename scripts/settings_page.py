@@ -1,0 +1,52 @@
+"""Writes docs/settings.md from the settings table in patchbay/settings.py.
+
+python scripts/settings_page.py            writes the page
+python scripts/settings_page.py --check    exits 1 when the page is stale
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from patchbay.cli.options import ORDER, ROWS, flag_of, shown, variable_of
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+
+TOP = """\
+# Settings
+
+Written by `scripts/settings_page.py`; do not edit. Every setting is an option of `patchbay serve` and a variable of the
+environment; the option wins. `patchbay settings` lists the values in force and where each came from. Lists are written
+with commas.
+
+| Option | Variable | Default | What |
+| --- | --- | --- | --- |
+"""
+
+
+def page() -> str:
+    """The page in Markdown."""
+    return TOP + "".join(f"{row(name)}\n" for name in ORDER)
+
+
+def row(name: str) -> str:
+    """One line of the table."""
+    setting = ROWS[name]
+    default = f"`{shown(setting.default)}`" if shown(setting.default) else "none"
+    unit = f" {setting.metadata['unit']}" if setting.metadata["unit"] else ""
+    return f"| `{flag_of(name)}` | `{variable_of(name)}` | {default}{unit} | {setting.metadata['help']} |"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check it; answers the exit code."""
+    if "--check" not in arguments:
+        PAGE.write_text(page(), "utf-8")
+    elif not PAGE.exists() or PAGE.read_text("utf-8") != page():
+        sys.stderr.write("docs/settings.md is stale; run python scripts/settings_page.py\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""Log messages and progress: only what the caller asked for, on the call's own stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.hubs import Hub
+
+
+def logged(answer: Any) -> list[str]:
+    return [each["params"]["data"] for each in answer.messages if each.get("method") == "notifications/message"]
+
+
+def slow(hub: Hub, session: str) -> Any:
+    return hub.legacy("zoo", "tools/call", {"name": "slow"}, session=session)
+
+
+def test_a_session_hears_what_is_at_or_above_its_level(zoo: Hub) -> None:
+    """SUB-31."""
+    session = zoo.open("zoo")
+    assert logged(slow(zoo, session)) == ["did 2", "did 3"]
+    assert zoo.legacy("zoo", "logging/setLevel", {"level": "debug"}, session=session).result == {}
+    assert logged(slow(zoo, session)) == ["did 1", "did 2", "did 3"]
+    zoo.legacy("zoo", "logging/setLevel", {"level": "error"}, session=session)
+    assert logged(slow(zoo, session)) == []
+
+
+def test_a_level_that_does_not_exist_is_an_error(zoo: Hub) -> None:
+    assert zoo.legacy("zoo", "logging/setLevel", {"level": "loud"}, session=zoo.open("zoo")).error["code"] == -32602
+
+
+def test_in_2026_07_28_nothing_is_logged_unless_the_request_says_a_level(zoo: Hub) -> None:
+    """SPEC-DIGEST 6.1 row 16."""
+    params = {"name": "slow"}
+    assert logged(zoo.modern("zoo", "tools/call", params)) == []
+    level = {"io.modelcontextprotocol/logLevel": "debug"}
+    assert logged(zoo.modern("zoo", "tools/call", params, meta=level)) == ["did 1", "did 2", "did 3"]
+
+
+def test_progress_is_told_under_the_callers_own_token_and_never_without_one(zoo: Hub) -> None:
+    """X-13, SUB-C10."""
+    without = zoo.modern("zoo", "tools/call", {"name": "slow"})
+    assert all(each.get("method") != "notifications/progress" for each in without.messages)
+    answer = zoo.modern("zoo", "tools/call", {"name": "slow"}, meta={"progressToken": 0})
+    tokens = [each["params"]["progressToken"] for each in answer.messages if "method" in each]
+    assert tokens == [0, 0, 0]
+
+
+def test_2024_11_05_gets_progress_without_a_message(zoo: Hub) -> None:
+    session = zoo.open("zoo", "2024-11-05")
+    params = {"name": "slow", "_meta": {"progressToken": "t"}}
+    answer = zoo.legacy("zoo", "tools/call", params, session=session, version=None)
+    progress = [each["params"] for each in answer.messages if each.get("method") == "notifications/progress"]
+    assert len(progress) == 3 and all("message" not in each for each in progress)

@@ -1,0 +1,122 @@
+"""Strict JSON in, compact JSON out, whatever the text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchbay.errors import InvalidRequest, ParseError
+from patchbay.jsonrpc import DEPTH, Failure, Notification, Rendered, Request, Result, encode, message, parse
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+IDS = TEXT | st.integers(-(2**53), 2**53)
+
+
+@given(IDS, TEXT.filter(bool), st.dictionaries(TEXT, VALUES, max_size=4))
+def test_a_request_comes_back_as_it_was(id: Any, method: str, params: dict[str, Any]) -> None:
+    line = encode(Request(id, method, params))
+    assert b"\n" not in line and b"\r" not in line
+    assert message(parse(line)) == Request(id, method, params)
+
+
+@given(IDS, st.dictionaries(TEXT, VALUES, max_size=4))
+def test_a_result_comes_back_as_it_was_rendered_or_not(id: Any, result: dict[str, Any]) -> None:
+    line = encode(Result(id, result))
+    assert message(parse(line)) == Result(id, result)
+    rendered = json.dumps(result).encode()
+    assert parse(encode(Result(id, Rendered(rendered)))) == parse(line)
+
+
+@given(st.text())
+def test_any_text_of_a_tool_is_one_line_that_parses(text: str) -> None:
+    """THREATS 1.2, SUB-C17: lone surrogates become the replacement character, never an error."""
+    line = encode(Result(1, {"content": [{"type": "text", "text": text}]}))
+    assert b"\n" not in line
+    said = parse(line)["result"]["content"][0]["text"]
+    assert said == text.encode("utf-8", "replace").decode()
+
+
+def test_a_huge_integer_of_a_tool_is_said_in_full() -> None:
+    assert b"1" + b"0" * 30 in encode(Result(1, {"n": 10**30}))
+
+
+@given(st.binary())
+def test_any_bytes_either_parse_or_are_a_parse_error(data: bytes) -> None:
+    try:
+        value = parse(data)
+    except ParseError:
+        return
+    assert json.loads(data) == value
+
+
+@pytest.mark.parametrize("bracket", ["[]", "{}"])
+def test_depth_is_bounded_exactly(bracket: str) -> None:
+    opening = '{"a":' if bracket == "{}" else "["
+
+    def nested(levels: int) -> bytes:
+        inner = "1" if bracket == "{}" else ""
+        return (opening * levels + inner + bracket[1] * levels).encode()
+
+    parse(nested(DEPTH))
+    with pytest.raises(ParseError, match="deeper"):
+        parse(nested(DEPTH + 1))
+
+
+def test_wide_and_flat_is_not_deep() -> None:
+    assert len(parse(b"[" + b",".join([b"[]"] * 1000) + b"]")) == 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b'{"a":1,"a":2}', "'a'"),
+        (b'{"b":{"c":1,"c":1}}', "'c'"),
+        (b"[NaN]", "NaN"),
+        (b"[-Infinity]", "Infinity"),
+        (b"[1e400]", "1e400"),
+        (b"\xef\xbb\xbf{}", "line 1 column 1"),
+        (b"{}{}", "Extra data"),
+    ],
+)
+def test_a_parse_error_names_the_problem(body: bytes, where: str) -> None:
+    with pytest.raises(ParseError, match=where):
+        parse(body)
+
+
+def test_notifications_and_failures_are_told_apart() -> None:
+    assert message({"jsonrpc": "2.0", "method": "n"}) == Notification("n", {})
+    assert message({"jsonrpc": "2.0", "method": "n", "params": None}) == Notification("n", {})
+    error = {"code": -1, "message": "m"}
+    assert message({"jsonrpc": "2.0", "id": 1, "error": error}) == Failure(1, error)
+    assert encode(Notification("n", {})) == b'{"jsonrpc":"2.0","method":"n"}'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"jsonrpc": "2.0", "id": 1, "result": 5},
+        {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {"code": 1, "message": ""}},
+        {"jsonrpc": "2.0", "id": 1, "error": "no"},
+        {"jsonrpc": "2.0", "id": 1, "method": ""},
+        {"jsonrpc": "2.0", "id": 1, "method": 5},
+        {"jsonrpc": 2.0, "id": 1, "method": "x"},
+        {"id": 1, "method": "x"},
+        {"JSONRPC": "2.0", "id": 1, "method": "x"},
+    ],
+)
+def test_other_shapes_are_invalid_requests(value: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        message(value)
