@@ -1,7 +1,8 @@
 """JSON-RPC 2.0 messages: strict bytes in, frozen messages out, compact bytes back.
 
-What a server is, seen from the wire, is an Exchange: a message goes in, messages come out
-(a Pause among them says "alive, nothing to say", a Detach "you may hang up and come back"). This file knows no method and no transport.
+What a server is, seen from the wire, is an Exchange: a message goes in, messages come out. Two signs may
+stand among them: a Pause says "alive, nothing to say", a Detach "you may hang up and come back".
+This file knows no method and no transport.
 Sources: https://www.jsonrpc.org/specification; SPEC-DIGEST 2.1 step 5, 6.3; THREATS M18.
 """
 
