@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from patchbay.errors import MissingCapability, PatchbayError, TimedOut, ToolFailed
+from patchbay.errors import MissingCapability, PatchbayError, ProtocolError, TimedOut, ToolFailed
 from patchbay.events import Done, Event, Failed, Pause, Progress
 
 log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     except Cancelled as problem:
         yield Failed(problem.message)
     except PatchbayError as problem:
-        yield Failed(problem.message, problem if isinstance(problem, MissingCapability) else None)
+        yield Failed(problem.message, problem if isinstance(problem, (MissingCapability, ProtocolError)) else None)
     except Exception as problem:
         log.info("tool of %s raised", call.server, exc_info=problem)
         yield Failed("the tool failed" if mask else described(problem))

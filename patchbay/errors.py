@@ -15,6 +15,7 @@
     ├── UnknownSession                -32600  404
     ├── ReadOnly                      -32600  405   nothing can be changed in this boot
     ├── TooLarge                      -32600  413
+    ├── ProtocolError                 -32603  200   a tool's own JSON-RPC error, on purpose
     ├── ToolFailed                                  a tool's own failure: a result, never a JSON-RPC error
     │   └── TimedOut
     └── ContentError                  -32603  500
@@ -29,14 +30,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 
 class PatchbayError(Exception):
     """A failure with a sentence for people and, optionally, `data` for programs (a JSON value)."""
 
-    code: ClassVar[int] = -32603
-    status: ClassVar[int] = 500
+    code: int = -32603
+    status: int = 500
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -82,7 +83,7 @@ class MissingCapability(PatchbayError):
     code, status = -32021, 400
 
     def __init__(self, required: dict[str, Any]) -> None:
-        names = ", ".join(sorted(required))
+        names = ", ".join(sorted(set(required) - {"extensions"}) + sorted(required.get("extensions", ())))
         sentence = f"the client has to declare this capability first: {names}"
         super().__init__(sentence, {"requiredCapabilities": required})
         self.required = required
@@ -116,6 +117,19 @@ class ReadOnly(PatchbayError):
 
 class TooLarge(PatchbayError):
     code, status = -32600, 413
+
+
+class ProtocolError(PatchbayError):
+    """What an author raises to answer with a JSON-RPC error instead of a result with `isError`.
+
+    `code` is a JSON-RPC code: -32603 (internal error), or one of the author's own outside -32768 to -32000.
+    """
+
+    status = 200
+
+    def __init__(self, message: str, code: int = -32603, data: Any = None) -> None:
+        super().__init__(message, data)
+        self.code = code
 
 
 class ToolFailed(PatchbayError):

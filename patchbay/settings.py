@@ -51,6 +51,8 @@ class Settings:
     listeners: int = _setting(128, "Most open listening streams in each worker.")
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
+    tasks: int = _setting(64, "Most tasks that run at once in each worker.")
+    task_minutes: float = _setting(60.0, "How long a task may run, and its result is kept after that.", "minutes")
     keepalive: float = _setting(15.0, "Longest silence on an open stream before a comment is sent.", "seconds")
 
     @classmethod

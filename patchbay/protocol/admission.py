@@ -39,7 +39,7 @@ def admit(message: Message, wire: Wire, sessions: Sessions) -> Caller:
     """The terms under which a message is served. Raises the error of the first rung that fails."""
     if isinstance(message, Request):
         if claims(message.params) or modern_header(wire.version):
-            return _modern(message, wire)
+            return admit_modern(message, wire)
         return _legacy(message, wire, sessions)
     if isinstance(message, Notification) and (claims(message.params) or modern_header(wire.version)):
         if wire.version is not None and wire.version not in MODERN and wire.version not in LEGACY:
@@ -50,7 +50,8 @@ def admit(message: Message, wire: Wire, sessions: Sessions) -> Caller:
     return _legacy(message, wire, sessions)
 
 
-def _modern(request: Request, wire: Wire) -> Caller:
+def admit_modern(request: Request, wire: Wire) -> Caller:
+    """The terms of a request of the modern era, checked from its own `_meta`. Raises the error of the first rung."""
     meta = request.params.get("_meta")
     if not isinstance(meta, dict):
         raise InvalidParams(f"params._meta is missing; it has to hold {VERSION} and {CAPABILITIES}")

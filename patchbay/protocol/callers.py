@@ -35,13 +35,15 @@ class Wire:
 
     `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to
     trimmed values and is None where a transport has none (stdio). `streams` says that more than one
-    message can be sent back.
+    message can be sent back. `connection` names the one peer that speaks on this wire (stdio); it is None
+    where the request ids of many callers meet.
     """
 
     endpoint: str
     headers: Mapping[str, str] | None = None
     principal: str = "local"
     streams: bool = True
+    connection: str | None = None
 
     @property
     def version(self) -> str | None:
@@ -62,5 +64,15 @@ class Caller:
     wire: Wire
     session: Session | None = None
 
+    @property
+    def owner(self) -> str | None:
+        """Whose request ids this caller uses: its session's or its connection's. None: it cannot cancel by id."""
+        return self.session.nonce if self.session is not None else self.wire.connection
+
     def declares(self, capability: str) -> bool:
         return isinstance(self.capabilities.get(capability), dict)
+
+    def extends(self, extension: str) -> bool:
+        """Whether this message declares an extension, by its id."""
+        declared = self.capabilities.get("extensions")
+        return isinstance(declared, dict) and isinstance(declared.get(extension), dict)

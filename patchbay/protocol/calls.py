@@ -116,6 +116,7 @@ def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) 
         log_level=turn.caller.log_level,
         progress_token=token,
         meta=meta,
+        cancelled=turn.cancelled,
         chain=(f"{turn.server.name}.{descriptor.name}",) if descriptor is not None else (),
     )
 
@@ -144,11 +145,8 @@ def _failed(turn: Turn, sentence: str) -> Result:
 
 def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold], dict[str, Any]]) -> Answers:
     """Drive an activation to its end; its answer is the last message. A cancelled call gets none."""
-    session, id = turn.caller.session, turn.request.id
     notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(turn) if _answers_given(turn) else None
-    if session is not None:
-        turn.desk.running.add(session.nonce, id, call.cancelled)
     fold, reply = Fold(), None
     try:
         while True:
@@ -168,18 +166,16 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
                     _raise_for(event, turn)
                     break
         if not call.cancelled:
-            yield Result(id, answer(fold))
+            yield Result(turn.request.id, answer(fold))
     except InputRequired as question:
-        yield Result(id, stamped(question.result, turn.server, turn.caller.revision))
+        yield Result(turn.request.id, stamped(question.result, turn.server, turn.caller.revision))
     except Cancelled:
         return
     except ToolFailed as problem:
         fold.add(Failed(problem.message))
-        yield Result(id, answer(fold))
+        yield Result(turn.request.id, answer(fold))
     finally:
         events.close()
-        if session is not None:
-            turn.desk.running.remove(session.nonce, id)
 
 
 def _detached(turn: Turn, event: Detach) -> Answers:

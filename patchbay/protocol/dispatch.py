@@ -17,6 +17,7 @@ from patchbay.protocol.admission import admit
 from patchbay.protocol.asks import deliver
 from patchbay.protocol.callers import Caller, Wire
 from patchbay.protocol.methods import METHODS
+from patchbay.protocol.subscriptions import cancelled_topic
 from patchbay.protocol.translate import not_served
 from patchbay.protocol.turns import Desk, Turn
 
@@ -56,30 +57,39 @@ class Dispatcher:
     def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Sign]:
         """The answers to a message: for a request at last one Result or Failure, unless it was cancelled."""
         if isinstance(message, Request):
-            return self._answer(message, caller, server)
+            turn = Turn(self.desk, message, caller, server)
+            # Known from here on, not only once somebody reads: a cancellation may be the very next message.
+            if caller.owner is not None:
+                self.desk.running.add(caller.owner, message.id, turn.cancelled)
+            return self._answer(turn)
         if isinstance(message, Notification):
             self._note(message, caller)
         elif caller.session is not None and isinstance(message, (Result, Failure)):
             deliver(self.desk.catalogue.store.bus, caller.session, message)
         return iter(())
 
-    def _answer(self, request: Request, caller: Caller, server: Server) -> Iterator[Message | Sign]:
+    def _answer(self, turn: Turn) -> Iterator[Message | Sign]:
+        request, caller = turn.request, turn.caller
         try:
             row = METHODS.get(request.method)
             if row is None or not row.exists_in(caller.revision):
                 raise MethodNotFound(f"there is no method {request.method!r} in {caller.revision.name}")
-            yield from row.run(Turn(self.desk, request, caller, server))
+            yield from row.run(turn)
         except PatchbayError as problem:
             yield not_served(problem, request.id, caller.revision)
         except Exception:
             incident = secrets.token_hex(6)
             log.exception("incident %s while answering %s", incident, request.method)
             yield not_served(PatchbayError(f"internal error (incident {incident})"), request.id, caller.revision)
+        finally:
+            if caller.owner is not None:
+                self.desk.running.remove(caller.owner, request.id, turn.cancelled)
 
     def _note(self, notification: Notification, caller: Caller) -> None:
-        # A modern client cancels by closing its stream; ids are the client's, so they are not honoured here.
-        if notification.method != "notifications/cancelled" or caller.session is None:
+        # Over HTTP a modern client cancels by closing its stream: it owns no ids, so none is honoured.
+        if notification.method != "notifications/cancelled" or caller.owner is None:
             return
         reason = notification.params.get("reason")
         id = notification.params.get("requestId")
-        self.desk.running.cancel(caller.session.nonce, id, reason if isinstance(reason, str) else "no reason given")
+        self.desk.running.cancel(caller.owner, id, reason if isinstance(reason, str) else "no reason given")
+        self.desk.catalogue.store.bus.publish(cancelled_topic(caller.owner))

@@ -99,7 +99,7 @@ def _listing(kind: str) -> Callable[[Turn], Any]:
 
 def _listen(turn: Turn) -> Answers:
     wanted = turn.params.get("notifications")
-    return turn.desk.listeners.listen(turn.server, turn.caller.revision, turn.request.id, wanted)
+    return turn.desk.listeners.listen(turn.server, turn.caller, turn.request.id, wanted, turn.cancelled)
 
 
 METHODS: dict[str, Method] = {

@@ -14,14 +14,13 @@ from typing import Any
 
 import orjson
 
-from patchbay.activation import PAUSE
+from patchbay.activation import PAUSE, CancelFlag
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
-from patchbay.protocol.callers import Session
+from patchbay.protocol.callers import Caller, Session
 from patchbay.protocol.translate import stamped
-from patchbay.protocol.versions import Revision
 from patchbay.store import Store
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -47,23 +46,31 @@ class Listeners:
         self._keepalive = keepalive
         self._ending = ending
 
-    def listen(self, server: Server, revision: Revision, id: Id, wanted: Any) -> Iterator[Message | Sign]:
-        """The stream of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops."""
+    def listen(
+        self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag
+    ) -> Iterator[Message | Sign]:
+        """The stream of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops.
+
+        Once it is cancelled nothing more is said.
+        """
         honoured = _honoured(wanted)
         kinds = {kind for flag, kind in _FLAGS.items() if honoured.get(flag)}
         uris = set(honoured.get("resourceSubscriptions", ()))
         tag = {"_meta": {SUBSCRIPTION_ID: id}}
-        with self._store.bus.subscribe(_topics(server)) as mailbox:
+        own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
+        with self._store.bus.subscribe([*_topics(server), *own]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
             while not self._ending():
                 got = mailbox.get(self._keepalive)
                 if got is None:
                     yield PAUSE
                     continue
+                if cancelled:
+                    return
                 for method, params in _told(got[0], got[1], kinds, uris):
                     yield Notification(method, {**params, **tag})
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
-        yield Result(id, stamped({"_meta": tag["_meta"]}, server, revision))
+        yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
     def stream(self, server: Server, session: Session, after: int | None) -> Iterator[Numbered | Pause]:
         """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
@@ -85,6 +92,11 @@ class Listeners:
                 elif got[0].startswith("updated/"):
                     for method, params in _told(got[0], got[1], set(), session.subscribed):
                         yield Numbered(last, Notification(method, params))
+
+
+def cancelled_topic(owner: str) -> str:
+    """Bus topic that says: the owner of these requests cancelled one of them."""
+    return f"cancelled/{owner}"
 
 
 def _topics(server: Server) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.activation import CancelFlag
@@ -20,32 +20,34 @@ from patchbay.settings import Settings
 
 
 class Running:
-    """Calls in progress that their session can cancel by request id, type-exact (SUB-C11)."""
+    """Requests being answered that their owner (`Caller.owner`) can cancel by id, type-exact (SUB-C11)."""
 
     def __init__(self) -> None:
         self._flags: dict[tuple[str, type, Id], CancelFlag] = {}
         self._lock = threading.Lock()
 
-    def add(self, nonce: str, id: Id, flag: CancelFlag) -> None:
+    def add(self, owner: str, id: Id, flag: CancelFlag) -> None:
         with self._lock:
-            self._flags[nonce, type(id), id] = flag
+            self._flags[owner, type(id), id] = flag
 
-    def remove(self, nonce: str, id: Id) -> None:
+    def remove(self, owner: str, id: Id, flag: CancelFlag) -> None:
+        """Forget a request that is over; another one that took its id meanwhile stays."""
         with self._lock:
-            self._flags.pop((nonce, type(id), id), None)
+            if self._flags.get((owner, type(id), id)) is flag:
+                del self._flags[owner, type(id), id]
 
-    def cancel(self, nonce: str, id: Any, reason: str) -> bool:
-        """Cancel one call; whether there was one. An unknown id is ignored, as the specification asks."""
+    def cancel(self, owner: str, id: Any, reason: str) -> bool:
+        """Cancel one request; whether there was one. An unknown id is ignored, as the specification asks."""
         with self._lock:
-            flag = self._flags.get((nonce, type(id), id)) if isinstance(id, (str, int)) else None
+            flag = self._flags.get((owner, type(id), id)) if isinstance(id, (str, int)) else None
         if flag is not None:
             flag.set(reason)
         return flag is not None
 
-    def cancel_all(self, nonce: str, reason: str) -> None:
-        """Cancel every call of a session."""
+    def cancel_all(self, owner: str, reason: str) -> None:
+        """Cancel every request of a session or connection."""
         with self._lock:
-            flags = [flag for (owner, _, _), flag in self._flags.items() if owner == nonce]
+            flags = [flag for (whose, _, _), flag in self._flags.items() if whose == owner]
         for flag in flags:
             flag.set(reason)
 
@@ -65,12 +67,13 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request, its terms and its server."""
+    """One request, its terms, its server, and whether its answer is still wanted."""
 
     desk: Desk
     request: Request
     caller: Caller
     server: Server
+    cancelled: CancelFlag = field(default_factory=CancelFlag)
 
     @property
     def params(self) -> Mapping[str, Any]:
