@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from patchbay.boot import canonical_json, missing_from, parse_image
+from patchbay.boot import canonical_json, files_of_skills, missing_from, parse_image
 from patchbay.cid import cid_of, is_cid
 from patchbay.errors import ConfigError, ParseError, PatchbayError
 from patchbay.jsonrpc import parse
@@ -104,6 +104,8 @@ class BootImageGenerator:
         for name, resource in resources.items() if isinstance(resources, dict) else ():
             if isinstance(resource, dict) and "cid" in resource:
                 resource["cid"] = self._reference(resource, "cid", path, f"resources.{name}")
+        for place, file in files_of_skills(config):
+            file["cid"] = self._reference(file, "cid", path, place)
         return self._keep(canonical_json(config))
 
     def _server(self, row: dict[str, Any], where: str, place: str) -> dict[str, Any]:

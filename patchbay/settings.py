@@ -6,6 +6,7 @@ environment; the command line wins. Only this file reads the environment.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -18,8 +19,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PREFIX = "PATCHBAY_"
 
 
-def _setting(default: Any, help: str, unit: str = "") -> Any:
-    return field(default=default, metadata={"help": help, "unit": unit})
+def _setting(
+    default: Any, help: str, unit: str = "", least: float = 0, most: float = math.inf, choices: tuple[str, ...] = ()
+) -> Any:
+    limits = {"least": least, "most": most, "choices": choices}
+    return field(default=default, metadata={"help": help, "unit": unit, **limits})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +31,12 @@ class Settings:
     """The hub's settings; `Settings.load` reads them, tests pass what they need."""
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
-    port: int = _setting(8000, "Port to listen on.")
+    port: int = _setting(8000, "Port to listen on.", most=65535)
     data: Path = _setting(Path("data"), "Folder of the database and the hub's own key.")
     servers: Path = _setting(ROOT / "servers", "Folder that is watched for drop-in servers.")
     boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
-    workers: int = _setting(1, "Web worker processes.")
-    threads: int = _setting(256, "Threads in each worker; an open stream holds one.")
+    workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
+    threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
     store: str = _setting("sqlite", "Where the hub remembers: sqlite (in the data folder) or memory.")
     allowed_hosts: tuple[str, ...] = _setting(
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may name, comma-separated."
@@ -40,19 +44,26 @@ class Settings:
     allowed_origins: tuple[str, ...] = _setting(
         (), "Origins beside the hub's own that browsers may call from, such as https://app.example, comma-separated."
     )
-    log_level: str = _setting("info", "Least level that is logged: debug, info, warning or error.")
-    log_format: str = _setting("auto", "console, json, or auto: console on a terminal.")
+    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
     timeout: float = _setting(30.0, "How long a call may take unless its server says otherwise.", "seconds")
+    isolation: str = _setting(
+        "process", "Where Python definitions run unless their server says otherwise: process, or inline in the hub."
+    )
+    hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
+    memory: int = _setting(512, "Memory that a Python definition may fill unless its server says otherwise.", "MiB")
     drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
     body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
-    page_size: int = _setting(50, "Entries on one page of a list.")
+    page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(128, "Most open listening streams in each worker.")
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
-    tasks: int = _setting(64, "Most tasks that run at once in each worker.")
-    task_minutes: float = _setting(60.0, "How long a task may run, and its result is kept after that.", "minutes")
+    tasks: int = _setting(64, "Most tasks that run at once in each worker.", least=1, most=65536)
+    task_minutes: float = _setting(
+        60.0, "How long a task may run, and its result is kept after that.", "minutes", least=0.1
+    )
     keepalive: float = _setting(15.0, "Longest silence on an open stream before a comment is sent.", "seconds")
 
     @classmethod
@@ -83,10 +94,21 @@ def converted(row: Field[Any], value: Any, where: str) -> Any:
             return tuple(part.strip() for part in value.split(",") if part.strip())
         if kind in (int, float) and kind(value) < 0:
             raise ValueError("negative")
-        return kind(value)
+        value = kind(value)
     except ValueError as problem:
         expected = {int: "a whole number, 0 or more", float: "a number, 0 or more"}.get(kind, "a value")
         raise ConfigError(where, "", f"expected {expected}, got {value!r}") from problem
+    _check(row.metadata, value, where)
+    return value
+
+
+def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
+    # The comparison is written so that "not a number", which is neither, is refused.
+    if isinstance(value, (int, float)) and not limits["least"] <= value <= limits["most"]:
+        expected = f"expected a number from {limits['least']} to {limits['most']:g}"
+        raise ConfigError(where, "", f"{expected}, got {value}")
+    if limits["choices"] and value not in limits["choices"]:
+        raise ConfigError(where, "", f"expected one of {', '.join(limits['choices'])}; got {value!r}")
 
 
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:

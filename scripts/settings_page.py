@@ -35,7 +35,9 @@ def row(name: str) -> str:
     setting = ROWS[name]
     default = f"`{shown(setting.default)}`" if shown(setting.default) else "none"
     unit = f" {setting.metadata['unit']}" if setting.metadata["unit"] else ""
-    return f"| `{flag_of(name)}` | `{variable_of(name)}` | {default}{unit} | {setting.metadata['help']} |"
+    choices = ", ".join(f"`{choice}`" for choice in setting.metadata["choices"])
+    what = setting.metadata["help"] + (f" One of {choices}." if choices else "")
+    return f"| `{flag_of(name)}` | `{variable_of(name)}` | {default}{unit} | {what} |"
 
 
 def main(arguments: list[str]) -> int:

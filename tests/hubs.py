@@ -5,10 +5,12 @@ Everything is real: the app that Granian serves, with Flask's test client in pla
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from app import create_app
+from patchbay.handlers.hosts.pool import Hosts
 from patchbay.settings import Settings
 
 BOUND = 10.0
@@ -24,7 +27,10 @@ BOUND = 10.0
 
 BOTH = "application/json, text/event-stream"
 MODERN = "2026-07-28"
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED = {
+    **{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"},
+    **{"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"},
+}
 
 
 _NEVER = threading.Event()
@@ -94,6 +100,11 @@ class Answer:
         return "".join(item.get("text", "") for item in self.result["content"])
 
 
+def path(server: str) -> str:
+    """The address of a server, or of all of them for an empty name."""
+    return f"/mcp/{server}" if server else "/mcp"
+
+
 class Stream:
     """An answer that is read as it comes; closing it is what a client does that goes away."""
 
@@ -113,17 +124,28 @@ class Stream:
         self._response.close()
 
 
+@cache
+def shared_hosts() -> Hosts:
+    """The host processes of all hubs here, so that not each of them has to start its own."""
+    hosts = Hosts()
+    atexit.register(hosts.close)
+    return hosts
+
+
 class Hub:
     """A hub with its own folders. `files` go into its servers folder."""
 
-    def __init__(self, folder: Path, files: Mapping[str, str] | None = None, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, files: Mapping[str, str] | None = None, hosts: Hosts | None = None, **settings: Any
+    ) -> None:
         self.servers = folder / "servers"
         self.servers.mkdir(parents=True, exist_ok=True)
         for name, text in (files or {}).items():
             (self.servers / name).write_text(text)
         values = {"data": folder / "data", "servers": self.servers, "store": "memory"} | settings
         self.settings = Settings(**values)
-        self.app: Flask = create_app(self.settings)
+        self.hosts = hosts or shared_hosts()
+        self.app: Flask = create_app(self.settings, self.hosts)
         self.client = self.app.test_client()
 
     @property
@@ -137,7 +159,7 @@ class Hub:
     def raw(self, server: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
         """POST any bytes."""
         known = {"Content-Type": "application/json", "Accept": BOTH, "Host": "localhost"} | dict(headers or {})
-        return Answer.of(self.client.post(f"/mcp/{server}", data=body, headers=known))
+        return Answer.of(self.client.post(path(server), data=body, headers=known))
 
     def send(self, server: str, message: Any, headers: Mapping[str, str] | None = None) -> Answer:
         """POST one JSON value."""
@@ -193,7 +215,7 @@ class Hub:
     def stream(self, server: str, message: Any, headers: Mapping[str, str]) -> Stream:
         """POST and read the answer's stream as it comes."""
         known = {"Content-Type": "application/json", "Accept": BOTH, "Host": "localhost"} | dict(headers)
-        response = self.client.post(f"/mcp/{server}", data=orjson.dumps(message), headers=known, buffered=False)
+        response = self.client.post(path(server), data=orjson.dumps(message), headers=known, buffered=False)
         assert response.mimetype == "text/event-stream", response.get_data()
         return Stream(response)
 

@@ -124,6 +124,7 @@ def test_the_blobs_beside_the_images_are_exactly_those_they_need(folder: Path) -
     for cid in (entry["config_cid"] for entry in mcps.values()):
         config = json.loads((folder / "cids" / cid).read_bytes())
         needed |= {cid, *(value for key, value in config.items() if key.endswith("_cid"))}
+        needed |= {file["cid"] for skill in config.get("skills", {}).values() for file in skill.values()}
     for name in ("default", "readonly"):
         made = image(folder, name)
         needed |= {row["definition_cid"] for row in made["servers"]} | {row["cid"] for row in made["templates"]}

@@ -29,7 +29,7 @@ FLOORS: dict[str, int] = {
 
 FILLERS: dict[str, set[str]] = {
     "stores": {"memory", "sqlite", "postgres", "redis", "objects"},
-    "handlers": {"python", "shell", "static", "upstream", "room"},
+    "handlers": {"python", "hosts", "shell", "static", "upstream", "room"},
     "views": {"json", "sse", "native", "lines", "rooms"},
 }
 """What fills each seam, today or by design; the other modules of these folders are what fillers share."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from patchbay.boot.changes import change, current_image, history, import_image, is_readonly, variable
 from patchbay.boot.image import Image, canonical_json, parse_image
-from patchbay.boot.references import missing_from
+from patchbay.boot.references import files_of_skills, missing_from
 from patchbay.boot.sources import load
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "canonical_json",
     "change",
     "current_image",
+    "files_of_skills",
     "history",
     "import_image",
     "is_readonly",

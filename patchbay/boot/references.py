@@ -60,7 +60,7 @@ def _configurations(image: Image, blobs: Blobs, missing: dict[str, None]) -> lis
 
 
 def _inside(data: bytes, where: str) -> list[str]:
-    """The CIDs inside one configuration: transforms, and resources whose content is a CID."""
+    """The CIDs inside one configuration: transforms, and resources and files of skills whose content is a CID."""
     config = _object(data, where)
     found = [_cid(value, where, key) for key, value in config.items() if key.endswith("_transform_cid")]
     resources = config.get("resources", {})
@@ -68,7 +68,16 @@ def _inside(data: bytes, where: str) -> list[str]:
         for name, resource in resources.items():
             if isinstance(resource, dict) and "cid" in resource:
                 found.append(_cid(resource["cid"], where, f"resources.{name}.cid"))
-    return found
+    return found + [_cid(file["cid"], where, f"{place}.cid") for place, file in files_of_skills(config)]
+
+
+def files_of_skills(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The files of the skills in a configuration whose content is a CID, each with its place."""
+    skills = config.get("skills", {})
+    for name, skill in skills.items() if isinstance(skills, dict) else ():
+        for path, file in skill.items() if isinstance(skill, dict) else ():
+            if isinstance(file, dict) and "cid" in file:
+                yield f"skills.{name}.{path}", file
 
 
 def _object(data: bytes, where: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from patchbay.catalogue import entries
 from patchbay.catalogue.entries import Ground
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
+from patchbay.catalogue.skills import Skill, skills_of
 from patchbay.catalogue.transforms import HandlerFor, Transforms
 from patchbay.config import Config, Configs, parse_config
 from patchbay.descriptors import Descriptor, Found, Problem
@@ -66,15 +67,17 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
         source = shop.blobs.get(row.definition_cid)
         config = _config(row, source, shop)
         found = Found() if row.kind == "static" else discover(row.kind, row.name, source)
-        runs = None if row.kind == "static" else shop.handler_for(row.kind, source, row.definition_cid, row.name)
     except ContentError as problem:
         return broken(row, version, _told(problem, row))
     fields = config.fields if config else {}
+    runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
     functions = _functions(source) if row.kind == "python" else frozenset()
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming)
     listed, problems = _listed(ground, config if enabled else None, found, shop)
+    skills, faults = skills_of(fields if enabled else {}, ground.where, shop.blobs)
+    listed["resource"] |= _heads(skills, listed["resource"])
     if row.kind == "static" or not (config is None or fields.get("auto_discover", False)):
         found = replace(found, problems=())
     tools = {name: one for name, one in listed["tool"].items() if one.read_only or not shop.readonly}
@@ -92,7 +95,8 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
         resources=listed["resource"],
         templates=listed["template"],
         prompts=listed["prompt"],
-        problems=(*found.problems, *problems),
+        skills=skills,
+        problems=(*found.problems, *problems, *faults),
         handler=runs,
         enabled=bool(enabled),
         pinned=pinned,
@@ -107,6 +111,11 @@ def _config(row: Row, source: bytes, shop: Workshop) -> Config | None:
     if row.kind == "static":
         return Config(row.definition_cid, parse_config(source, row.origin))
     return shop.configs.config(row.config_cid) if row.config_cid else None
+
+
+def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict[str, Descriptor]:
+    """The SKILL.md of each skill, which is listed among the resources unless another has its URI."""
+    return {one.uri: one.files[one.uri].resource for one in skills.values() if one.uri not in known}
 
 
 def _functions(source: bytes) -> frozenset[str]:

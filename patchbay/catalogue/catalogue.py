@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -18,15 +19,18 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay.boot.changes import CHANGED
+from patchbay.catalogue.aggregate import Aggregate, aggregate
 from patchbay.catalogue.build import Workshop, broken, build
 from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
 from patchbay.catalogue.plan import Planner, Refusal
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
+from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.versions import Pins, Versions
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
+from patchbay.handlers import handler_for
 from patchbay.settings import Settings
 from patchbay.store import Store
 
@@ -34,6 +38,9 @@ log = logging.getLogger(__name__)
 
 RERUN = "rerun/"
 """Bus topics that say: the transforms of this server are to run again."""
+
+SWEEP = 60.0
+"""Seconds between two sweeps of the journal."""
 
 LOOK = 1.0
 """Seconds after which the store is looked at without a hint."""
@@ -43,14 +50,20 @@ Key = tuple[Row | Refusal, bool, int]
 
 
 class Catalogue:
-    """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started."""
+    """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started.
 
-    def __init__(self, store: Store, settings: Settings, watch: bool = True) -> None:
+    `handlers` makes what runs their definitions; without it, Python runs inside the hub.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, watch: bool = True, handlers: HandlerFor = handler_for
+    ) -> None:
         self.store = store
         self.settings = settings
         self.hub = CatalogueHub(self, settings.read_limit)
         self.mcps_problem: str | None = None
         self.readonly = False
+        self._handlers = handlers
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
@@ -59,6 +72,9 @@ class Catalogue:
         self._servers: Mapping[str, Server] = {}
         self._announced: Mapping[str, Server] = {}
         self._served: Mapping[str, Server] = {}
+        self._stamp: tuple[object, ...] = ()
+        self._next_sweep = time.monotonic() + SWEEP
+        self._whole: tuple[Mapping[str, Server], Aggregate] = (self._served, aggregate(()))
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -93,6 +109,15 @@ class Catalogue:
         if server.broken or not server.enabled:
             raise UnavailableServer(f"this version of {name} is not available: {server.broken or 'it is disabled'}")
         return server
+
+    def whole(self) -> Aggregate:
+        """All servers that are served as one, made again when one of them is another."""
+        served, whole = self._whole
+        if served is not self._served:
+            served = self._served
+            whole = aggregate(served.values())
+            self._whole = (served, whole)
+        return whole
 
     def all(self) -> list[Server]:
         """Every server by name, the disabled and the broken ones too."""
@@ -132,6 +157,7 @@ class Catalogue:
         """Make the servers agree with the store; answers when they do."""
         with self._lock:
             plan = self._planner.plan(self.refused)
+            self._stamp = plan.stamp
             self.mcps_problem = plan.mcps_problem
             self.readonly = plan.readonly
             keys = {name: (row, plan.readonly, self._runs.get(name, 0)) for name, row in plan.rows.items()}
@@ -166,7 +192,7 @@ class Catalogue:
                 got = mailbox.get(LOOK)
                 if self._ending.is_set():
                     return
-                self._guarded(partial(self._hear, *(got or (CHANGED, b""))))
+                self._guarded(partial(self._hear, *got) if got else self._look)
 
     def _hear(self, topic: str, message: bytes) -> None:
         if topic.startswith(RERUN):
@@ -174,6 +200,14 @@ class Catalogue:
             self._run_again(topic.removeprefix(RERUN), kind if of == self._id else None)
         else:
             self.refresh()
+
+    def _look(self) -> None:
+        """Bring the servers up to date when the store has moved without a hint; sweep the journal now and then."""
+        if self._planner.stamp() != self._stamp:
+            self.refresh()
+        if time.monotonic() > self._next_sweep:
+            self._next_sweep = time.monotonic() + SWEEP
+            self.store.journal.sweep()
 
     def _watch(self, folder: Folder) -> None:
         while not self._ending.wait(folder.every):
@@ -204,7 +238,7 @@ class Catalogue:
         return build(row, version, self._workshop(), pinned=True)
 
     def _workshop(self) -> Workshop:
-        return Workshop(self.store.blobs, self._configs, self.settings.timeout, self.readonly, self.hub)
+        return Workshop(self.store.blobs, self._configs, self.settings.timeout, self.readonly, self.hub, self._handlers)
 
     def _run_again(self, name: str, kind: str | None) -> None:
         """Build one server again; only the process where the change was announced (`kind`) tells of it."""

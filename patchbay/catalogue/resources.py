@@ -59,7 +59,7 @@ class Place:
 
 def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
     """Where a URI leads, seen from a server. Raises ResourceNotFound, and InvalidParams for a URI that is wrong."""
-    own = server.resources.get(uri)
+    own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None:
         return Place(uri, server, own)
     for key, template in server.templates.items():

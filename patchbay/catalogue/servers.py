@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from patchbay.activation import Call, Events, Handler, activate
+from patchbay.catalogue.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
 
 Kind = Literal["python", "shell", "static"]
@@ -20,7 +21,7 @@ class Server:
     `version` is the CID of the manifest (definition, configuration and name together), `definition`
     and `config_cid` the CIDs of its parts (None where it has none). `config` is the resolved mcps
     configuration. Descriptors are by name, in the order in which they are listed; resources and
-    templates are by URI and URI template. `problems` are shown on the meta page. A server with
+    templates are by URI and URI template, skills by name. `problems` are shown on the meta page. A server with
     `broken` set is not served; the sentence says why. `variant` tells apart two servers of one version
     whose transforms gave different lists. `rendered` holds lists as bytes, made once for each revision.
     """
@@ -38,6 +39,7 @@ class Server:
     resources: Mapping[str, Descriptor] = field(default_factory=dict)
     templates: Mapping[str, Descriptor] = field(default_factory=dict)
     prompts: Mapping[str, Descriptor] = field(default_factory=dict)
+    skills: Mapping[str, Skill] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     handler: Handler | None = None
     enabled: bool = True
@@ -48,11 +50,21 @@ class Server:
     streams: bool = False
     rendered: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def heard(self) -> str:
+        """The name under which changes of this server are told."""
+        return self.name
+
     @cached_property
     def lists(self) -> str:
         """A digest of all lists together: changes when, and only when, something a client sees does."""
         everything = (self.tools, self.resources, self.templates, self.prompts)
         return " ".join(found.digest for group in everything for found in group.values())
+
+    @cached_property
+    def skill_files(self) -> dict[str, Descriptor]:
+        """Every file of every skill by its URI; of these only each SKILL.md is among the resources."""
+        return {uri: file.resource for skill in self.skills.values() for uri, file in skill.files.items()}
 
     @cached_property
     def remembered(self) -> frozenset[str]:

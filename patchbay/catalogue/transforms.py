@@ -26,7 +26,7 @@ DEADLINE = 5.0
 MOST = 20_000
 """How many entries one transform may give."""
 
-HandlerFor = Callable[[str, bytes, str, str], Handler | None]
+HandlerFor = Callable[[str, bytes, str, str, Mapping[str, Any]], Handler | None]
 
 
 def said(events: Events) -> list[Text | Content | Data]:
@@ -70,7 +70,7 @@ class Transforms:
 
     def _list(self, function: str, source: bytes) -> list[Any]:
         name = self._ground.server
-        handler = self._handler_for("python", source, cid_of(source), name)
+        handler = self._handler_for("python", source, cid_of(source), name, self._ground.config)
         if handler is None:
             raise ToolFailed("nothing here runs Python")
         deadline = time.monotonic() + self._seconds

@@ -78,7 +78,10 @@ class Versions:
     def _tell(self, name: str, kinds: Collection[str]) -> None:
         if kinds:
             told = [kind for kind in KINDS if kind in kinds]
-            seq = self._store.journal.append(f"changes/{name}", orjson.dumps({"kinds": told}), self._keep)
+            change = orjson.dumps({"kinds": told})
+            # The nameless topic is that of all servers together.
+            self._store.journal.append("changes/", change, self._keep)
+            seq = self._store.journal.append(f"changes/{name}", change, self._keep)
             self._store.bus.publish(f"changed/{name}", orjson.dumps({"kinds": told, "seq": seq}))
 
 

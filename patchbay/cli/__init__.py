@@ -1,4 +1,4 @@
-"""The command line: `patchbay serve`, `patchbay settings`. Only this folder knows click.
+"""The command line: `patchbay serve`, `patchbay stdio`, `patchbay settings`. Only this folder knows click.
 
 Exit codes are in `exits.py`; every problem of the user's making is one sentence on standard error.
 """

@@ -11,8 +11,9 @@ import click
 import patchbay
 from patchbay.cli import exits
 from patchbay.cli.options import ORDER, ROWS, flag_of, settings_of, shown, source_of, variable_of, with_settings
+from patchbay.cli.piping import pipe
 from patchbay.cli.serving import AddressTaken, serve
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
 
 
@@ -34,6 +35,18 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
     except ConfigError as problem:
         fail(problem.message, exits.USAGE)
     sys.exit(code)
+
+
+@main.command("stdio", epilog=exits.HELP)
+@click.argument("server", default="")
+@with_settings
+@click.pass_context
+def stdio_command(context: click.Context, /, server: str, **_: Any) -> None:
+    """Serve one SERVER, or all as one, over standard input and output, for a client that starts this command itself."""
+    try:
+        pipe(settings_of(context), server)
+    except PatchbayError as problem:
+        fail(problem.message, exits.USAGE)
 
 
 @main.command("settings", epilog=exits.HELP)

@@ -6,7 +6,6 @@ alone converts them, so that a flag and a variable are refused with the same sen
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from patchbay.errors import ConfigError
 from patchbay.settings import PREFIX, ROOT, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -27,8 +25,6 @@ FIRST = ("port", "host", "data", "servers", "boot", "workers", "threads")
 
 ORDER = (*FIRST, *(name for name in ROWS if name not in FIRST))
 
-RANGES = {"port": (0, 65535), "workers": (1, 1024), "threads": (1, 65536), "page_size": (1, 10_000)}
-CHOICES = {"log_level": ("debug", "info", "warning", "error"), "log_format": ("auto", "console", "json")}
 
 
 def flag_of(name: str) -> str:
@@ -61,7 +57,7 @@ def _option(row: Field[Any]) -> Callable[[Command], Command]:
     kind = {int: "NUMBER", float: "NUMBER", tuple: "LIST"}.get(type(row.default), "TEXT")
     kind = "PATH" if isinstance(row.default, Path) else kind
     default = f"default {shown(row.default) or 'none'}"
-    about = ", ".join(part for part in (row.metadata["unit"], default) if part)
+    about = ", ".join(part for part in (row.metadata["unit"], " or ".join(row.metadata["choices"]), default) if part)
     return click.option(
         flag_of(row.name),
         envvar=variable_of(row.name),
@@ -74,10 +70,7 @@ def _option(row: Field[Any]) -> Callable[[Command], Command]:
 def settings_of(context: click.Context) -> Settings:
     """The settings of this command: flags over environment over defaults. Raises ConfigError."""
     given = {name: value for name, value in context.params.items() if source_of(context, name) == "flag"}
-    settings = Settings.load({name: value for name, value in given.items() if name in ROWS})
-    for name in ROWS:
-        _check(name, getattr(settings, name), flag_of(name) if name in given else variable_of(name))
-    return settings
+    return Settings.load({name: value for name, value in given.items() if name in ROWS})
 
 
 def source_of(context: click.Context, name: str) -> str:
@@ -86,12 +79,3 @@ def source_of(context: click.Context, name: str) -> str:
     if found is ParameterSource.COMMANDLINE:
         return "flag"
     return "environment" if found is ParameterSource.ENVIRONMENT else "default"
-
-
-def _check(name: str, value: Any, where: str) -> None:
-    low, high = RANGES.get(name, (0, math.inf))
-    # The comparison is written so that "not a number", which is neither, is refused.
-    if isinstance(value, (int, float)) and not low <= value <= high:
-        raise ConfigError(where, "", f"expected a number from {low} to {high:g}, got {value}")
-    if name in CHOICES and value not in CHOICES[name]:
-        raise ConfigError(where, "", f"expected one of {', '.join(CHOICES[name])}; got {value!r}")

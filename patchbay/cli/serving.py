@@ -111,9 +111,10 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
         sys.exit(exits.USAGE)
     drain = app.extensions["drain"]
     drain.watch_signals()
-    drain.on_begin(_end_while_starting)
+    serving = threading.Event()
+    drain.on_begin(partial(_end_while_starting, serving))
     threading.Thread(target=_end_with_parent, args=(settings.drain + GRACE,), name="parent", daemon=True).start()
-    threading.Thread(target=_announce, args=(settings, announced), name="announce", daemon=True).start()
+    threading.Thread(target=_announce, args=(settings, announced, serving), name="announce", daemon=True).start()
     return app  # type: ignore[no-any-return]
 
 
@@ -128,18 +129,25 @@ def stand_alone() -> None:
     _let_signals()
 
 
-def _end_while_starting() -> None:
+def _end_while_starting(serving: threading.Event) -> None:
     """End a worker that was told to end before the web server listens for it: nobody is being served yet.
 
     Between its handlers and its main loop the server hears a signal and forgets it. The worker would go on.
+    One that was `serving` may have left the main loop already: it is on its way out, and only waits for its tasks.
     """
+    if not serving.is_set() and not _in_main_loop():
+        os._exit(exits.OK)
+
+
+def _in_main_loop() -> bool:
+    """Whether the main thread is where the web server hears a signal."""
     main = threading.main_thread().ident
     frame = sys._current_frames().get(main) if main is not None else None
     while frame is not None:
         if frame.f_code.co_name == "_main" and frame.f_globals.get("__name__") == "granian.server.mp":
-            return
+            return True
         frame = frame.f_back
-    os._exit(exits.OK)
+    return False
 
 
 def _hold_signals() -> None:
@@ -160,9 +168,12 @@ def _end_with_parent(seconds: float) -> None:
         os._exit(exits.FAILED)
 
 
-def _announce(settings: Settings, announced: Once) -> None:
-    """Say where the hub is once it is ready, in one worker only."""
+def _announce(settings: Settings, announced: Once, serving: threading.Event) -> None:
+    """Set `serving` once this worker does, then say where the hub is once it is ready, in one worker only."""
     pause = threading.Event()
+    while not _in_main_loop():
+        pause.wait(POLL)
+    serving.set()
     while not ready(settings):
         pause.wait(POLL)
     if announced.first():

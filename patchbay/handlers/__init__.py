@@ -1,21 +1,68 @@
-"""What runs tools: one file per kind of definition, each a filler of the seam in `activation.py`.
+"""What runs tools: one file or folder per kind of definition, each a filler of the seam in `activation.py`.
 
-`python.py` and `shell.py` are the fillers and do not know each other; the other files are what
-they are made of.
+`python.py` (inside the hub), `hosts/` (Python in processes of its own) and `shell.py` are the
+fillers and do not know each other; the other files are what they are made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from patchbay.activation import Handler
+from patchbay.errors import ConfigError
+from patchbay.handlers.hosts.handler import hosted_handler
+from patchbay.handlers.hosts.limits import MEMORY, Limits
+from patchbay.handlers.hosts.pool import Hosts
 from patchbay.handlers.python import python_handler
 from patchbay.handlers.shell import shell_handler
 
-KINDS: Mapping[str, Callable[[bytes, str, str], Handler]] = {"python": python_handler, "shell": shell_handler}
+INLINE = "inline"
+ISOLATIONS = (INLINE, "process")
 
 
-def handler_for(kind: str, source: bytes, cid: str, name: str) -> Handler | None:
-    """The handler of a definition (its bytes, their CID, the server's name), or None for a kind that runs nothing."""
-    make = KINDS.get(kind)
-    return make(source, cid, name) if make is not None else None
+def handler_for(
+    kind: str,
+    source: bytes,
+    cid: str,
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    using: Handlers | None = None,
+) -> Handler | None:
+    """The handler of a definition (its bytes, their CID, the server's name), or None for a kind that runs nothing.
+
+    `config` is the server's mcps configuration: `isolation`, `memory` and `sandbox` count here; what it
+    does not say is as in `using`. Without that, Python runs inside the hub.
+    """
+    if kind == "shell":
+        return shell_handler(source, cid, name)
+    if kind != "python":
+        return None
+    config = config or {}
+    if using is None or using.hosts is None or config.get("isolation", using.isolation) == INLINE:
+        return python_handler(source, cid, name)
+    limits = Limits(config.get("memory", using.memory), config.get("sandbox", False))
+    return hosted_handler(using.hosts, source, cid, name, limits)
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """How one hub makes its handlers. `isolation` and `memory` (MiB) are for servers that say neither.
+
+    Raises ConfigError for an isolation that there is not.
+    """
+
+    hosts: Hosts | None = None
+    isolation: str = INLINE
+    memory: int = MEMORY
+
+    def __post_init__(self) -> None:
+        if self.isolation not in ISOLATIONS:
+            raise ConfigError("isolation", "", f"expected {' or '.join(ISOLATIONS)}, got {self.isolation!r}")
+
+    def __call__(
+        self, kind: str, source: bytes, cid: str, name: str, config: Mapping[str, Any] | None = None
+    ) -> Handler | None:
+        """As `handler_for`."""
+        return handler_for(kind, source, cid, name, config, self)

@@ -50,6 +50,10 @@ class Definition:
             found = self._functions[name] = Function(name, target)
         return found
 
+    def load(self) -> None:
+        """Run the source unless that has been done. Raises ToolFailed when it cannot be loaded."""
+        self._loaded()
+
     def _loaded(self) -> ModuleType:
         while self._module is None:
             if self._claim():

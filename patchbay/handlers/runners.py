@@ -21,7 +21,7 @@ from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, described, pauses
 from patchbay.errors import ToolFailed
-from patchbay.events import Ask, Event, Question
+from patchbay.events import Ask, Detach, Event, Question
 
 LIMIT = 512
 """Most threads of one pool."""
@@ -41,11 +41,11 @@ class Stopped(SystemExit):
 
 
 class Asked:
-    """An Ask on its way out, with the place where its answer is waited for."""
+    """An event on its way out, with the place where its answer is waited for."""
 
     __slots__ = ("event", "reply")
 
-    def __init__(self, event: Ask) -> None:
+    def __init__(self, event: Ask | Detach) -> None:
         self.event = event
         self.reply: SimpleQueue[Any] = SimpleQueue()
 
@@ -67,7 +67,13 @@ class Job:
         self.abandoned = False
 
     def emit(self, event: Event | Asked) -> None:
-        """Send an event up; waits while too many are on their way. Raises Stopped when the call is over."""
+        """Send an event up; waits while too many are on their way. Raises Stopped when the call is over.
+
+        A Detach is waited for: what comes after it may need the time that it gives, or not be allowed at all.
+        """
+        if isinstance(event, Detach):
+            self._answer_to(event)
+            return
         if self.room is None:
             self.room = threading.Semaphore(IN_FLIGHT)
         while not self.room.acquire(timeout=RECHECK):
@@ -77,7 +83,10 @@ class Job:
 
     def ask(self, questions: Mapping[str, Question]) -> Any:
         """Send questions up and wait for what comes back: a map of results, or None. Raises Stopped."""
-        asked = Asked(Ask(questions))
+        return self._answer_to(Ask(questions))
+
+    def _answer_to(self, event: Ask | Detach) -> Any:
+        asked = Asked(event)
         self.emit(asked)
         while True:
             try:

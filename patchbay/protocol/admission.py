@@ -40,14 +40,14 @@ def admit(message: Message, wire: Wire, sessions: Sessions) -> Caller:
     if isinstance(message, Request):
         if claims(message.params) or modern_header(wire.version):
             return admit_modern(message, wire)
-        return _legacy(message, wire, sessions)
+        return admit_legacy(message, wire, sessions)
     if isinstance(message, Notification) and (claims(message.params) or modern_header(wire.version)):
         if wire.version is not None and wire.version not in MODERN and wire.version not in LEGACY:
             raise UnsupportedVersion(wire.version, MODERN)
         return Caller(REVISIONS[MODERN[-1]], {}, None, wire)
     if modern_header(wire.version):
         raise InvalidRequest("a client does not send responses in this revision")
-    return _legacy(message, wire, sessions)
+    return admit_legacy(message, wire, sessions)
 
 
 def admit_modern(request: Request, wire: Wire) -> Caller:
@@ -73,13 +73,16 @@ def admit_modern(request: Request, wire: Wire) -> Caller:
     return Caller(REVISIONS[version], capabilities, level, wire)
 
 
-def _legacy(message: Message, wire: Wire, sessions: Sessions) -> Caller:
+def admit_legacy(message: Message, wire: Wire, sessions: Sessions) -> Caller:
+    """The terms of a message of the legacy era; `initialize` opens a session. Raises UnknownSession, InvalidParams."""
     id = wire.session_id
     if id is not None:
         session = sessions.find(id, wire.endpoint, wire.principal)
         return Caller(session.revision, session.capabilities, session.level, wire, session)
     if isinstance(message, Request) and message.method == "initialize":
         return _opened(message, wire, sessions)
+    if wire.strict and not (isinstance(message, Request) and message.method == "ping"):
+        raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")
     return Caller(assumed(wire.version), {}, "info", wire)
 
 

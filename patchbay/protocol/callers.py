@@ -26,7 +26,7 @@ class Session:
     level: str = "info"
     ended: bool = False
     subscribed: set[str] = field(default_factory=set)
-    checked: float = 0.0
+    caught_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Wire:
     `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to
     trimmed values and is None where a transport has none (stdio). `streams` says that more than one
     message can be sent back. `connection` names the one peer that speaks on this wire (stdio); it is None
-    where the request ids of many callers meet.
+    where the request ids of many callers meet. `strict` says that a legacy request needs a session.
     """
 
     endpoint: str
@@ -44,6 +44,7 @@ class Wire:
     principal: str = "local"
     streams: bool = True
     connection: str | None = None
+    strict: bool = False
 
     @property
     def version(self) -> str | None:

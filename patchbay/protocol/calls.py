@@ -23,6 +23,8 @@ from patchbay.protocol.arguments import problems, told, validator
 from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
 from patchbay.protocol.headers import check_parameters
 from patchbay.protocol.large import limited
+from patchbay.protocol.task_methods import created, need_tasks
+from patchbay.protocol.tasks import TASKS, Work
 from patchbay.protocol.translate import Notifier, stamped, tool_result
 from patchbay.protocol.turns import Turn
 from patchbay.views.fold import Fold
@@ -48,6 +50,7 @@ def call_tool(turn: Turn) -> Answers:
         yield _failed(turn, sentence)
         return
     call = _call(turn, descriptor, arguments)
+    call.chain = (f"{turn.server.name}.{name}",)
     yield from _conversation(
         turn, turn.server.activate(descriptor, call), call, lambda fold: _tool_answer(turn, descriptor, fold)
     )
@@ -117,7 +120,6 @@ def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) 
         progress_token=token,
         meta=meta,
         cancelled=turn.cancelled,
-        chain=(f"{turn.server.name}.{descriptor.name}",) if descriptor is not None else (),
     )
 
 
@@ -147,7 +149,7 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
     """Drive an activation to its end; its answer is the last message. A cancelled call gets none."""
     notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(turn) if _answers_given(turn) else None
-    fold, reply = Fold(), None
+    fold, reply, handed_on = Fold(), None, False
     try:
         while True:
             event = events.send(reply)
@@ -155,6 +157,11 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
             if isinstance(event, Pause):
                 yield event
             elif isinstance(event, Detach):
+                task = _as_task(turn, Work(call, events, fold, answer))
+                if task is not None:
+                    handed_on = True
+                    yield Result(turn.request.id, task)
+                    return
                 yield from _detached(turn, event)
             elif isinstance(event, Ask):
                 asker = asker or _asker(turn)
@@ -175,13 +182,29 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
         fold.add(Failed(problem.message))
         yield Result(turn.request.id, answer(fold))
     finally:
-        events.close()
+        if not handed_on:
+            events.close()
+
+
+def _as_task(turn: Turn, work: Work) -> dict[str, Any] | None:
+    """The CreateTaskResult of a call that goes on as a task; None where the caller knows none, or there is no room."""
+    if not (_may_be_task(turn) and turn.caller.extends(TASKS)):
+        return None
+    task = turn.desk.tasks.start(work, turn.caller.wire.endpoint)
+    return created(task, turn) if task is not None else None
+
+
+def _may_be_task(turn: Turn) -> bool:
+    return turn.caller.revision.modern and turn.request.method == "tools/call"
 
 
 def _detached(turn: Turn, event: Detach) -> Answers:
-    """Let the caller hang up where its revision has a way to come back."""
+    """Let the caller hang up where its revision has a way to come back; one that has to and cannot is refused."""
     if turn.caller.revision.priming and turn.caller.session is not None:
         yield event
+    elif event.required and _may_be_task(turn):
+        need_tasks(turn.caller)
+        raise ToolFailed("as many tasks as may run at once are running, or the hub is stopping; try again later")
     elif event.required:
         raise ToolFailed("this call runs in the background, which needs a client that can come back for its result")
 
@@ -204,7 +227,8 @@ def _answers_given(turn: Turn) -> bool:
 
 def _asker(turn: Turn) -> Asker:
     if turn.caller.revision.modern:
-        return Retried(turn.desk.states, turn.request, turn.caller.wire.principal)
+        # A server's name has no blank in it: the two cannot be taken for another pair.
+        return Retried(turn.desk.states, turn.request, f"{turn.server.name} {turn.caller.wire.principal}")
     if turn.caller.session is None or not turn.caller.wire.streams:
         raise ToolFailed(
             "this call asks its caller something, which needs a session and an Accept header with text/event-stream"

@@ -15,8 +15,9 @@ from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.protocol.admission import admit
 from patchbay.protocol.asks import deliver
-from patchbay.protocol.callers import Caller, Wire
+from patchbay.protocol.callers import Caller, Session, Wire
 from patchbay.protocol.methods import METHODS
+from patchbay.protocol.narrowing import narrowed
 from patchbay.protocol.subscriptions import cancelled_topic
 from patchbay.protocol.translate import not_served
 from patchbay.protocol.turns import Desk, Turn
@@ -35,7 +36,9 @@ class Dispatcher:
         return admit(message, wire, self.desk.sessions)
 
     def server(self, endpoint: str) -> Server:
-        """The server behind an address below /mcp/. Raises UnknownServer."""
+        """The server behind an address below /mcp/; all of them as one behind /mcp itself. Raises UnknownServer."""
+        if not endpoint:
+            return self.desk.catalogue.whole()
         name, at, cid = endpoint.partition("@")
         return self.desk.catalogue.pinned(name, cid) if at else self.desk.catalogue.find(name)
 
@@ -57,7 +60,8 @@ class Dispatcher:
     def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Sign]:
         """The answers to a message: for a request at last one Result or Failure, unless it was cancelled."""
         if isinstance(message, Request):
-            turn = Turn(self.desk, message, caller, server)
+            request, server = narrowed(message, server)
+            turn = Turn(self.desk, request, caller, server)
             # Known from here on, not only once somebody reads: a cancellation may be the very next message.
             if caller.owner is not None:
                 self.desk.running.add(caller.owner, message.id, turn.cancelled)
@@ -67,6 +71,17 @@ class Dispatcher:
         elif caller.session is not None and isinstance(message, (Result, Failure)):
             deliver(self.desk.catalogue.store.bus, caller.session, message)
         return iter(())
+
+    def end(self, session: Session, why: str) -> None:
+        """End a session: its calls are cancelled, its streams end, and its id is unknown from now on."""
+        self.desk.sessions.change(session, ended=True)
+        self.cancel_all(session.nonce, why)
+        self.desk.catalogue.store.bus.publish(f"session/{session.nonce}")
+
+    def cancel_all(self, owner: str, why: str) -> None:
+        """Cancel everything that is being answered for one owner (`Caller.owner`)."""
+        self.desk.running.cancel_all(owner, why)
+        self.desk.catalogue.store.bus.publish(cancelled_topic(owner))
 
     def _answer(self, turn: Turn) -> Iterator[Message | Sign]:
         request, caller = turn.request, turn.caller

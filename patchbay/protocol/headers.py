@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from patchbay.errors import HeaderMismatch
@@ -99,8 +100,9 @@ def _same(text: str, argument: Any) -> bool:
         return text == ("true" if argument else "false")
     if isinstance(argument, (int, float)):
         try:
-            return float(text) == argument
-        except ValueError:
+            # Exact, where a float is not: large integers that are neighbours would be the same one.
+            return Decimal(text) == Decimal(str(argument))
+        except InvalidOperation:
             return False
     return bool(text == argument)
 

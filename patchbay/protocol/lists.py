@@ -1,4 +1,4 @@
-"""The four lists, page by page, rendered to bytes once for each version of a server and revision.
+"""The lists, page by page, the four main ones rendered to bytes once for each version of a server and revision.
 
 A cursor is opaque: it names the last entry that was given, signed. An empty string is a cursor like
 any other (SPEC-DIGEST 1.11), so presence is tested, not truth.
@@ -6,7 +6,7 @@ any other (SPEC-DIGEST 1.11), so presence is tested, not truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -31,7 +31,7 @@ class Lists:
 
     def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any]) -> Rendered:
         """One page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor."""
-        cursor = params.get("cursor")
+        cursor = _cursor(params)
         key = (kind, revision.name, cursor)
         found = server.rendered.get(key)
         if found is None:
@@ -39,23 +39,39 @@ class Lists:
             server.rendered[key] = found
         return Rendered(found)
 
-    def _render(self, server: Server, kind: str, revision: Revision, cursor: Any) -> bytes:
+    def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:
         entries: Mapping[str, Descriptor] = getattr(server, kind)
-        names = list(entries)
-        begin = self._begin(kind, names, cursor)
-        chosen = names[begin : begin + self._page_size]
-        result: dict[str, Any] = {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen]}
-        if begin + self._page_size < len(names):
-            result["nextCursor"] = str(self._serializer.dumps([kind, chosen[-1]]))
+        chosen, more = self._cut(kind, list(entries), cursor)
+        result: dict[str, Any] = {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen], **more}
         return orjson.dumps(stamped(result, server, revision, cache=True))
 
-    def _begin(self, kind: str, names: list[str], cursor: Any) -> int:
+    def cut(self, kind: str, names: Sequence[str], params: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, str]]:
+        """The names on the page that a request asks for, and `nextCursor` when more follow.
+
+        `kind` tells the cursors of one list from those of another. Raises InvalidParams for a bad cursor.
+        """
+        return self._cut(kind, names, _cursor(params))
+
+    def _cut(self, kind: str, names: Sequence[str], cursor: str | None) -> tuple[Sequence[str], dict[str, str]]:
+        begin = self._begin(kind, names, cursor)
+        chosen = names[begin : begin + self._page_size]
+        more = begin + self._page_size < len(names)
+        return chosen, {"nextCursor": str(self._serializer.dumps([kind, chosen[-1]]))} if more else {}
+
+    def _begin(self, kind: str, names: Sequence[str], cursor: str | None) -> int:
         if cursor is None:
             return 0
         try:
-            of, last = self._serializer.loads(cursor) if isinstance(cursor, str) else (None, None)
+            of, last = self._serializer.loads(cursor)
         except (BadSignature, ValueError, TypeError):
             of, last = None, None
         if of != kind or last not in names:
             raise InvalidParams("params.cursor is none that this list gave; begin again without one")
         return names.index(last) + 1
+
+
+def _cursor(params: Mapping[str, Any]) -> str | None:
+    cursor = params.get("cursor")
+    if cursor is None or isinstance(cursor, str):
+        return cursor
+    raise InvalidParams("params.cursor has to be a string")

@@ -14,6 +14,9 @@ from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
+from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
+from patchbay.protocol.task_methods import cancel_task, get_task, update_task, watched
+from patchbay.protocol.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
 from patchbay.protocol.turns import Turn
 from patchbay.protocol.versions import MODERN, Revision
@@ -23,14 +26,15 @@ Answers = Iterator[Message | Sign]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a method is answered, and in which eras it exists."""
+    """How a method is answered, and in which eras it exists; `needs` names what a revision has to have for it."""
 
     run: Callable[[Turn], Answers]
     legacy: bool = True
     modern: bool = True
+    needs: str = ""
 
     def exists_in(self, revision: Revision) -> bool:
-        return self.modern if revision.modern else self.legacy
+        return (self.modern if revision.modern else self.legacy) and self.needs not in revision.absent
 
 
 def capabilities(turn: Turn) -> dict[str, Any]:
@@ -42,8 +46,21 @@ def capabilities(turn: Turn) -> dict[str, Any]:
         "prompts": {"listChanged": moves},
         "logging": {},
         "completions": {},
+        "extensions": _extensions(turn),
     }
+    if not found["extensions"]:
+        del found["extensions"]
     return {name: value for name, value in found.items() if name not in turn.caller.revision.absent}
+
+
+def _extensions(turn: Turn) -> dict[str, Any]:
+    """The extensions with their settings: tasks where revision and server can have them, skills where there are any."""
+    found: dict[str, Any] = {}
+    if turn.caller.revision.modern and turn.server.tools:
+        found[TASKS] = {}
+    if turn.server.skills:
+        found[SKILLS] = {"directoryRead": True}
+    return found
 
 
 def _simply(answer: Callable[[Turn], Any]) -> Callable[[Turn], Answers]:
@@ -99,7 +116,8 @@ def _listing(kind: str) -> Callable[[Turn], Any]:
 
 def _listen(turn: Turn) -> Answers:
     wanted = turn.params.get("notifications")
-    return turn.desk.listeners.listen(turn.server, turn.caller, turn.request.id, wanted, turn.cancelled)
+    watch = watched(turn, wanted)
+    return turn.desk.listeners.listen(turn.server, turn.caller, turn.request.id, wanted, turn.cancelled, watch)
 
 
 METHODS: dict[str, Method] = {
@@ -118,4 +136,10 @@ METHODS: dict[str, Method] = {
     "tools/call": Method(call_tool),
     "resources/read": Method(read_resource),
     "prompts/get": Method(get_prompt),
+    "tasks/get": Method(_simply(get_task), legacy=False),
+    "tasks/update": Method(_simply(update_task), legacy=False),
+    "tasks/cancel": Method(_simply(cancel_task), legacy=False),
+    "skills/list": Method(_simply(list_skills), needs="extensions"),
+    "skills/get": Method(_simply(get_skill), needs="extensions"),
+    "resources/directory/read": Method(_simply(read_directory), needs="extensions"),
 }

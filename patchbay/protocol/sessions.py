@@ -25,30 +25,32 @@ from patchbay.store import Journal
 REMEMBERED = 4096
 """Sessions kept at hand in each process."""
 
-FRESH = 1.0
-"""Seconds for which a session at hand is trusted before its journal is looked at again."""
-
 _KEPT = ("elicitation", "sampling", "roots", "extensions")
 
 
 class Sessions:
-    """Opens, finds, changes and ends sessions. Safe to use from many threads."""
+    """Opens, finds, changes and ends sessions. Safe to use from many threads.
 
-    def __init__(self, key: bytes, journal: Journal, hours: float = 24.0) -> None:
+    Unless this process is `alone`, every look asks the journal whether another one changed the session.
+    """
+
+    def __init__(self, key: bytes, journal: Journal, hours: float = 24.0, alone: bool = True) -> None:
         self._serializer = URLSafeTimedSerializer(key, salt="mcp-session")
         self._journal = journal
         self._seconds = hours * 3600
+        self._alone = alone
         self._at_hand: OrderedDict[str, Session] = OrderedDict()
         self._lock = Lock()
 
     def open(self, endpoint: str, revision: Revision, capabilities: Mapping[str, Any], principal: str) -> Session:
         """A new session; its id is printable ASCII."""
         nonce = secrets.token_urlsafe(16)
-        kept = {name: value for name, value in capabilities.items() if name in _KEPT and isinstance(value, dict)}
+        known = [name for name in _KEPT if revision.elicitation or name != "elicitation"]
+        kept = {name: value for name, value in capabilities.items() if name in known and isinstance(value, dict)}
         if len(orjson.dumps(kept)) > 1024:
             kept = {name: {} for name in kept if name != "extensions"}
         text = str(self._serializer.dumps([nonce, endpoint, revision.name, kept, principal]))
-        session = Session(text, nonce, endpoint, revision, kept, principal, time.time(), checked=time.monotonic())
+        session = Session(text, nonce, endpoint, revision, kept, principal, time.time(), caught_up=True)
         self._keep(session)
         return session
 
@@ -58,7 +60,7 @@ class Sessions:
             session = self._at_hand.get(id)
         if session is None:
             session = self._read(id)
-        if time.monotonic() - session.checked > FRESH or not session.checked:
+        if not (self._alone and session.caught_up):
             self._catch_up(session)
         expired = time.time() - session.opened > self._seconds
         if session.ended or expired or session.endpoint != endpoint or session.principal != principal:
@@ -90,7 +92,7 @@ class Sessions:
     def _catch_up(self, session: Session) -> None:
         for entry in self._journal.read(f"session/{session.nonce}"):
             _apply(session, orjson.loads(entry.data))
-        session.checked = time.monotonic()
+        session.caught_up = True
 
 
 def _apply(session: Session, changes: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from patchbay.errors import InvalidParams
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.protocol.callers import Caller, Session
+from patchbay.protocol.tasks import Watch
 from patchbay.protocol.translate import stamped
 from patchbay.store import Store
 
@@ -47,28 +48,34 @@ class Listeners:
         self._ending = ending
 
     def listen(
-        self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag
+        self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: Watch | None = None
     ) -> Iterator[Message | Sign]:
         """The stream of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops.
 
-        Once it is cancelled nothing more is said.
+        Tasks (`watch`) are told as they are, then whenever they change. Once it is cancelled nothing more is said.
         """
-        honoured = _honoured(wanted)
+        watch = watch or Watch((), lambda task: task)
+        honoured = _honoured(wanted) | ({"taskIds": watch.ids} if watch.ids else {})
         kinds = {kind for flag, kind in _FLAGS.items() if honoured.get(flag)}
         uris = set(honoured.get("resourceSubscriptions", ()))
         tag = {"_meta": {SUBSCRIPTION_ID: id}}
         own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
-        with self._store.bus.subscribe([*_topics(server), *own]) as mailbox:
+        with self._store.bus.subscribe([*_topics(server), *own, *watch.topics]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
+            told = _tasks_told(watch, None)
             while not self._ending():
+                for method, params in told:
+                    yield Notification(method, {**params, **tag})
                 got = mailbox.get(self._keepalive)
                 if got is None:
                     yield PAUSE
-                    continue
-                if cancelled:
+                if cancelled and not self._ending():
                     return
-                for method, params in _told(got[0], got[1], kinds, uris):
-                    yield Notification(method, {**params, **tag})
+                # Without a hint the tasks are looked at all the same: whoever ran them may be gone.
+                if got is None or got[0] in watch.topics:
+                    told = _tasks_told(watch, got)
+                else:
+                    told = _told(got[0], got[1], kinds, uris)
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
         yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
@@ -77,12 +84,12 @@ class Listeners:
         topics = [*_topics(server), f"session/{session.nonce}"]
         kinds = set(_FLAGS.values())
         with self._store.bus.subscribe(topics) as mailbox:
-            last = self._store.journal.last(f"changes/{server.name}") if after is None else after
+            last = self._store.journal.last(f"changes/{server.heard}") if after is None else after
             yield Numbered(last, None)
             while True:
-                for entry in self._store.journal.read(f"changes/{server.name}", last):
+                for entry in self._store.journal.read(f"changes/{server.heard}", last):
                     last = entry.seq
-                    for method, params in _told(f"changed/{server.name}", entry.data, kinds, set()):
+                    for method, params in _told("changed/", entry.data, kinds, set()):
                         yield Numbered(last, Notification(method, params))
                 if session.ended or self._ending():
                     return
@@ -100,7 +107,15 @@ def cancelled_topic(owner: str) -> str:
 
 
 def _topics(server: Server) -> list[str]:
-    return [ENDING] if server.pinned else [f"changed/{server.name}", f"updated/{server.name}", ENDING]
+    if server.pinned:
+        return [ENDING]
+    heard = server.heard or "*"
+    return [f"changed/{heard}", f"updated/{heard}", ENDING]
+
+
+def _tasks_told(watch: Watch, got: tuple[str, bytes] | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    for detailed in watch.news(got[0] if got else None):
+        yield "notifications/tasks", detailed
 
 
 def _told(topic: str, data: bytes, kinds: set[str], uris: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:

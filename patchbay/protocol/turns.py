@@ -16,6 +16,7 @@ from patchbay.protocol.callers import Caller
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners
+from patchbay.protocol.tasks import Tasks
 from patchbay.settings import Settings
 
 
@@ -63,6 +64,7 @@ class Desk:
     listeners: Listeners
     states: States
     running: Running
+    tasks: Tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Revision:
 
 
 _AFTER_2025_06 = frozenset({"icons", "execution", "description@implementation", "websiteUrl"})
-_AFTER_2025_03 = _AFTER_2025_06 | {"title", "outputSchema", "_meta"}
+_AFTER_2025_03 = _AFTER_2025_06 | {"title", "outputSchema", "_meta", "extensions"}
 _AFTER_2024_11 = _AFTER_2025_03 | {"annotations", "completions"}
 
 _ROWS = (

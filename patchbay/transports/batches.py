@@ -12,6 +12,7 @@ from patchbay.jsonrpc import Failure, Message, Request, Result, encode, failure,
 from patchbay.protocol.admission import assumed
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.versions import Revision
 
 MOST = 100
 """Messages in one array."""
@@ -23,16 +24,21 @@ def answer_batch(values: list[Any], wire: Wire, dispatcher: Dispatcher) -> tuple
     if wire.session_id is not None:
         session = dispatcher.desk.sessions.find(wire.session_id, wire.endpoint, wire.principal)
     revision = session.revision if session is not None else assumed(wire.version)
+    check_batch(values, revision)
+    alone = Wire(wire.endpoint, wire.headers, wire.principal, streams=False)
+    answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher)]
+    id = session.id if session is not None else None
+    return (200, b"[" + b",".join(answers) + b"]", id) if answers else (202, b"", id)
+
+
+def check_batch(values: list[Any], revision: Revision) -> None:
+    """Let an array of parsed values pass where a revision is in force, or raise InvalidRequest."""
     if not revision.batches:
         raise InvalidRequest(f"an array of messages is not served in {revision.name}; send one message a request")
     if not values or len(values) > MOST:
         raise InvalidRequest(f"an array of messages has to hold 1 to {MOST}; it holds {len(values)}")
     if any(isinstance(value, dict) and value.get("method") == "initialize" for value in values):
         raise InvalidRequest("initialize cannot be part of an array")
-    alone = Wire(wire.endpoint, wire.headers, wire.principal, streams=False)
-    answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher)]
-    id = session.id if session is not None else None
-    return (200, b"[" + b",".join(answers) + b"]", id) if answers else (202, b"", id)
 
 
 def _answers(value: Any, wire: Wire, dispatcher: Dispatcher) -> list[Message]:

@@ -35,8 +35,12 @@ def media_type(content_type: str) -> str:
 
 
 def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
-    """The request's headers: lower-case names, values without the white space around them."""
-    return {name[5:].replace("_", "-").lower(): value.strip() for name, value in environ.items() if name[:5] == "HTTP_"}
+    """The `Mcp-*` headers of a request: lower-case names, values without the blanks and tabs around them."""
+    return {
+        name[5:].replace("_", "-").lower(): value.strip(" \t")
+        for name, value in environ.items()
+        if name.startswith("HTTP_MCP_")
+    }
 
 
 def read_body(environ: Mapping[str, Any], limit: int) -> bytes:

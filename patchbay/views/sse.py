@@ -19,6 +19,11 @@ def event(data: bytes, id: str | None = None) -> bytes:
     return b"event: message\nid: " + id.encode("ascii") + b"\ndata: " + data + b"\n\n"
 
 
+def address(url: str) -> bytes:
+    """The first event of a stream of 2024-11-05: where to post to. `url` is ASCII without a line break."""
+    return b"event: endpoint\ndata: " + url.encode("ascii") + b"\n\n"
+
+
 def priming(id: str) -> bytes:
     """The first event of a stream that can be resumed: an id, no message, and when to come back."""
     return b"id: " + id.encode("ascii") + b"\nretry: %d\ndata: \n\n" % RETRY

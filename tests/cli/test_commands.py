@@ -79,9 +79,11 @@ def test_a_list_is_shown_as_it_is_written() -> None:
         (("--log-format", "xml"), "--log-format"),
     ],
 )
-@pytest.mark.parametrize("command", ["serve", "settings"])
-def test_a_bad_value_is_one_sentence_on_stderr(command: str, arguments: tuple[str, ...], named: str) -> None:
-    result = run(command, *arguments)
+@pytest.mark.parametrize("command", [("serve",), ("settings",), ("stdio", "echo")], ids=lambda words: words[0])
+def test_a_bad_value_is_one_sentence_on_stderr(
+    command: tuple[str, ...], arguments: tuple[str, ...], named: str
+) -> None:
+    result = run(*command, *arguments)
     assert result.exit_code == exits.USAGE
     assert result.stdout == ""
     assert result.stderr.startswith(f"patchbay: {named}: expected ")

@@ -78,7 +78,7 @@ def _small(value: Any) -> bool:
     return True
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.one_of(MESSAGES, JSON, st.lists(MESSAGES, max_size=3)).map(dumped) | st.binary(max_size=60), HEADERS)
 def test_no_message_makes_the_hub_fail(zoo: Hub, body: bytes, headers: dict[str, str]) -> None:
     """THREATS 1.1: no trace, no path, no page; a list of messages is no exception."""

@@ -1,4 +1,4 @@
-"""Everything an author can do, once each: results of every kind, reports, questions, changes.
+"""Everything an author can do, once each: results of every kind, reports, questions, long work, changes.
 
 The official conformance suite calls these functions by these names; docs/ points here for examples. What
 a signature cannot say (schemas in full, resources, prompts, completions) stands in the configuration.
@@ -8,6 +8,7 @@ import json
 import time
 from base64 import b64decode
 
+from patchbay.errors import ProtocolError
 from patchbay.events import Question
 
 _PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
@@ -219,6 +220,79 @@ def test_input_required_result_capabilities(context) -> str:
     }
     answers = context.ask({kind: question for kind, question in possible.items() if kind in context.capabilities})
     return f"Answered: {', '.join(answers) or 'nothing, for nothing could be asked'}."
+
+
+# Long work: after `context.background()` a caller that knows how may hang up and fetch the result later. To the
+# function that makes no difference. Where the work makes no sense without it, it is required.
+
+
+def greet(name: str) -> str:
+    """Greet someone, which takes no time.
+
+    Args:
+        name: Whom to greet.
+    """
+    return f"Hello, {name}!"
+
+
+def slow_compute(seconds: float, label: str, context) -> str:
+    """Work for some time, unless the caller cancels it.
+
+    Args:
+        seconds: How long to work.
+        label: What to call the work.
+    """
+    context.background()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not context.cancelled:
+        time.sleep(0.05)
+    return f"{label} took {seconds:g} seconds."
+
+
+def failing_job(context) -> str:
+    """Fail in the background: the result says so."""
+    context.background(required=True)
+    raise RuntimeError("This job intentionally fails")
+
+
+def protocol_error_job(context) -> str:
+    """Fail in the background with an error of the protocol in place of a result."""
+    context.background(required=True)
+    raise ProtocolError("This job intentionally ends in a protocol error")
+
+
+def confirm_delete(filename: str, context) -> str:
+    """Ask the user before something is done, while the caller is not waiting.
+
+    Args:
+        filename: What to delete. Nothing really is.
+    """
+    context.background(required=True)
+    answer = context.elicit(f"Delete {filename}?", _form(confirm={"type": "boolean"}), key="confirm")
+    confirmed = answer.get("content", {}).get("confirm") is True
+    return f"{filename} {'was deleted' if confirmed else 'was kept'}."
+
+
+def multi_input(context) -> str:
+    """Ask two things at once; the answers may come one by one."""
+    context.background(required=True)
+    place = _form(place={"type": "string"})
+    answers = context.ask({"name": _ask_user("What is your name?", _NAME), "place": _ask_user("Where to?", place)})
+    return f"{_field(answers['name'], 'name')} goes to {_field(answers['place'], 'place')}."
+
+
+def test_tool_with_task(context) -> str:
+    """Ask first, then go on in the background."""
+    name = _field(context.elicit("What is your name?", _NAME, key="user_name"), "name")
+    context.background(required=True)
+    return f"Hello, {name}! This was done in the background."
+
+
+def test_reconnection(context) -> str:
+    """Let the caller hang up; it finds the result where it comes back to."""
+    context.background()
+    time.sleep(0.2)
+    return "The work went on while nobody listened."
 
 
 # Changes: what a server lists may depend on what it remembers; see the transforms in its configuration.

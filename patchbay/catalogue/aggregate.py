@@ -1,0 +1,134 @@
+"""All servers as one: tools and prompts are called `server.tool`, resources keep their URIs.
+
+A public name is a function of server and tool alone, never of the order in which servers came. Where two
+would be called the same, or share a URI, neither is served: no server can pass for another (X-8).
+Sources: DESIGN section 7; REQUIREMENTS X-8, SUB-15, SUB-C13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from patchbay.catalogue.servers import Server
+from patchbay.catalogue.skills import Skill
+from patchbay.catalogue.uritemplates import compiled
+from patchbay.cid import cid_of
+from patchbay.descriptors import NAME, Descriptor, Problem
+
+NAME_OF_ALL = "patchbay"
+"""What the server of all servers calls itself."""
+
+Owner = tuple[Server, str]
+
+
+@dataclass(frozen=True)
+class Aggregate(Server):
+    """A server made of others. `owners` leads from a list and a public key to the server and the key it has there."""
+
+    owners: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
+
+    @property
+    def heard(self) -> str:
+        """Nobody's name: the whole hears of every server."""
+        return ""
+
+    def owner(self, kind: str, key: str) -> Owner | None:
+        """Whose `tools`, `prompts`, `resources` or `templates` entry this is; tools also in the form `server_tool`."""
+        known = self.owners[kind]
+        return known.get(key) or (self._underscored(key) if kind == "tools" else None)
+
+    def reader(self, uri: str) -> Server | None:
+        """The server that reads a URI: by its resources, then by its templates."""
+        found = self.owners["resources"].get(uri)
+        if found is None:
+            matching = (key for key in self.owners["templates"] if compiled(key).match(uri) is not None)
+            found = self.owners["templates"].get(next(matching, ""))
+        return found[0] if found else None
+
+    def _underscored(self, key: str) -> Owner | None:
+        # The longest server name that fits wins: names may hold underscores themselves (SUB-C13).
+        servers = {server.name: server for server, _ in self.owners["tools"].values()}
+        for name in sorted(servers, key=len, reverse=True):
+            if key.startswith(f"{name}_") and key[len(name) + 1 :] in servers[name].tools:
+                return servers[name], key[len(name) + 1 :]
+        return None
+
+
+def aggregate(servers: Iterable[Server]) -> Aggregate:
+    """One server of all that are served."""
+    parts = [server for server in servers if server.enabled and not server.broken]
+    gathered: dict[str, dict[str, Descriptor]] = {}
+    owners: dict[str, dict[str, Owner]] = {}
+    problems: list[Problem] = []
+    for kind in ("tools", "resources", "templates", "prompts"):
+        gathered[kind], owners[kind], faults = _gathered(kind, parts)
+        problems += faults
+    skills, faults = _skills(parts)
+    problems += faults
+    version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
+    lines = [f"- {server.name}: {server.description}".rstrip(": ") for server in parts]
+    return Aggregate(
+        NAME_OF_ALL,
+        version,
+        "static",
+        title="Patchbay",
+        description="All servers of this hub",
+        instructions="Tools are called server.tool. The servers:\n" + "\n".join(lines),
+        tools=gathered["tools"],
+        resources=gathered["resources"],
+        templates=gathered["templates"],
+        prompts=gathered["prompts"],
+        skills=skills,
+        problems=tuple(problems),
+        owners=owners,
+    )
+
+
+def _gathered(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor], dict[str, Owner], list[Problem]]:
+    claims: dict[str, list[tuple[Server, str, Descriptor]]] = defaultdict(list)
+    for server in parts:
+        for key, one in getattr(server, kind).items():
+            claims[_public(kind, server, key)].append((server, key, one))
+    found: dict[str, Descriptor] = {}
+    owners: dict[str, Owner] = {}
+    problems: list[Problem] = []
+    for public, claimants in claims.items():
+        reason = _refusal(kind, public, claimants)
+        if reason:
+            problems.append(Problem(public, reason))
+            continue
+        server, key, one = claimants[0]
+        named = kind in ("tools", "prompts")
+        found[public] = replace(one, name=public, wire={**one.wire, "name": public}) if named else one
+        owners[public] = (server, key)
+    return found, owners, problems
+
+
+def _skills(parts: list[Server]) -> tuple[dict[str, Skill], list[Problem]]:
+    owners: dict[str, list[str]] = defaultdict(list)
+    for server in parts:
+        for name in server.skills:
+            owners[name].append(server.name)
+    found = {name: skill for server in parts for name, skill in server.skills.items() if len(owners[name]) == 1}
+    clashes = {name: ", ".join(servers) for name, servers in owners.items() if len(servers) > 1}
+    return found, [
+        Problem(name, f"not served at /mcp: {who} have a skill of this name") for name, who in clashes.items()
+    ]
+
+
+def _public(kind: str, server: Server, key: str) -> str:
+    return f"{server.name}.{key}" if kind in ("tools", "prompts") else key
+
+
+def _refusal(kind: str, public: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:
+    if len(claimants) > 1:
+        names = ", ".join(sorted({server.name for server, _, _ in claimants}))
+        return f"not served at /mcp: {names} have {kind} of this name; they are served at /mcp/<server>"
+    if kind == "tools" and not re.fullmatch(NAME, public):
+        return "not served at /mcp: the name is longer than 128 characters; it is served at /mcp/<server>"
+    return None

@@ -1,0 +1,96 @@
+"""The YAML block at the head of a SKILL.md as a JSON object, such as every YAML 1.2 reader sees it.
+
+PyYAML reads YAML 1.1, where `no` is a boolean and a date is no text, so only its parser is used: plain
+scalars become values by the core schema of YAML 1.2. What has no JSON form, and what could grow
+(aliases, tags, deep nesting), is refused.
+Sources: SPEC-DIGEST 1.14 (skills), 3.5; https://yaml.org/spec/1.2.2/#103-core-schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+BLOCK = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
+LONGEST = 64 * 1024
+"""Characters of the longest block."""
+
+DEEPEST = 16
+"""How deep it may nest."""
+
+LARGEST = 2**63
+
+_NULL = re.compile(r"|~|null|Null|NULL")
+_BOOLEAN = re.compile(r"(true|True|TRUE)|false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NO_JSON = re.compile(r"[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN")
+
+
+def frontmatter(text: str) -> dict[str, Any]:
+    """The block as an object. Raises ValueError with what was expected."""
+    found = BLOCK.match(text)
+    if found is None:
+        raise ValueError("expected YAML between two lines of --- at its beginning")
+    if len(found[1]) > LONGEST:
+        raise ValueError(f"expected at most {LONGEST} characters of YAML at its beginning")
+    try:
+        events = iter(yaml.parse(found[1], Loader=yaml.SafeLoader))
+        value = _document(events)
+    except yaml.YAMLError as problem:
+        raise ValueError(f"expected valid YAML at its beginning; {' '.join(str(problem).split())}") from problem
+    if not isinstance(value, dict):
+        raise ValueError("expected YAML with names and values at its beginning")
+    return value
+
+
+def _document(events: Iterator[Any]) -> Any:
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            return _value(next(events), events, 0)
+    return None
+
+
+def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
+    if isinstance(event, yaml.AliasEvent):
+        raise ValueError(f"expected no alias; there is *{event.anchor}")
+    if event.tag is not None:
+        raise ValueError(f"expected no tag; there is {event.tag}")
+    if depth > DEEPEST:
+        raise ValueError(f"expected YAML that nests at most {DEEPEST} levels")
+    if isinstance(event, yaml.ScalarEvent):
+        return _plain(event.value) if event.implicit[0] else event.value
+    if isinstance(event, yaml.SequenceStartEvent):
+        return [_value(inner, events, depth + 1) for inner in _until(yaml.SequenceEndEvent, events)]
+    found: dict[str, Any] = {}
+    for key in _until(yaml.MappingEndEvent, events):
+        if not isinstance(key, yaml.ScalarEvent) or key.value in found:
+            raise ValueError("expected each key to be a text, and to stand once")
+        found[key.value] = _value(next(events), events, depth + 1)
+    return found
+
+
+def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
+    for event in events:
+        if isinstance(event, end):
+            return
+        yield event
+
+
+def _plain(text: str) -> Any:
+    """A scalar without quotes, by the core schema."""
+    if _NULL.fullmatch(text):
+        return None
+    if boolean := _BOOLEAN.fullmatch(text):
+        return boolean[1] is not None
+    if _INTEGER.fullmatch(text):
+        number = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+        if abs(number) >= LARGEST:
+            raise ValueError(f"expected numbers of at most 64 bits; there is {text[:40]}")
+        return number
+    if _NO_JSON.fullmatch(text):
+        raise ValueError(f"expected what JSON can say; there is {text}")
+    return float(text) if _NUMBER.fullmatch(text) else text

@@ -1,0 +1,157 @@
+"""Skills: folders of instructions that a server hands out as resources (SEP-2640).
+
+A configuration names a skill's files; each is a resource `skill://<name>/<path>`. `SKILL.md` is listed,
+the others are found through the skill. A skill that is not whole is a Problem, and the rest stands.
+Sources: SPEC-DIGEST 1.14 (skills), 3.5, 6.5.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from mimetypes import MimeTypes
+from typing import Any
+from urllib.parse import quote
+
+from patchbay.catalogue.frontmatter import frontmatter
+from patchbay.cid import canonical
+from patchbay.descriptors import Descriptor, Problem
+from patchbay.errors import ConfigError, ContentError
+from patchbay.store import Blobs
+
+HEAD = "SKILL.md"
+"""The file that every skill has at its root."""
+
+DIRECTORY = "inode/directory"
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of all files of one skill."""
+
+_SAFE = "/-._~!$&'()*+,;=:@"
+"""What stands in a URI's path as it is."""
+
+_TYPES = MimeTypes()
+_TYPES.add_type("text/markdown", ".md")
+"""Python's own table alone: what a machine knows beside it would make lists differ between machines."""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file: how it is read, the SHA-256 and the number of its bytes."""
+
+    resource: Descriptor
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One skill: the YAML of its SKILL.md as JSON, its files by URI, SKILL.md first."""
+
+    name: str
+    frontmatter: Mapping[str, Any]
+    files: Mapping[str, File]
+
+    @property
+    def uri(self) -> str:
+        """The URI of its SKILL.md."""
+        return f"skill://{self.name}/{HEAD}"
+
+    def entry(self) -> dict[str, Any]:
+        """The skill as `skills/list` shows it."""
+        files = [{"uri": uri, "digest": one.digest, "size": one.size} for uri, one in self.files.items()]
+        return {"uri": self.uri, "frontmatter": dict(self.frontmatter), "resources": files}
+
+    def children(self, directory: str) -> dict[str, dict[str, Any]]:
+        """What lies directly in a directory, as Resource objects by URI; empty when there is no such directory."""
+        found: dict[str, dict[str, Any]] = {}
+        inside = directory + "/"
+        within = inside.startswith(f"skill://{self.name}/")
+        for uri, one in self.files.items():
+            if within and uri.startswith(inside):
+                step, _, deeper = uri.removeprefix(inside).partition("/")
+                name = inside + step
+                found[name] = {"uri": name, "name": step, "mimeType": DIRECTORY} if deeper else dict(one.resource.wire)
+        return found
+
+
+def skills_of(config: Mapping[str, Any], where: str, blobs: Blobs) -> tuple[dict[str, Skill], list[Problem]]:
+    """The skills of a configuration by name, and what kept others out."""
+    found: dict[str, Skill] = {}
+    problems: list[Problem] = []
+    for name, files in config.get("skills", {}).items():
+        try:
+            found[name] = _skill(name, files, where, blobs)
+        except ContentError as problem:
+            problems.append(Problem(f"skills.{name}", problem.message))
+    return found, problems
+
+
+def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs: Blobs) -> Skill:
+    place = f"skills.{name}"
+    contents = {path: _bytes(entry, where, f"{place}.{path}", blobs) for path, entry in files.items()}
+    size = sum(map(len, contents.values()))
+    if size > LARGEST:
+        raise ConfigError(where, place, f"expected at most {LARGEST} bytes in all; there are {size}")
+    for path in contents:
+        above = next((inner for inner in _above(path) if inner in contents), None)
+        if above is not None:
+            raise ConfigError(where, f"{place}.{path}", f"expected {above} to be a file or a directory, not both")
+    head = _head(name, contents[HEAD], where, f"{place}.{HEAD}")
+    described = {"name": name, "description": head["description"], "mimeType": "text/markdown"}
+    made = {}
+    for path in sorted(contents, key=lambda path: (path != HEAD, path)):
+        uri = f"skill://{name}/{quote(path, safe=_SAFE)}"
+        shown = described if path == HEAD else {"name": path.rpartition("/")[2]} | _typed(path, contents[path])
+        target = {kind: files[path][kind] for kind in ("text", "blob", "cid") if kind in files[path]}
+        wire = {"uri": uri, **shown, "size": len(contents[path])}
+        digest = f"sha256:{sha256(contents[path]).hexdigest()}"
+        made[uri] = File(Descriptor("resource", uri, wire, target), digest, len(contents[path]))
+    return Skill(name, head, made)
+
+
+def _head(name: str, data: bytes, where: str, place: str) -> dict[str, Any]:
+    """The YAML of a SKILL.md, with the name and description it has to have."""
+    try:
+        found = frontmatter(data.decode("utf-8"))
+    except ValueError as problem:  # also of bytes that are no UTF-8
+        raise ConfigError(where, place, str(problem)) from problem
+    if found.get("name") != name:
+        raise ConfigError(where, place, f"expected the name {name} in its YAML; there is {found.get('name')!r}")
+    if not isinstance(found.get("description"), str) or not found["description"].strip():
+        raise ConfigError(where, place, "expected a description in its YAML")
+    return found
+
+
+def _bytes(entry: Mapping[str, Any], where: str, place: str, blobs: Blobs) -> bytes:
+    if "text" in entry:
+        return str(entry["text"]).encode()
+    if "cid" in entry:
+        return blobs.get(canonical(entry["cid"]))
+    try:
+        return base64.b64decode(entry["blob"], validate=True)
+    except (binascii.Error, ValueError) as problem:
+        raise ConfigError(where, f"{place}.blob", f"expected base64; {problem}") from problem
+
+
+def _above(path: str) -> Iterator[str]:
+    """The directories that a path lies in."""
+    parts = path.split("/")[:-1]
+    yield from ("/".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def _typed(path: str, data: bytes) -> dict[str, str]:
+    """The media type of a file, by its ending, else by whether it is text."""
+    known = _TYPES.guess_type(path)[0]
+    return {"mimeType": known or ("text/plain" if _is_text(data) else "application/octet-stream")}
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,230 @@
+"""What goes over the pipe between the hub and a host: frames of four bytes length, one byte kind, and a body.
+
+A body is UTF-8 text or JSON, never anything that runs when it is read. The hub believes nothing: a
+frame of unknown kind, or whose body is not what its kind says, is BadFrame. JSON is written by
+orjson; what that cannot say (integers beyond 64 bits, NaN) is written the slow way and marked.
+Sources: DESIGN section 6.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any
+
+import orjson
+
+from patchbay import activation, errors
+from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.events import LOG_LEVELS, Ask, Content, Data, Detach, Event, Log, Progress, Question, Text, ToolUse
+
+HEAD = Struct("<IB")
+SLOW = 0x80
+
+LOAD, CALL, ANSWER, REPLY, WARM = 1, 2, 3, 4, 5
+"""From the hub: a definition, a call of it, what a question or request came to; load before any call."""
+
+TEXT, DATA, CONTENT, PROGRESS, LOG, TOOL_USE, DETACH, ASK = 10, 11, 12, 13, 14, 15, 16, 17
+"""From a host: events."""
+
+REQUEST, RETIRE, SLOW_START, END, RAISED = 20, 21, 22, 23, 24
+"""From a host: a wish for the hub; do not use me again; loading took long; done; failed."""
+
+LOST = 113
+"""Exit code of a host that cannot reach the hub any more."""
+
+LARGEST = 64 * 1024 * 1024
+"""Most bytes of one frame, and of all frames of one call."""
+
+
+class BadFrame(Exception):
+    """Something came over the pipe that is no frame."""
+
+
+def frame(kind: int, body: bytes = b"") -> bytes:
+    """One frame around a body."""
+    return HEAD.pack(len(body), kind) + body
+
+
+def packed(kind: int, value: Any) -> bytes:
+    """One frame around a JSON value. Raises TypeError or ValueError for what has no JSON form."""
+    try:
+        body = orjson.dumps(value, default=_plain)
+    except TypeError:
+        body = json.dumps(value, default=_plain).encode()
+        kind |= SLOW
+    return HEAD.pack(len(body), kind) + body
+
+
+def unpacked(kind: int, body: bytes) -> Any:
+    """The JSON value of a body. Raises BadFrame."""
+    try:
+        return json.loads(body) if kind & SLOW else orjson.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise BadFrame(f"a body that is not JSON: {problem}") from problem
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
+
+
+class Frames:
+    """Bytes as they come, cut into frames."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def take(self, data: bytes) -> list[tuple[int, bytes]]:
+        """The frames that are complete with this piece. Raises BadFrame for one that is too large."""
+        buffer = self._buffer + data if self._buffer else data
+        end = len(buffer)
+        found = []
+        place = 0
+        while end - place >= HEAD.size:
+            length, kind = HEAD.unpack_from(buffer, place)
+            if length > LARGEST:
+                raise BadFrame(f"a piece of {length} bytes; the most is {LARGEST}")
+            if end - place < HEAD.size + length:
+                break
+            place += HEAD.size
+            found.append((kind, buffer[place : place + length]))
+            place += length
+        self._buffer = buffer[place:]
+        return found
+
+
+def event_frame(event: Event) -> bytes:
+    """The frame of an event. Raises TypeError for what has no JSON form."""
+    if type(event) is Text:
+        return frame(TEXT, event.text.encode("utf-8", "replace"))
+    kind, parts = _PARTS[type(event)]
+    return packed(kind, parts(event))
+
+
+_PARTS: Mapping[type, tuple[int, Callable[[Any], Any]]] = {
+    Data: (DATA, lambda event: [event.value, event.content_type]),
+    Content: (CONTENT, lambda event: event.block),
+    Progress: (PROGRESS, lambda event: [event.progress, event.total, event.message]),
+    Log: (LOG, lambda event: [event.level, event.data, event.logger]),
+    ToolUse: (TOOL_USE, lambda event: [event.name, event.input, event.id]),
+    Detach: (DETACH, lambda event: event.required),
+    Ask: (ASK, lambda event: {key: [one.method, one.params] for key, one in event.questions.items()}),
+}
+
+
+def event_of(kind: int, body: bytes) -> Event:
+    """The event of a frame. Raises BadFrame."""
+    plain = kind & ~SLOW
+    try:
+        if plain == TEXT:
+            return Text(body.decode("utf-8"))
+        return _EVENTS[plain](unpacked(kind, body))
+    except BadFrame:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise BadFrame(f"a frame of kind {plain} that is no event") from problem
+
+
+def _data(value: Any) -> Data:
+    found, content_type = value
+    return Data(found, _checked(content_type, str, type(None)))
+
+
+def _progress(value: Any) -> Progress:
+    progress, total, message = value
+    number = (int, float)
+    return Progress(
+        _checked(progress, *number), _checked(total, *number, type(None)), _checked(message, str, type(None))
+    )
+
+
+def _log(value: Any) -> Log:
+    level, data, logger = value
+    if level not in LOG_LEVELS:
+        raise ValueError(level)
+    return Log(level, data, _checked(logger, str, type(None)))
+
+
+def _tool_use(value: Any) -> ToolUse:
+    name, given, id = value
+    return ToolUse(_checked(name, str), given, _checked(id, str, type(None)))
+
+
+def _ask(value: Any) -> Ask:
+    return Ask(
+        {key: Question(_checked(method, str), _checked(params, dict)) for key, (method, params) in value.items()}
+    )
+
+
+def _checked(value: Any, *kinds: type) -> Any:
+    if not isinstance(value, kinds):
+        raise TypeError(type(value).__name__)
+    return value
+
+
+_EVENTS: Mapping[int, Callable[[Any], Event]] = {
+    DATA: _data,
+    CONTENT: lambda value: Content(_checked(value, dict)),
+    PROGRESS: _progress,
+    LOG: _log,
+    TOOL_USE: _tool_use,
+    DETACH: lambda value: Detach(_checked(value, bool)),
+    ASK: _ask,
+}
+
+
+KNOWN: Mapping[str, type[PatchbayError]] = {
+    name: found
+    for name, found in {**vars(errors), "Cancelled": activation.Cancelled}.items()
+    if isinstance(found, type) and issubclass(found, PatchbayError)
+}
+"""The failures that keep their kind on the way; any other keeps its name and its message."""
+
+
+def failure(problem: BaseException, trace: str = "") -> bytes:
+    """The frame of an exception; `trace` is for the log."""
+    return packed(RAISED, failure_value(problem, trace))
+
+
+def failure_value(problem: BaseException, trace: str = "") -> list[Any]:
+    """An exception as a JSON value: the name of its kind (None: not the hub's own), its fields, its trace."""
+    own = next((found.__name__ for found in type(problem).__mro__ if KNOWN.get(found.__name__) is found), None)
+    if own is None:
+        said = str(problem).encode("utf-8", "replace").decode()
+        return [None, {"name": type(problem).__name__, "message": said}, trace]
+    try:
+        return [own, orjson.loads(orjson.dumps(vars(problem), default=_plain)), ""]
+    except TypeError:  # its data has no JSON form; the sentence has
+        return ["ToolFailed", {"message": str(problem), "data": None}, ""]
+
+
+def failure_of(value: Any) -> Exception:
+    """The exception that a frame tells of, to be raised on this side. Raises BadFrame."""
+    try:
+        own, fields, trace = value
+        if own is None:
+            kind = type(str(fields["name"])[:100], (Exception,), {})
+            foreign: Exception = kind(*filter(None, [str(fields["message"])]))
+            if trace:
+                foreign.add_note(str(trace))
+            return foreign
+        known = KNOWN[own]
+        problem = known.__new__(known)
+        Exception.__init__(problem, str(fields["message"]))
+        vars(problem).update(fields, message=str(fields["message"]))
+        _checked(getattr(problem, "code", 0), int)
+        return problem
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFrame("a failure that is none") from error
+
+
+def told(problem: Exception) -> Exception:
+    """What a tool is told when the hub failed while it served it."""
+    return problem if isinstance(problem, PatchbayError) else ToolFailed(activation.described(problem))

@@ -1,0 +1,269 @@
+"""Which host runs a call: hosts that know its definition first, then new ones, up to a bound.
+
+A host belongs to one definition of one server for good. It ends after many calls, when a call left
+something behind, or when nobody needed it for a while. Blank hosts stand by, so that nobody waits
+for a fork. One server may take three quarters of all hosts; the rest is for the others.
+The pool belongs to one app in one worker process. Its lock is never held across a call.
+Sources: DESIGN section 6; THREATS X2, X3.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from patchbay.activation import PAUSE, Call, pauses
+from patchbay.errors import ToolFailed
+from patchbay.events import Event
+from patchbay.handlers.hosts import frames, sandbox
+from patchbay.handlers.hosts.limits import Limits
+from patchbay.handlers.hosts.link import Gone, HostLink
+from patchbay.handlers.hosts.zygote import Zygote
+
+log = logging.getLogger(__name__)
+
+MOST = 64
+SPARES = 2
+CALLS = 1000
+"""Calls after which a host is replaced."""
+
+IDLE = 60.0
+"""Seconds after which a host that nobody needs ends."""
+
+LOOK = 0.02
+"""Seconds between two looks of a waiting call at whether a host is free."""
+
+ROUND = 1.0
+"""Seconds between two rounds of housekeeping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a host is to know: a definition, for one server, within limits."""
+
+    name: str
+    cid: str
+    source: bytes
+    limits: Limits
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.name} {self.cid} {self.limits}")
+
+    def frame(self) -> bytes:
+        """How a host gets it."""
+        return frames.frame(frames.LOAD, orjson.dumps([self.name, self.cid, self.limits.memory]) + b"\n" + self.source)
+
+
+class Hosts:
+    """The hosts of one hub process. `most` bounds those that run or wait for a call; `hidden` is not in the sandbox."""
+
+    def __init__(self, most: int = MOST, hidden: Sequence[Path] = (), calls: int = CALLS, idle: float = IDLE) -> None:
+        self._most = max(1, most)
+        self._share = max(1, self._most * 3 // 4)
+        self._hidden = hidden
+        self._calls = calls
+        self._patience = idle
+        self._free = threading.Condition()
+        self._idle: dict[str, list[HostLink]] = {}
+        self._live: Counter[str] = Counter()
+        self._ending: list[HostLink] = []
+        self._spares: list[HostLink] = []
+        self._zygotes: dict[str, Zygote] = {}
+        self._waiting = 0
+        self._closed = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    def at_once(self, order: Order) -> HostLink | None:
+        """A host that knows the definition and has nothing to do, if there is one."""
+        with self._free:
+            idle = self._idle.get(order.key)
+            return idle.pop() if idle else None
+
+    def soon(self, order: Order, call: Call) -> Generator[Event, Any, HostLink]:
+        """A host for a call, waiting while all are busy. Raises ToolFailed when none is free before the deadline."""
+        for seconds in pauses(call):
+            until = time.monotonic() + seconds
+            while True:
+                with self._free:
+                    host = self._claim(order)
+                    if host is not None:
+                        return host
+                    if time.monotonic() >= until:
+                        break
+                    self._waiting += 1
+                    self._free.wait(LOOK)
+                    self._waiting -= 1
+            if call.left() <= 0:
+                break
+            yield PAUSE
+        raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
+
+    def give_back(self, host: HostLink) -> None:
+        """A host has finished its call and can be used again, unless it is spent."""
+        host.calls += 1
+        host.since = time.monotonic()
+        with self._free:
+            usable = not (host.spent or host.calls >= self._calls or self._closed.is_set())
+            if usable:
+                self._idle.setdefault(host.order.key, []).append(host)
+            if self._waiting:
+                self._free.notify_all()
+        if not usable:
+            self.stop(host)
+
+    def stop(self, host: HostLink) -> None:
+        """Have a host end, with everything it started."""
+        host.end()
+        with self._free:
+            self._let_go(host)
+            if host.slow and not self._idle.get(host.order.key):
+                self._warm(host.order)
+            self._free.notify_all()
+
+    def close(self) -> None:
+        """End all hosts and wait until they have ended; calls that still run fail."""
+        self._closed.set()
+        if self._keeper is not None:
+            self._keeper.join()
+        with self._free:
+            zygotes, self._zygotes = list(self._zygotes.values()), {}
+            hosts = [*self._spares, *(host for idle in self._idle.values() for host in idle)]
+            self._spares.clear()
+            self._idle.clear()
+        for zygote in zygotes:
+            zygote.close()
+        for host in hosts:
+            host.hang_up()
+            host.close()
+        with self._free:
+            self._reap()
+
+    @property
+    def pids(self) -> list[int]:
+        """The zygotes' process ids; hosts are their children."""
+        return [zygote.pid for zygote in self._zygotes.values()]
+
+    def _claim(self, order: Order) -> HostLink | None:
+        """With the lock: an idle host, a new one, or None when there have to be fewer first. Raises ToolFailed."""
+        if idle := self._idle.get(order.key):
+            return idle.pop()
+        self._reap()
+        if self._live[order.name] >= self._share:
+            self._dismiss_oldest(order.name)
+        elif self._total() >= self._most:
+            self._dismiss_oldest()
+        return self._new(order) if self._has_room(order) else None
+
+    def _has_room(self, order: Order) -> bool:
+        return self._live[order.name] < self._share and self._total() < self._most
+
+    def _total(self) -> int:
+        return self._live.total() + len(self._ending)
+
+    def _new(self, order: Order) -> HostLink:
+        if self._closed.is_set():
+            raise ToolFailed("the hub is ending")
+        host = self._blank(order)
+        host.order = order
+        self._live[order.name] += 1
+        try:
+            host.backlog = host.write(order.frame())
+        except Gone as problem:
+            self._let_go(host)
+            raise ToolFailed(host.story(0.1)) from problem
+        if self._keeper is None:
+            self._keeper = threading.Thread(target=self._keep, name="hosts", daemon=True)
+            self._keeper.start()
+        return host
+
+    def _blank(self, order: Order) -> HostLink:
+        """A host that knows nothing yet: one that stands by, and another in its place."""
+        if order.limits.sandbox and sandbox.available():
+            return self._spawn(order.key, sandbox.walls(self._hidden))
+        spares = [host for host in self._spares if not host.ended()]
+        for host in self._spares:
+            if host not in spares:
+                host.hang_up()
+                host.close()
+        while len(spares) <= SPARES:
+            spares.append(self._spawn(""))
+        self._spares = spares[1:]
+        return spares[0]
+
+    def _spawn(self, which: str, walls: Sequence[str] = ()) -> HostLink:
+        zygote = self._zygotes.get(which)
+        if zygote is None or not zygote.alive():
+            if zygote is not None:
+                log.warning("the process that holds the hosts has ended; another one is started")
+                zygote.close()
+            zygote = self._zygotes[which] = Zygote(walls)
+        return zygote.spawn()
+
+    def _warm(self, order: Order) -> None:
+        """A new host for a definition that loads slowly, in the place of one that has just ended."""
+        if self._closed.is_set() or not self._has_room(order):
+            return
+        try:
+            host = self._new(order)
+            host.backlog += host.write(frames.frame(frames.WARM)) if not host.backlog else b""
+        except (ToolFailed, Gone) as problem:
+            log.warning("no host could be warmed for %s: %s", order.name, problem)
+            return
+        host.slow = True
+        host.since = time.monotonic()
+        self._idle.setdefault(order.key, []).append(host)
+
+    def _let_go(self, host: HostLink) -> None:
+        if host.order is not None:
+            self._live[host.order.name] -= 1
+        if self._closed.is_set():
+            host.close()
+        else:
+            self._ending.append(host)
+
+    def _reap(self) -> None:
+        """Forget the hosts of which nothing is left."""
+        for host in self._ending:
+            if host.ended():
+                host.close()
+        self._ending = [host for host in self._ending if not host.closed]
+
+    def _dismiss_oldest(self, name: str | None = None) -> None:
+        """End the host that has been idle for longest, of one server or of all."""
+        idle = [host for hosts in self._idle.values() for host in hosts if name in (None, host.order.name)]
+        if idle:
+            self._dismiss(min(idle, key=lambda host: host.since))
+
+    def _dismiss(self, host: HostLink) -> None:
+        """End an idle host."""
+        idle = self._idle[host.order.key]
+        idle.remove(host)
+        if not idle:
+            del self._idle[host.order.key]
+        host.end()
+        self._let_go(host)
+
+    def _keep(self) -> None:
+        while not self._closed.wait(ROUND):
+            with self._free:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """One round of housekeeping: what is idle for long or has ended goes, and so do empty sandboxes."""
+        oldest = time.monotonic() - self._patience
+        for host in [host for hosts in self._idle.values() for host in hosts]:
+            if host.since < oldest or host.ended():
+                self._dismiss(host)
+        self._reap()
+        names = +self._live
+        for which in [one for one in self._zygotes if one and one.partition(" ")[0] not in names]:
+            self._zygotes.pop(which).close()

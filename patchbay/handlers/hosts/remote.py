@@ -1,0 +1,66 @@
+"""The hub as a tool in a host sees it: every wish goes over the link and is granted in the hub.
+
+The hub knows which server asks; what a host says about that is not asked for.
+Sources: DESIGN section 6; `activation.Hub`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+from patchbay.activation import Call
+
+
+class RemoteHub:
+    """`request` sends a wish and waits; `depth` is how long the chain of calls was when this call began."""
+
+    def __init__(self, request: Callable[..., Any], depth: int) -> None:
+        self._request = request
+        self._depth = depth
+
+    def read(self, uri: str, call: Call) -> dict[str, Any]:
+        """One resource content. Raises ResourceNotFound, ToolFailed."""
+        return dict(self._request("read", uri, list(call.chain[self._depth :])))
+
+    def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
+        """A tool result of another server's tool. Raises ToolFailed."""
+        return dict(self._request("call", server, tool, arguments))
+
+    def changed(self, server: str, kind: str) -> None:
+        """Say that this server's lists may have changed."""
+        self._request("changed", kind)
+
+    def updated(self, server: str, uri: str) -> None:
+        """Say that a resource's content changed."""
+        self._request("updated", uri)
+
+    def state(self, server: str) -> MutableMapping[str, Any]:
+        """This server's own memory."""
+        return RemoteState(self._request)
+
+
+class RemoteState(MutableMapping[str, Any]):
+    """JSON values under string keys, kept in the hub."""
+
+    def __init__(self, request: Callable[..., Any]) -> None:
+        self._request = request
+
+    def __getitem__(self, key: str) -> Any:
+        found = self._request("state.get", key)
+        if not found:
+            raise KeyError(key)
+        return found[0]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._request("state.set", key, value)
+
+    def __delitem__(self, key: str) -> None:
+        if not self._request("state.delete", key):
+            raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._request("state.keys"))
+
+    def __len__(self) -> int:
+        return len(self._request("state.keys"))

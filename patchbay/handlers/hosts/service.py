@@ -1,0 +1,93 @@
+"""What a tool in a host asks of the hub: its wishes, checked and granted on this side of the pipe.
+
+A host's word is not taken for who it is: server, principal and chain are those of its call.
+Sources: DESIGN section 6; `activation.Hub`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchbay.activation import Call, Hub
+from patchbay.errors import ToolFailed
+from patchbay.handlers.hosts.frames import REPLY, BadFrame, failure_value, packed, told
+
+log = logging.getLogger(__name__)
+
+LONG = ("read", "call")
+"""Wishes that may run tools themselves: served on a thread of their own, while the call's own goes on listening."""
+
+
+def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
+    """Do what a host wishes; answers the frame with what came of the wish of this number."""
+    try:
+        if call.hub is None:
+            raise ToolFailed("this call runs without a hub")
+        return packed(REPLY, [number, True, _WISHES[method](call.hub, call, *arguments)])
+    except Exception as problem:
+        if problem is not (known := told(problem)):
+            log.warning("the hub failed to %s for a tool of %s", method, call.server, exc_info=problem)
+        return packed(REPLY, [number, False, failure_value(known)])
+
+
+def wish(body: Any) -> tuple[int, str, list[Any]]:
+    """The number, the method and the arguments of a request. Raises BadFrame."""
+    if not isinstance(body, list) or len(body) < 2 or not isinstance(body[0], int) or body[1] not in _KINDS:
+        raise BadFrame("a wish that nobody can have")
+    number, method, *arguments = body
+    kinds = _KINDS[method]
+    if len(arguments) != len(kinds) or not all(map(isinstance, arguments, kinds)):
+        raise BadFrame(f"a wish to {method} that is malformed")
+    return number, method, arguments
+
+
+def _read(hub: Hub, call: Call, uri: str, further: list[Any]) -> Any:
+    return hub.read(uri, replace(call, chain=(*call.chain, *map(str, further))))
+
+
+def _call(hub: Hub, call: Call, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+    return hub.call(server, tool, arguments, call)
+
+
+def _get(hub: Hub, call: Call, key: str) -> list[Any]:
+    try:
+        return [hub.state(call.server)[key]]
+    except KeyError:
+        return []
+
+
+def _set(hub: Hub, call: Call, key: str, value: Any) -> None:
+    hub.state(call.server)[key] = value
+
+
+def _delete(hub: Hub, call: Call, key: str) -> bool:
+    try:
+        del hub.state(call.server)[key]
+    except KeyError:
+        return False
+    return True
+
+
+_WISHES: Mapping[str, Callable[..., Any]] = {
+    "read": _read,
+    "call": _call,
+    "changed": lambda hub, call, kind: hub.changed(call.server, kind),
+    "updated": lambda hub, call, uri: hub.updated(call.server, uri),
+    "state.get": _get,
+    "state.set": _set,
+    "state.delete": _delete,
+    "state.keys": lambda hub, call: list(hub.state(call.server)),
+}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "read": (str, list),
+    "call": (str, str, dict),
+    "changed": (str,),
+    "updated": (str,),
+    "state.get": (str,),
+    "state.set": (str, object),
+    "state.delete": (str,),
+    "state.keys": (),
+}

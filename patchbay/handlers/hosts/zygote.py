@@ -1,0 +1,102 @@
+"""One zygote process as the hub sees it: start it, order hosts from it, have them ended.
+
+It gets a short list of environment variables, two of the hub's descriptors (the control socket and
+standard error, for its own failures; hosts get neither) and nothing else of the hub.
+Sources: DESIGN section 6; THREATS 1.6 (environment leak).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+
+from patchbay.errors import ToolFailed
+from patchbay.handlers.hosts.link import HostLink
+from patchbay.handlers.hosts.nursery import FAREWELL, ORDER, SPAWN, STOP
+from patchbay.settings import environment
+
+ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+"""The environment variables that a definition may see."""
+
+START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from patchbay.handlers.hosts.nursery import main; main(int(sys.argv[2]), sys.argv[3])"
+)
+
+
+class Zygote:
+    """A zygote process; `walls` is the command line that puts it into a sandbox. Safe for many threads."""
+
+    def __init__(self, walls: Sequence[str] = ()) -> None:
+        self._lock = threading.Lock()
+        self._numbers = 0
+        self._folder = tempfile.mkdtemp(prefix="patchbay-hosts-")
+        self._control, theirs = socket.socketpair()
+        python = [sys.executable, "-E", "-s", "-c", START, json.dumps([os.path.abspath(one) for one in sys.path])]  # noqa: PTH100 (an entry may be a file)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*walls, *python, str(theirs.fileno()), self._folder],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment(ALLOWED),
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id, or that of the sandbox around it."""
+        return self._process.pid
+
+    def alive(self) -> bool:
+        """Whether it can still be asked for hosts."""
+        return self._process.poll() is None
+
+    def spawn(self) -> HostLink:
+        """Order a host; it can be written to at once. Raises ToolFailed when there is no way to have one."""
+        try:
+            with ExitStack() as ours, ExitStack() as theirs:
+                link, far = socket.socketpair()
+                ours.callback(link.close)
+                theirs.callback(far.close)
+                ends = [far.fileno()]
+                near = []
+                for _ in range(2):
+                    reader, writer = os.pipe()
+                    ours.callback(os.close, reader)
+                    theirs.callback(os.close, writer)
+                    near.append(reader)
+                    ends.append(writer)
+                with self._lock:
+                    self._numbers += 1
+                    socket.send_fds(self._control, [ORDER.pack(SPAWN, self._numbers, 0.0)], ends)
+                    number = self._numbers
+                ours.pop_all()
+                return HostLink(partial(self.stop, number), link, *near)
+        except OSError as problem:
+            raise ToolFailed(f"no process can be started for the tool: {problem.strerror}") from problem
+
+    def stop(self, number: int, grace: float) -> None:
+        """Have a host told that its call is over and killed after so many seconds; at once for 0."""
+        with suppress(OSError), self._lock:  # it is gone, and its hosts with it
+            self._control.sendall(ORDER.pack(STOP, number, grace))
+
+    def close(self) -> None:
+        """End it with all its hosts, and wait until that is so."""
+        self._control.close()
+        try:
+            self._process.wait(FAREWELL + 3)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)

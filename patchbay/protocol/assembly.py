@@ -1,0 +1,54 @@
+"""A hub put together from its settings, for whatever way in: the web app, a pipe, a test.
+
+Opens the store, imports the boot image, starts the catalogue and sets the desk up. Knows no transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from patchbay import boot
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.handlers import Handlers
+from patchbay.handlers.hosts.pool import Hosts
+from patchbay.protocol.asks import States
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.keys import load_key
+from patchbay.protocol.lists import Lists
+from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.subscriptions import Listeners
+from patchbay.protocol.tasks import Tasks
+from patchbay.protocol.turns import Desk, Running
+from patchbay.settings import Settings
+from patchbay.stores import open_store
+
+
+def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None = None) -> Dispatcher:
+    """A hub that is running: its servers are found, its folder is watched.
+
+    `left` is how many seconds calls still have: infinite until the hub is to stop. `hosts` are the processes that
+    Python definitions run in, for whoever wants to close them; without, they end with this process.
+
+    Raises ConfigError, MissingBlob or CorruptBlob for settings, a data folder or a boot image that are wrong.
+    """
+    store = open_store(settings.store, settings.data)
+    image, where = boot.load(settings.boot, store)
+    boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
+    hosts = hosts or Hosts(settings.hosts, hidden=(settings.data,))
+    catalogue = Catalogue(store, settings, handlers=Handlers(hosts, settings.isolation, settings.memory))
+    catalogue.start()
+    # Another process may have read the folder first; then there was nothing new for this one to find in it.
+    catalogue.refresh()
+    key = load_key(None if settings.store == "memory" else settings.data)
+    return Dispatcher(
+        Desk(
+            catalogue=catalogue,
+            settings=settings,
+            sessions=Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1),
+            lists=Lists(key, settings.page_size),
+            listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf")),
+            states=States(key),
+            running=Running(),
+            tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
+        )
+    )

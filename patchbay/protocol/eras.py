@@ -1,0 +1,92 @@
+"""One client on one connection that carries everything: its era is decided once, its handshake is enforced.
+
+The first decisive message picks the era, and it stays: `initialize` opens the connection's one session,
+a request that claims a revision in `_meta` makes it modern. What is refused decides nothing, so that a client
+may try one and then the other. Notifications never decide.
+Sources: SPEC-DIGEST 1.15, 2.5, 2.6; REQUIREMENTS X-3 (strict), SUB-12, SUB-C12.
+"""
+
+from __future__ import annotations
+
+from patchbay.errors import InvalidRequest, PatchbayError, UnsupportedVersion
+from patchbay.jsonrpc import Message, Notification, Request
+from patchbay.protocol.admission import admit_legacy, admit_modern, claims
+from patchbay.protocol.callers import Caller, Session, Wire
+from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.versions import MODERN, REVISIONS
+
+AT_ONCE = frozenset(
+    {
+        "initialize",
+        "ping",
+        "server/discover",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+    }
+)
+"""Methods that are answered before the next message is looked at: they change the terms of later ones, or they
+ask whether anybody is there, which has to be answered whatever else is going on."""
+
+
+class NotInitialized(PatchbayError):
+    """A request came before the handshake; `data` is `{"reason": ...}`."""
+
+    code, status = -32002, 400
+
+    def __init__(self, method: str) -> None:
+        reason = f"{method} came before initialize: send initialize first, or name a revision in params._meta"
+        super().__init__("not initialized", {"reason": reason})
+
+
+class Connection:
+    """Who the messages of one connection come from. `session` is its session, once there is one.
+
+    With `handshake_only` no message makes it modern. Not for use from several threads.
+    """
+
+    def __init__(
+        self, wire: Wire, sessions: Sessions, session: Session | None = None, handshake_only: bool = False
+    ) -> None:
+        self.wire = wire
+        self.session = session
+        self._sessions = sessions
+        self._modern = False
+        self._handshake_only = handshake_only
+
+    def admit(self, message: Message) -> Caller:
+        """The terms of the next message. Raises NotInitialized, or the error of the first check that fails."""
+        if self._modern:
+            return self._in_modern(message)
+        if self.session is not None:
+            return self._in_session(message, self.session)
+        if isinstance(message, Request) and message.method != "initialize" and claims(message.params):
+            return self._claimed(message)
+        if isinstance(message, Request) and message.method not in ("initialize", "ping"):
+            raise NotInitialized(message.method)
+        caller = admit_legacy(message, self.wire, self._sessions)
+        self.session = caller.session
+        return caller
+
+    def _claimed(self, request: Request) -> Caller:
+        if self._handshake_only:
+            raise InvalidRequest(f"this address serves revisions with a handshake; post to /mcp/{self.wire.endpoint}")
+        caller = admit_modern(request, self.wire)
+        self._modern = True
+        return caller
+
+    def _in_modern(self, message: Message) -> Caller:
+        if isinstance(message, Notification):
+            return Caller(REVISIONS[MODERN[-1]], {}, None, self.wire)
+        if not isinstance(message, Request):
+            raise InvalidRequest("a client does not send responses in this revision")
+        if message.method == "initialize":
+            raise UnsupportedVersion(str(message.params.get("protocolVersion", "none"))[:40], MODERN)
+        return admit_modern(message, self.wire)
+
+    def _in_session(self, message: Message, session: Session) -> Caller:
+        if isinstance(message, Request) and message.method == "initialize":
+            raise InvalidRequest(f"this connection is initialized already, for {session.revision.name}")
+        if isinstance(message, Request) and claims(message.params):
+            raise InvalidRequest(f"this connection was opened by initialize, for {session.revision.name}: claim none")
+        return Caller(session.revision, session.capabilities, session.level, self.wire, session)

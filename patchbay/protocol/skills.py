@@ -1,0 +1,62 @@
+"""The methods of the skills extension: `skills/list`, `skills/get`, `resources/directory/read` (SEP-2640).
+
+A server without skills has none of them. No declaration of the client is needed; the hints for caches
+exist in 2026-07-28 only.
+Source: SPEC-DIGEST 1.14 (skills), 3.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchbay.catalogue.skills import Skill
+from patchbay.errors import InvalidParams, MethodNotFound
+from patchbay.protocol.translate import listed, stamped
+from patchbay.protocol.turns import Turn
+
+SKILLS = "io.modelcontextprotocol/skills"
+"""The extension's id."""
+
+
+def list_skills(turn: Turn) -> dict[str, Any]:
+    """skills/list: every skill, page by page; an entry is never cut in two."""
+    skills = _skills(turn)
+    names, more = turn.desk.lists.cut("skills", list(skills), turn.params)
+    result: dict[str, Any] = {"skills": [skills[name].entry() for name in names], **more}
+    return stamped(result, turn.server, turn.caller.revision, cache=True)
+
+
+def get_skill(turn: Turn) -> dict[str, Any]:
+    """skills/get: the entry of one skill, by the URI of its SKILL.md."""
+    uri = _uri(turn)
+    found = next((skill for skill in _skills(turn).values() if skill.uri == uri), None)
+    if found is None:
+        raise InvalidParams(f"there is no skill {uri} here", {"uri": uri})
+    return stamped({"skill": found.entry()}, turn.server, turn.caller.revision, cache=True)
+
+
+def read_directory(turn: Turn) -> dict[str, Any]:
+    """resources/directory/read: what lies directly in a directory of a skill, page by page."""
+    uri = _uri(turn)
+    children: dict[str, dict[str, Any]] = {}
+    for skill in _skills(turn).values():
+        children |= skill.children(uri)
+    if not children:
+        raise InvalidParams(f"{uri} is no directory here", {"uri": uri})
+    uris, more = turn.desk.lists.cut(f"directory {uri}", list(children), turn.params)
+    revision = turn.caller.revision
+    result: dict[str, Any] = {"resources": [listed(children[one], revision) for one in uris], **more}
+    return stamped(result, turn.server, revision)
+
+
+def _skills(turn: Turn) -> dict[str, Skill]:
+    if not turn.server.skills:
+        raise MethodNotFound(f"there is no method {turn.request.method!r} here: {turn.server.name} has no skills")
+    return dict(turn.server.skills)
+
+
+def _uri(turn: Turn) -> str:
+    uri = turn.params.get("uri")
+    if not isinstance(uri, str) or not uri:
+        raise InvalidParams("params.uri has to be a string")
+    return uri

@@ -1,0 +1,83 @@
+"""The methods of the tasks extension: `tasks/get`, `tasks/update`, `tasks/cancel`, and tasks on listening streams.
+
+Each is refused to a caller that did not declare the extension in this request, before any task is looked
+up (SPEC-DIGEST 2.1 step 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.errors import InvalidParams, MissingCapability
+from patchbay.protocol.callers import Caller
+from patchbay.protocol.task_records import Task
+from patchbay.protocol.tasks import TASKS, Watch
+from patchbay.protocol.translate import stamped
+from patchbay.protocol.turns import Turn
+
+MOST = 64
+"""How many tasks one stream tells of."""
+
+
+def need_tasks(caller: Caller) -> None:
+    """Raises MissingCapability unless this message declares the extension."""
+    if not caller.extends(TASKS):
+        raise MissingCapability({"extensions": {TASKS: {}}})
+
+
+def created(task: Task, turn: Turn) -> dict[str, Any]:
+    """The CreateTaskResult."""
+    return stamped({"resultType": "task", **task.shown()}, turn.server, turn.caller.revision)
+
+
+def get_task(turn: Turn) -> dict[str, Any]:
+    """tasks/get: the task with its result, error or open questions."""
+    return stamped(_named(turn).detailed(), turn.server, turn.caller.revision)
+
+
+def update_task(turn: Turn) -> dict[str, Any]:
+    """tasks/update: answers to open questions; acknowledged also when nothing fits or the task has ended."""
+    task = _named(turn)
+    responses = turn.params.get("inputResponses")
+    if not isinstance(responses, Mapping):
+        raise InvalidParams("params.inputResponses has to be an object of answers by key")
+    turn.desk.tasks.answer(task, responses)
+    return stamped({}, turn.server, turn.caller.revision)
+
+
+def cancel_task(turn: Turn) -> dict[str, Any]:
+    """tasks/cancel: acknowledged however often; the task shows when it has stopped."""
+    turn.desk.tasks.cancel(_named(turn))
+    return stamped({}, turn.server, turn.caller.revision)
+
+
+def watched(turn: Turn, wanted: Any) -> Watch | None:
+    """The tasks that a listen request names; those that are not the caller's are left out."""
+    ids = wanted.get("taskIds") if isinstance(wanted, Mapping) else None
+    if ids is None:
+        return None
+    need_tasks(turn.caller)
+    if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
+        raise InvalidParams("params.notifications.taskIds has to be an array of task ids")
+    if len(ids) > MOST:
+        raise InvalidParams(f"params.notifications.taskIds has {len(ids)} ids; at most {MOST} are taken")
+    found = []
+    for id in dict.fromkeys(ids):
+        try:
+            found.append(_find(turn, id))
+        except InvalidParams:
+            continue  # what is honoured is said in the acknowledgement
+    return turn.desk.tasks.watch(found)
+
+
+def _named(turn: Turn) -> Task:
+    need_tasks(turn.caller)
+    id = turn.params.get("taskId")
+    if not isinstance(id, str):
+        raise InvalidParams("params.taskId has to be a string")
+    return _find(turn, id)
+
+
+def _find(turn: Turn, id: str) -> Task:
+    return turn.desk.tasks.find(id, turn.caller.wire.principal, turn.caller.wire.endpoint)

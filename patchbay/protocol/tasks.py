@@ -1,0 +1,291 @@
+"""Tasks: calls that go on in the background after their caller has hung up (2026-07-28, tasks extension).
+
+A tool that says Detach to a caller that knows tasks becomes one: the rest of the same activation runs
+in a thread of its own, its events fold into the result, and its questions are open until `tasks/update`
+answers them. What a task is stands in the journal (`task_records`), so any process can show, answer
+and cancel it. One more thread in each process keeps its tasks: it gives signs of life, hears of
+cancellations, and when the process ends, waits for the tasks as long as the drain allows and fails the
+rest with a reason. It is no daemon: the interpreter does not end under a running task.
+Sources: SPEC-DIGEST 1.14 (tasks); THREATS 1.3 (handles belong to their principal).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from patchbay.activation import Call, Cancelled, Events
+from patchbay.errors import ContentError, InvalidParams, PatchbayError, TimedOut, ToolFailed
+from patchbay.events import Ask, Done, Event, Failed
+from patchbay.protocol.asks import fits
+from patchbay.protocol.task_records import BEAT, TOPIC, Ledger, Task
+from patchbay.store import Store
+from patchbay.views.fold import Fold
+
+log = logging.getLogger(__name__)
+
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension's id."""
+
+GONE = "the hub was restarted, or the process that ran this task was lost, before it ended"
+STOPPED = "the hub was stopped before this task ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The rest of a call: its activation up to here, what it said so far, and how its result is made."""
+
+    call: Call
+    events: Events
+    fold: Fold
+    answer: Callable[[Fold], dict[str, Any]]
+
+
+class Tasks:
+    """The tasks of one process, and the sight of all others in the same store. Safe to use from many threads.
+
+    A task may run for `minutes`, and its result is kept as long again; at most `most` run at once. `left` is
+    how many seconds the process still has: infinite until it is told to end.
+    """
+
+    def __init__(self, store: Store, minutes: float, most: int, left: Callable[[], float]) -> None:
+        self._ledger = Ledger(store)
+        self._seconds = minutes * 60
+        self._room = threading.BoundedSemaphore(most)
+        self._left = left
+        self._lock = threading.Lock()
+        self._running: dict[str, Call] = {}
+        self._keeper: threading.Thread | None = None
+
+    def start(self, work: Work, endpoint: str) -> Task | None:
+        """Make a task out of a call; None when there is no room for one, and the call has to go on as it is.
+
+        The task can be read by `find`, in every process, when this returns.
+        """
+        if self._left() != float("inf") or not self._room.acquire(blocking=False):
+            return None
+        try:
+            self._ledger.beat()
+            task = self._ledger.make(work.call.principal, endpoint, 2 * self._seconds)
+        except BaseException:
+            self._room.release()
+            raise
+        work.call.deadline = time.monotonic() + self._seconds
+        with self._lock:
+            self._running[task.id] = work.call
+            if self._keeper is None:
+                self._keeper = threading.Thread(target=self._keep, name="tasks", daemon=False)
+                self._keeper.start()
+        threading.Thread(target=self._run, args=(task, work), name=f"task {task.id}", daemon=True).start()
+        return task
+
+    def find(self, id: Any, principal: str, endpoint: str) -> Task:
+        """The task of an id. Raises InvalidParams for an unknown one, and for anybody else's just so."""
+        task = self._ledger.read(id)
+        if task is None or (task.principal, task.endpoint) != (principal, endpoint):
+            raise InvalidParams(f"there is no task {id!r:.80} here; it may have been forgotten")
+        return self._checked(task)
+
+    def answer(self, task: Task, responses: Mapping[str, Any]) -> None:
+        """Take answers to open questions; what answers none of them, or has no such shape, is left out."""
+        taken = {
+            key: responses[key]
+            for key, question in task.pending.items()
+            if key in responses and fits(question["method"], responses[key])
+        }
+        if taken and task.ended is None:
+            self._ledger.append(task, "answered", taken)
+
+    def cancel(self, task: Task) -> None:
+        """Ask a task to stop, which it does when it next says anything; one that has ended stays as it is."""
+        if task.ended is None and not task.cancelling:
+            self._ledger.append(task, "cancel", {})
+
+    def watch(self, tasks: Sequence[Task]) -> Watch:
+        """What a listener needs that wants to hear of these tasks."""
+        return Watch(tasks, self._caught_up)
+
+    def _caught_up(self, task: Task) -> Task:
+        self._ledger.catch_up(task)
+        return self._checked(task)
+
+    def _checked(self, task: Task) -> Task:
+        """The task, ended when nobody is at work on it any more."""
+        if task.ended is not None or self._at_work(task):
+            return task
+        self._ledger.catch_up(task)
+        if task.ended is None:
+            # It was to stop, and nothing of it runs: that is what was asked for.
+            if task.cancelling:
+                self._ledger.end(task, "cancelled", message=GONE)
+            else:
+                self._ledger.end(task, "failed", error=_error(PatchbayError(GONE)), message=GONE)
+            self._ledger.catch_up(task)
+        return task
+
+    def _at_work(self, task: Task) -> bool:
+        return task.id in self._running if task.owner == self._ledger.owner else self._ledger.alive(task.owner)
+
+    def _run(self, task: Task, work: Work) -> None:
+        """In the task's thread: go on to the end, then write it down."""
+        try:
+            status, outcome = self._outcome(task, work)
+        except Exception:
+            incident = secrets.token_hex(6)
+            log.exception("incident %s in a task of %s", incident, work.call.server)
+            status, outcome = "failed", {"error": _error(PatchbayError(f"internal error (incident {incident})"))}
+        try:
+            work.events.close()
+            self._ledger.end(task, status, **outcome)
+        except Exception:
+            # Nothing more can be done here: nobody is at work on it now, so whoever looks ends it.
+            log.exception("the end of a task of %s could not be kept", work.call.server)
+        finally:
+            with self._lock:
+                self._running.pop(task.id, None)
+            self._room.release()
+
+    def _outcome(self, task: Task, work: Work) -> tuple[str, dict[str, Any]]:
+        """How the task ends: its status and what comes with it."""
+        try:
+            ending = self._finish(task, work)
+        except Cancelled:
+            return "cancelled", {}
+        except ToolFailed as problem:
+            ending = Failed(problem.message)
+            work.fold.add(ending)
+        if work.call.cancelled:
+            return "cancelled", {}
+        if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
+            return "failed", {"error": _error(ending.error), "message": ending.message}
+        return "completed", {"result": work.answer(work.fold)}
+
+    def _finish(self, task: Task, work: Work) -> Done | Failed:
+        reply: Mapping[str, Any] | None = None
+        used: set[str] = set()
+        while True:
+            event: Event = work.events.send(reply)
+            reply = None
+            if isinstance(event, Ask):
+                reply = self._asked(task, work.call, {_unused(key, used): key for key in event.questions}, event)
+            else:
+                work.fold.add(event)
+                if isinstance(event, (Done, Failed)):
+                    return event
+
+    def _asked(self, task: Task, call: Call, keys: Mapping[str, str], ask: Ask) -> dict[str, Any]:
+        """Open questions under keys that no question of this task had, and wait for all answers."""
+        questions = {key: ask.questions[own] for key, own in keys.items()}
+        with self._ledger.store.bus.subscribe([task.topic]) as mailbox:
+            opened = {key: {"method": one.method, "params": one.params} for key, one in questions.items()}
+            self._ledger.append(task, "asked", opened)
+            while True:
+                self._ledger.catch_up(task)
+                if task.ended is not None or task.cancelling or call.cancelled:
+                    raise Cancelled("cancelled while it waited for an answer")
+                if all(key in task.answers for key in questions):
+                    return {own: task.answers[key] for key, own in keys.items()}
+                if call.left() <= 0:
+                    raise TimedOut("timed out waiting for the client's answer")
+                mailbox.get(min(BEAT, call.left()))
+
+    def _keep(self) -> None:
+        """In the keeper's thread: keep this process's tasks until there are none."""
+        try:
+            with self._ledger.store.bus.subscribe([TOPIC + "*"], 1024) as mailbox:
+                beaten = time.monotonic()
+                while self._wanted():
+                    got = mailbox.get(min(BEAT, self._left()))
+                    closed = self._ledger.store.check() if got is None else None
+                    if closed:
+                        raise ContentError(closed)
+                    ids = [got[0].removeprefix(TOPIC)] if got else list(self._running)
+                    if time.monotonic() - beaten >= BEAT:
+                        beaten = time.monotonic()
+                        self._ledger.beat()
+                    for id in ids:
+                        self._heed(id)
+        except Exception:
+            log.exception("the tasks of this process can no longer be kept; they are given up")
+        finally:
+            self._give_up()
+
+    def _wanted(self) -> bool:
+        """Whether the keeper has to go on: tasks run, and neither drain nor interpreter is over."""
+        over = self._left() == 0 or (self._left() == float("inf") and not threading.main_thread().is_alive())
+        with self._lock:
+            if self._running and not over:
+                return True
+            if not self._running:
+                self._keeper = None
+            return False
+
+    def _heed(self, id: str) -> None:
+        """Tell a running task when it is to stop, or was ended by somebody who thought that this process is gone."""
+        call = self._running.get(id)
+        task = self._ledger.read(id) if call is not None else None
+        if call is not None and (task is None or task.cancelling or task.ended is not None):
+            call.cancelled.set("the task was cancelled" if task and task.cancelling else "the task is over")
+
+    def _give_up(self) -> None:
+        """Fail what still runs, with a reason; its threads hear of it when they next say anything."""
+        with self._lock:
+            if self._keeper is not threading.current_thread():
+                return
+            left, self._running, self._keeper = self._running, {}, None
+        for id, call in left.items():
+            call.cancelled.set(STOPPED)
+            try:
+                task = self._ledger.read(id)
+                if task is not None:
+                    self._ledger.end(task, "failed", error=_error(PatchbayError(STOPPED)), message=STOPPED)
+            except Exception:
+                log.exception("a task of %s was given up, which could not be kept", call.server)
+
+
+class Watch:
+    """The tasks that one listener hears of."""
+
+    def __init__(self, tasks: Sequence[Task], look: Callable[[Task], Task]) -> None:
+        self._tasks = {task.topic: task for task in tasks}
+        self._told: dict[str, int] = {}
+        self._look = look
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The bus topics to listen to."""
+        return tuple(self._tasks)
+
+    @property
+    def ids(self) -> list[str]:
+        """The tasks' ids."""
+        return [task.id for task in self._tasks.values()]
+
+    def news(self, topic: str | None = None) -> Iterator[dict[str, Any]]:
+        """What is new of one task or of all since the last time; at first, how each of them is."""
+        for task in self._tasks.values() if topic is None else [self._tasks[topic]]:
+            if self._told.get(task.id) is None or task.ended is None:
+                self._look(task)
+            if self._told.get(task.id) != task.seq:
+                self._told[task.id] = task.seq
+                yield task.detailed()
+
+
+def _unused(key: str, used: set[str]) -> str:
+    """A key for the wire that this task did not use before: the author's own where possible."""
+    chosen, number = key, 1
+    while chosen in used:
+        number += 1
+        chosen = f"{key}-{number}"
+    used.add(chosen)
+    return chosen
+
+
+def _error(problem: PatchbayError) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": problem.code, "message": problem.message}
+    return error | ({"data": problem.data} if problem.data is not None else {})

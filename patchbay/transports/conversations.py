@@ -1,0 +1,141 @@
+"""One client on a channel that carries every message both ways: a pipe, or the pair of routes of 2024-11-05.
+
+What changes the terms of later messages is answered before the next one is looked at; everything else is
+answered by a crew, so that a long call delays neither a ping nor its own cancellation.
+Sources: SPEC-DIGEST 1.15, 2.4; REQUIREMENTS X-3, X-7; DESIGN section 6 (every queue has a bound).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from patchbay.catalogue.servers import Server
+from patchbay.errors import InvalidRequest, PatchbayError
+from patchbay.jsonrpc import (
+    Failure,
+    Id,
+    Message,
+    Notification,
+    Request,
+    Result,
+    Sign,
+    encode,
+    failure,
+    message,
+    readable_id,
+)
+from patchbay.protocol.callers import Session
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.eras import AT_ONCE, Connection
+from patchbay.protocol.translate import not_served
+from patchbay.transports.batches import check_batch
+from patchbay.transports.crew import Crew
+
+log = logging.getLogger(__name__)
+
+Answers = Iterator[Message | Sign]
+Send = Callable[[bytes], None]
+Opened = Callable[[Session, Server], None]
+
+
+class Busy(PatchbayError):
+    """All threads for calls are taken."""
+
+    status = 503
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"busy: {most} calls are running, which are the most; try again later")
+
+
+class Conversation:
+    """Takes the messages of one client and sends it every message in return, each as one line of JSON.
+
+    `opened` is called when the handshake made the session, before its answer is sent. One thread at a time
+    may call `take`; `send` is called by many.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, connection: Connection, send: Send, crew: Crew, opened: Opened) -> None:
+        self._dispatcher = dispatcher
+        self._connection = connection
+        self._send = send
+        self._crew = crew
+        self._opened = opened
+
+    def take(self, value: Any) -> None:
+        """Take one parsed value: a message, or an array of them.
+
+        Raises InvalidRequest for what is neither, and Busy when all threads are taken; nothing has been begun then.
+        """
+        if isinstance(value, list):
+            self._take_batch(value)
+            return
+        said = message(value)
+        if not isinstance(said, Request) or said.method in AT_ONCE:
+            self._say(self._begun(said))
+        elif not self._crew.run(lambda: partial(self._answer, said.id, self._begun(said))):
+            raise Busy(self._crew.most)
+
+    def _take_batch(self, values: list[Any]) -> None:
+        session = self._connection.session
+        if session is None:
+            raise InvalidRequest("an array of messages is served only after initialize, in 2025-03-26 and before")
+        check_batch(values, session.revision)
+        if not self._crew.run(lambda: partial(self._answer_batch, [self._begun_of_batch(value) for value in values])):
+            raise Busy(self._crew.most)
+
+    def _begun(self, said: Message) -> Answers:
+        """The answers to a message, whose terms are settled and which can be cancelled from here on."""
+        before = self._connection.session
+        try:
+            server = self._dispatcher.server(self._connection.wire.endpoint)
+            caller = self._connection.admit(said)
+        except PatchbayError as problem:
+            if not isinstance(said, Request):
+                log.debug("a message that is no request was left: %s", problem.message)
+                return iter(())
+            return iter((not_served(problem, said.id, None),))
+        if before is None and caller.session is not None:
+            self._opened(caller.session, server)
+        return self._dispatcher.answer(said, caller, server)
+
+    def _begun_of_batch(self, value: Any) -> Answers:
+        try:
+            return self._begun(message(value))
+        except PatchbayError as problem:
+            return iter((failure(readable_id(value), problem),))
+
+    def _answer(self, id: Id, answers: Answers) -> None:
+        """In a thread of the crew: send every answer; a request is never left without one because the hub failed."""
+        try:
+            self._say(answers)
+        except Exception:
+            self._send(encode(incident(id)))
+
+    def _answer_batch(self, begun: list[Answers]) -> None:
+        """In a thread of the crew: what calls say on the way is sent at once, their results together at the end."""
+        results: list[bytes] = []
+        try:
+            for answers in begun:
+                self._say(answers, results)
+        except Exception:
+            results.append(encode(incident(None)))
+        if results:
+            self._send(b"[" + b",".join(results) + b"]")
+
+    def _say(self, answers: Answers, results: list[bytes] | None = None) -> None:
+        for item in answers:
+            if results is not None and isinstance(item, (Result, Failure)):
+                results.append(encode(item))
+            elif isinstance(item, (Request, Notification, Result, Failure)):
+                self._send(encode(item))
+
+
+def incident(id: Id | None) -> Failure:
+    """The answer to a request that the hub failed at; the log says under the same number what it was."""
+    number = secrets.token_hex(6)
+    log.exception("incident %s in a conversation", number)
+    return failure(id, PatchbayError(f"internal error (incident {number})"))

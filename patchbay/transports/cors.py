@@ -1,0 +1,40 @@
+"""What lets an allowed browser origin read MCP's answers. Whoever is not allowed was refused before (T9.9, T14.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.transports.replies import Reply
+
+HEADERS = (
+    "content-type",
+    "accept",
+    "authorization",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "last-event-id",
+)
+
+
+def with_cors(environ: Mapping[str, Any], reply: Reply) -> Reply:
+    """The reply, with CORS headers when the request names its origin and was not refused for it."""
+    origin = environ.get("HTTP_ORIGIN")
+    if not origin or reply.status in (403, 421):
+        return reply
+    reply.headers += [
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", "Mcp-Session-Id, ETag"),
+        ("Vary", "Origin"),
+    ]
+    if environ["REQUEST_METHOD"] == "OPTIONS":
+        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "").lower().split(",")
+        extra = [name.strip() for name in asked if name.strip().startswith("mcp-param-")]
+        reply.headers += [
+            ("Access-Control-Allow-Headers", ", ".join([*HEADERS, *extra])),
+            ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
+            ("Access-Control-Max-Age", "600"),
+        ]
+    return reply

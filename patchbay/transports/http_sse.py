@@ -1,0 +1,164 @@
+"""The pair of routes of 2024-11-05: a stream that begins with the address to post to, and that address.
+
+`GET /mcp/<server>/sse` is the stream, `POST /mcp/<server>/messages?session=...` takes messages and answers 202.
+Every message of the server comes on the stream, whichever process took the post in; the session ends with its stream.
+Sources: https://modelcontextprotocol.io/specification/2024-11-05/basic/transports; SPEC-DIGEST 1.1; THREATS 1.3.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs
+
+from patchbay.catalogue.servers import Server
+from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
+from patchbay.events import Pause
+from patchbay.jsonrpc import encode, failure, parse, readable_id
+from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.channels import Channel
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.eras import Connection
+from patchbay.protocol.subscriptions import Numbered
+from patchbay.settings import Settings
+from patchbay.store import Store
+from patchbay.transports.bodies import accepted, media_type, read_body
+from patchbay.transports.conversations import Conversation, incident
+from patchbay.transports.cors import with_cors
+from patchbay.transports.crew import Crew
+from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.transports.security import check_host_and_origin
+from patchbay.views.sse import COMMENT, address, event
+
+Environ = Mapping[str, Any]
+
+_PATH = re.compile(r"/mcp/([^/]+)/(sse|messages)")
+
+
+class HttpSse:
+    """WSGI: answers the two routes of every server, and hands everything else on to `others`.
+
+    `ending` says that the hub is to stop.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        settings: Settings,
+        ending: Callable[[], bool],
+        others: Callable[[Any, StartResponse], Iterable[bytes]],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._settings = settings
+        self._ending = ending
+        self._others = others
+        self._streams = threading.BoundedSemaphore(max(1, settings.listeners))
+        self._crew = Crew(settings.threads)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        found = _PATH.fullmatch(environ["PATH_INFO"])
+        # `/mcp/meta/sse` is the page about a server of that name.
+        if found is None or found[1] == "meta":
+            return self._others(environ, start_response)
+        answer = self._stream if found[2] == "sse" else self._message
+        return with_cors(environ, self._reply(environ, found[1], answer)).send(start_response)
+
+    def _reply(self, environ: Environ, endpoint: str, answer: Callable[[Environ, str], Reply]) -> Reply:
+        """The answer to a request; errors are JSON-RPC messages, never a page."""
+        try:
+            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
+            self._dispatcher.server(endpoint)
+            return Reply(204) if environ["REQUEST_METHOD"] == "OPTIONS" else answer(environ, endpoint)
+        except PatchbayError as problem:
+            return json_reply(failure(None, problem), problem.status)
+        except Exception:
+            return json_reply(incident(None), 500)
+
+    def _stream(self, environ: Environ, endpoint: str) -> Reply:
+        """Open a channel; its stream begins with the address to post to."""
+        if environ["REQUEST_METHOD"] != "GET":
+            return refusal(405, "this address takes GET", ("Allow", "GET"))
+        if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
+            return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
+        if not self._streams.acquire(blocking=False):
+            return busy(None)
+        wire = Wire(endpoint)
+        channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
+        reply = stream_reply(self._frames(channel, wire))
+        # A body that was never begun is not told of its end; this is called in any case.
+        reply.at_close = lambda: self._close(channel, wire)
+        return reply
+
+    def _frames(self, channel: Channel, wire: Wire) -> Iterator[bytes]:
+        yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
+        telling = False
+        for item in channel.messages(self._settings.keepalive, self._ending):
+            if channel.session_id is not None and not telling:
+                telling = True
+                self._tell_changes(channel, wire)
+            yield COMMENT if isinstance(item, Pause) else event(item)
+
+    def _tell_changes(self, channel: Channel, wire: Wire) -> None:
+        """Have the changes of the server told on the stream; its session is known since the first answer."""
+        with suppress(UnknownServer, UnknownSession):  # both may have gone since
+            server, session = self._dispatcher.server(wire.endpoint), self._session(channel, wire)
+            assert session is not None
+            changes = self._dispatcher.desk.listeners.stream(server, session, None)
+            next(changes)
+            threading.Thread(target=_tell, args=(changes, channel), name="changes", daemon=True).start()
+
+    def _close(self, channel: Channel, wire: Wire) -> None:
+        self._streams.release()
+        channel.look()
+        channel.change(ended=True)
+        with suppress(UnknownSession):  # it is over already
+            session = self._session(channel, wire)
+            if session is not None:
+                self._dispatcher.end(session, "its stream was closed")
+
+    def _message(self, environ: Environ, endpoint: str) -> Reply:
+        """Take one message, or an array where the session's revision has them."""
+        if environ["REQUEST_METHOD"] != "POST":
+            return refusal(405, "this address takes POST", ("Allow", "POST"))
+        kind = environ.get("CONTENT_TYPE") or ""
+        if media_type(kind) != JSON:
+            return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
+        wire = Wire(endpoint)
+        channel = self._channel(environ, wire)
+        value = parse(read_body(environ, self._settings.body_limit))
+        try:
+            self._conversation(channel, wire).take(value)
+        except PatchbayError as problem:
+            return json_reply(failure(readable_id(value), problem), problem.status)
+        return Reply(202)
+
+    def _channel(self, environ: Environ, wire: Wire) -> Channel:
+        named = parse_qs(environ.get("QUERY_STRING", "")).get("session", [])
+        if len(named) != 1:
+            raise InvalidRequest("?session= is missing; open the stream first, and post to the address it begins with")
+        seconds = self._settings.session_hours * 3600
+        return Channel.find(self._store(), named[0], wire.endpoint, wire.principal, seconds)
+
+    def _conversation(self, channel: Channel, wire: Wire) -> Conversation:
+        def opened(session: Session, server: Server) -> None:
+            channel.change(session=session.id)
+
+        session = self._session(channel, wire)
+        connection = Connection(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
+        return Conversation(self._dispatcher, connection, channel.send, self._crew, opened)
+
+    def _session(self, channel: Channel, wire: Wire) -> Session | None:
+        id = channel.session_id
+        return None if id is None else self._dispatcher.desk.sessions.find(id, wire.endpoint, wire.principal)
+
+    def _store(self) -> Store:
+        return self._dispatcher.desk.catalogue.store
+
+
+def _tell(changes: Iterator[Numbered | Pause], channel: Channel) -> None:
+    for item in changes:
+        if isinstance(item, Numbered) and item.message is not None:
+            channel.send(encode(item.message))

@@ -1,0 +1,100 @@
+"""Answers of the MCP endpoint, as plain WSGI: status, headers, and a body that is bytes or a stream of frames.
+
+Flask's request and response objects cost more than a tool call does; below /mcp nothing needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any
+
+from patchbay.cid import cid_of
+from patchbay.errors import InvalidRequest, PatchbayError
+from patchbay.jsonrpc import Message, Rendered, Result, encode, failure
+
+JSON = "application/json"
+STREAM = "text/event-stream"
+
+StartResponse = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Reply:
+    """One answer. `at_close` is called when the server is done with it, whatever happened."""
+
+    status: int = 200
+    body: bytes | Iterator[bytes] = b""
+    kind: str | None = None
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    at_close: Callable[[], None] | None = None
+
+    def send(self, start_response: StartResponse) -> Iterable[bytes]:
+        """Begin the answer; gives what the server iterates over."""
+        headers = [("X-Content-Type-Options", "nosniff"), *self.headers]
+        if self.kind is not None:
+            headers.append(("Content-Type", self.kind))
+        if isinstance(self.body, bytes):
+            headers.append(("Content-Length", str(len(self.body))))
+        start_response(_line(self.status), headers)
+        body = (self.body,) if isinstance(self.body, bytes) else self.body
+        return body if self.at_close is None else _Closing(body, self.at_close)
+
+
+class _Closing:
+    """A body with something to do at its end."""
+
+    def __init__(self, body: Iterable[bytes], at_close: Callable[[], None]) -> None:
+        self._body = body
+        self._at_close = at_close
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        try:
+            closing = getattr(self._body, "close", None)
+            if closing is not None:
+                closing()
+        finally:
+            self._at_close()
+
+
+@lru_cache(maxsize=64)
+def _line(status: int) -> str:
+    return f"{status} {HTTPStatus(status).phrase}"
+
+
+def json_reply(answer: Message, status: int = 200) -> Reply:
+    """One message as JSON; a rendered list carries its CID as ETag."""
+    reply = Reply(status, encode(answer), JSON)
+    if isinstance(answer, Result) and isinstance(answer.result, Rendered):
+        reply.headers.append(("ETag", f'"{_list_cid(answer.result.data)}"'))
+    return reply
+
+
+@lru_cache(maxsize=512)
+def _list_cid(rendered: bytes) -> str:
+    """The CID of a rendered list: exact, because it is made of what is sent."""
+    return cid_of(rendered)
+
+
+def stream_reply(body: Iterator[bytes]) -> Reply:
+    """An event stream that nothing between us and the reader may hold back."""
+    return Reply(200, body, STREAM, [("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")])
+
+
+def refusal(status: int, sentence: str, *headers: tuple[str, str]) -> Reply:
+    """A request that is refused before its message was read."""
+    reply = json_reply(failure(None, InvalidRequest(sentence)), status)
+    reply.headers += headers
+    return reply
+
+
+def busy(id: Any) -> Reply:
+    """Too many open streams."""
+    reply = json_reply(failure(id, PatchbayError("too many open streams; try again later")), 503)
+    reply.headers.append(("Retry-After", "5"))
+    return reply

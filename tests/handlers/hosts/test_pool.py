@@ -1,0 +1,172 @@
+"""Which host runs what: kept warm, kept apart, bounded, replaced, and gone in the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchbay.activation import activate
+from patchbay.events import Text
+from patchbay.handlers.hosts.pool import Hosts
+from tests.handlers.calls import alive, call_of, events, wait_until
+from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
+
+PID = "import os\nloaded = []\ndef main():\n    loaded.append(1)\n    return [os.getpid(), len(loaded)]"
+WAITS = "import time\ndef main():\n    yield 'here'\n    time.sleep(30)"
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    made = Hosts(most=4, calls=5)
+    yield made
+    made.close()
+
+
+def test_a_definition_is_loaded_once_and_its_host_used_again(hosts: Hosts) -> None:
+    handler = hosted(hosts, PID)
+    first, second = value(handler), value(handler)
+    assert (first[1], second) == (1, [first[0], 2])
+
+
+def test_a_host_runs_one_definition_of_one_server_only(hosts: Hosts) -> None:
+    found = [value(hosted(hosts, source, name))[0] for source in (PID, PID + "\n") for name in ("one", "two")]
+    assert len(set(found)) == 4
+
+
+def test_a_host_is_replaced_after_many_calls(hosts: Hosts) -> None:
+    handler = hosted(hosts, PID)
+    pids = [value(handler)[0] for _ in range(11)]
+    assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [5, 5, 1]
+    wait_until(lambda: not alive(pids[0]))
+
+
+def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run(hosts: Hosts) -> None:
+    """X2: one that hangs starves nobody else."""
+    handler = hosted(hosts, WAITS, "greedy")
+    running = [activate(handler, call_of()) for _ in range(3)]
+    assert [next(one) for one in running] == [Text("here")] * 3
+    assert failure(handler, left=0.3).startswith("greedy is busy")
+    assert value(hosted(hosts, "def main(): return 'fine'", "modest")) == "fine"
+    for one in running:
+        one.close()
+
+
+def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: Hosts) -> None:
+    source = "import time\ndef main():\n    time.sleep(0.1)\n    return 'x'"
+    handler = hosted(hosts, source)
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(value(handler))) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["x"] * 12
+
+
+def test_idle_hosts_make_room_for_other_definitions(hosts: Hosts) -> None:
+    sources = [f"def main(): return '{n}'" for n in range(12)]
+    assert [value(hosted(hosts, source)) for source in sources] == [str(n) for n in range(12)]
+    wait_until(lambda: len(family(*hosts.pids)) <= 4 + 2)
+
+
+def test_hosts_that_nobody_needs_end() -> None:
+    hosts = Hosts(idle=0.0)
+    try:
+        pid = value(hosted(hosts, PID))[0]
+        wait_until(lambda: not alive(pid))
+        assert value(hosted(hosts, PID))[1] == 1
+    finally:
+        hosts.close()
+
+
+def test_a_host_that_died_while_it_was_idle_costs_nobody_a_call(hosts: Hosts) -> None:
+    handler = hosted(hosts, PID)
+    pid = value(handler)[0]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(pid))
+    assert value(handler)[1] == 1
+
+
+def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: Hosts) -> None:
+    source = "import time\ntime.sleep(0.5)\nbegun = time.monotonic()\n"
+    source += "def main(): return [time.monotonic() - begun, __import__('os').getpid()]"
+    handler = hosted(hosts, source)
+    pids = [value(handler)[1] for _ in range(5)]
+    wait_until(lambda: not alive(pids[0]))
+    age, pid = value(handler)
+    assert (age < 0.5, pid in pids) == (True, False)
+    assert pid != pids[0]
+
+
+def test_the_zygote_may_die(hosts: Hosts) -> None:
+    handler = hosted(hosts, PID)
+    host, zygotes = value(handler)[0], hosts.pids
+    for pid in zygotes:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(host))
+    assert value(handler)[1] == 1
+    assert hosts.pids != zygotes
+
+
+def test_closing_ends_every_process_and_descriptor() -> None:
+    before = descriptors()
+    hosts = Hosts()
+    pid = value(hosted(hosts, PID))[0]
+    running = activate(hosted(hosts, WAITS), call_of())
+    assert next(running) == Text("here")
+    zygotes = hosts.pids
+    hosts.close()
+    assert not any(map(alive, (pid, *zygotes)))
+    assert "the hub is ending" in str(list(running)[-1])
+    wait_until(lambda: descriptors() == before)
+    assert failure(hosted(hosts, PID)) == "the hub is ending"
+
+
+def test_a_host_has_an_empty_folder_of_its_own_that_goes_with_it(hosts: Hosts) -> None:
+    source = """
+    import os, pathlib
+    def main():
+        found = [os.getcwd(), os.listdir()]
+        pathlib.Path("deep/er").mkdir(parents=True)
+        pathlib.Path("deep/file").write_text("x")
+        os.chdir("/")
+        return found
+    def here():
+        return os.getcwd()
+    """
+    handler = hosted(hosts, source)
+    folder, inside = value(handler)
+    assert inside == [] and Path(folder, "deep/file").exists()
+    assert value(handler, "here") == folder
+    for _ in range(3):
+        value(handler, "here")
+    wait_until(lambda: not Path(folder).exists())
+
+
+def test_hosts_are_started_before_they_are_needed(hosts: Hosts) -> None:
+    pid = value(hosted(hosts, PID))[0]
+    wait_until(lambda: len(family(*hosts.pids)) == 3)
+    standing_by = family(*hosts.pids) - {pid}
+    assert value(hosted(hosts, PID, "other"))[0] in standing_by
+
+
+def test_many_threads_share_the_hosts(hosts: Hosts) -> None:
+    handlers = [hosted(hosts, "def main(n): return n", f"s{n}") for n in range(6)]
+    wrong: list[object] = []
+
+    def work(start: int) -> None:
+        for n in range(start, start + 30):
+            if (found := events(handlers[n % 6], call_of({"n": str(n)}))[0]) != Text(str(n)):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(n * 100,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -1,0 +1,104 @@
+"""A thousand listeners and two hundred changes, on one running hub.
+
+The policy that is asserted: a change that a server's author announces is told once to every listener of that server.
+Saved files are looked at twice a second, so changes of a file that follow each other faster become one notice; after
+the last one there is a notice for everybody. Nobody hears of another server. All of it holds for both eras alike.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interaction.crowds import Crowd, Listener, descriptors_of, everyone, threads_of, worker_of
+from tests.interaction.programs import ROOT, free_port, running
+
+pytestmark = pytest.mark.process
+
+CHANGES = 200
+CROWD = {"everything": 300, "moving": 600, "quiet": 100}
+"""How many listen to each server. A tenth of them does so in the older way."""
+
+FREE = 100
+"""Places for listeners beside the crowd, and threads beside those that listen."""
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[tuple[str, Path, int]]:
+    """A hub with room for the crowd: its address, its servers folder, the process id of its worker."""
+    folder = tmp_path / "run"
+    servers = folder / "servers"
+    servers.mkdir(parents=True)
+    port, most = free_port(), sum(CROWD.values())
+    for name in ("moving", "quiet"):
+        save(servers, name, 0)
+    command = [sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
+    command += ["--data", str(folder / "data"), "--servers", str(servers), "--keepalive", "1"]
+    command += ["--listeners", str(most + FREE), "--threads", str(most + 2 * FREE)]
+    url = f"http://127.0.0.1:{port}"
+    with running(command, f"{url}/readyz", folder) as process:
+        yield url, servers, worker_of(process.pid)
+
+
+def save(servers: Path, name: str, number: int) -> None:
+    """Save a definition with one tool, whose name is another each time."""
+    draft = servers / f".{name}.draft"
+    draft.write_text(f'def tool_{number}() -> str:\n    """A tool."""\n    return "{number}"\n', "utf-8")
+    os.replace(draft, servers / f"{name}.py")
+
+
+def gathered(crowd: Crowd, sizes: dict[str, int]) -> dict[str, list[Listener]]:
+    """So many listeners to each server, all of them begun."""
+    found = {
+        server: [(crowd.listen if n % 10 else crowd.get)(server) for n in range(size)] for server, size in sizes.items()
+    }
+    crowd.until(lambda: all(one.begun for one in crowd.listeners), "every stream has begun")
+    return found
+
+
+def changed(crowd: Crowd, servers: Path, times: int) -> None:
+    """Change two servers so many times: one announces it, of the other the file is saved."""
+    for number in range(1, times + 1):
+        crowd.call("everything", "test_trigger_tool_change")
+        save(servers, "moving", number)
+        crowd.read_all()
+    crowd.until(lambda: crowd.tools("moving") == [f"tool_{times}"], "the last file that was saved is served")
+
+
+def test_every_listener_hears_of_every_change_of_its_own_server_and_everything_comes_back(
+    busy: tuple[str, Path, int],
+) -> None:
+    """SUB-28, THREATS 1.2: 1,000 listeners, 200 changes; then threads and descriptors as they were."""
+    url, servers, worker = busy
+    crowd = Crowd(url)
+    # What is made once, at the first call, is part of the start.
+    changed(crowd, servers, 1)
+    threads, descriptors = threads_of(worker), descriptors_of(worker)
+
+    listeners = gathered(crowd, CROWD)
+    changed(crowd, servers, CHANGES)
+    crowd.until(lambda: everyone(listeners["everything"], CHANGES), "every change that was announced is told")
+    told = max(one.told for one in listeners["moving"])
+    crowd.until(lambda: everyone(listeners["moving"], told), "the changes of a file are told to everybody")
+    assert 1 <= told <= CHANGES
+    save(servers, "moving", 0)
+    crowd.until(lambda: everyone(listeners["moving"], told + 1), "one more change of the file is told")
+    save(servers, "quiet", 1)
+    crowd.until(lambda: everyone(listeners["quiet"], 1), "the one change of the quiet server is told")
+    crowd.read_all()
+    assert {one.told for one in listeners["everything"]} == {CHANGES}
+    assert {one.told for one in listeners["moving"]} == {told + 1}
+    assert {one.told for one in listeners["quiet"]} == {1}
+    assert not any(one.ended for one in crowd.listeners)
+
+    crowd.close()
+    after = Crowd(url)
+    after.until(lambda: descriptors_of(worker) <= descriptors, f"descriptors return to {descriptors}")
+    # The web server keeps a thread without work for half a minute.
+    after.until(lambda: threads_of(worker) <= threads, f"threads return to {threads}")
+    assert after.tools("moving") == ["tool_0"]
+    after.close()

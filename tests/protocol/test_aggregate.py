@@ -1,0 +1,120 @@
+"""All servers at one address: names, sessions, changes, collisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.hubs import MODERN, Hub, modern_request, until
+from tests.protocol.test_tools import listed
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    files = {
+        "a.py": "def one() -> str:\n    return 'a.one'\n",
+        "snake_case.py": "def two_words() -> str:\n    return 'snake_case.two_words'\n",
+        "snake.py": "def case_two() -> str:\n    return 'snake.case_two'\n",
+        "left.json": '{"resources": {"r": {"uri": "x://same", "name": "r", "text": "left"}}}',
+        "right.json": '{"resources": {"r": {"uri": "x://same", "name": "r", "text": "right"},'
+        ' "own": {"uri": "x://own", "name": "own", "text": "mine"}},'
+        ' "prompts": {"p": {"arguments": [{"name": "t"}], "messages":'
+        ' [{"role": "user", "content": {"type": "text", "text": "about {{t}}"}}]}},'
+        ' "completions": {"p": {"t": ["apes"]}}}',
+        "dot.b.py": "def c() -> str:\n    return 'dot.b c'\n",
+        "dot.py": "def fine() -> str:\n    return 'fine'\n",
+        "dot.mcp.json": '{"tools": {"b.c": {"function": "fine"}}}',
+    }
+    hub = Hub(tmp_path_factory.mktemp("all"), files)
+    yield hub
+    hub.close()
+
+
+def names(hub: Hub) -> set[str]:
+    return set(listed(hub, "", MODERN))
+
+
+def test_tools_of_every_server_are_called_by_server_and_tool(hub: Hub) -> None:
+    """X-8, SUB-15."""
+    assert {"a.one", "snake_case.two_words", "echo.echo", "jq.jq", "mcp.list_servers"} <= names(hub)
+    assert hub.call("", "a.one", {}, MODERN).text == "a.one"
+    assert hub.call("", "echo.echo", {"message": "all"}, MODERN).text.strip() == "all"
+
+
+def test_the_underscore_form_goes_to_the_longest_server_name_that_fits(hub: Hub) -> None:
+    """SUB-C13, X-8."""
+    assert hub.call("", "snake_case_two_words", {}, MODERN).text == "snake_case.two_words"
+    assert hub.call("", "snake_case_two", {}, MODERN).text == "snake.case_two"
+
+
+def test_what_two_servers_would_both_be_called_is_not_served(hub: Hub) -> None:
+    """X-8: no server can pass for another; each is still there at its own address."""
+    assert "dot.b.c" not in names(hub)
+    assert hub.call("", "dot.b.c", {}, MODERN).result["isError"] is True
+    assert hub.call("dot.b", "c", {}, MODERN).text == "dot.b c"
+    reasons = {problem.where: problem.reason for problem in hub.catalogue.whole().problems}
+    assert "dot, dot.b" in reasons["dot.b.c"]
+    assert "left, right" in reasons["x://same"]
+
+
+def test_resources_prompts_and_completions_find_their_server(hub: Hub) -> None:
+    read = hub.modern("", "resources/read", {"uri": "x://own"}).result["contents"][0]
+    assert read["text"] == "mine"
+    prompt = hub.modern("", "prompts/get", {"name": "right.p", "arguments": {"t": "ants"}}).result
+    assert prompt["messages"][0]["content"]["text"] == "about ants"
+    params = {"ref": {"type": "ref/prompt", "name": "right.p"}, "argument": {"name": "t", "value": "a"}}
+    assert hub.modern("", "completion/complete", params).result["completion"]["values"] == ["apes"]
+    assert hub.modern("", "resources/read", {"uri": "x://same"}).error["code"] == -32602
+
+
+def test_skills_of_every_server_are_there(hub: Hub) -> None:
+    (skill, *_) = hub.modern("", "skills/list").result["skills"]
+    read = hub.modern("", "resources/read", {"uri": skill["resources"][-1]["uri"]})
+    assert read.result["contents"][0]["text"]
+
+
+def test_a_legacy_client_needs_a_session_here(hub: Hub) -> None:
+    """X-3: strict, unlike /mcp/<server>."""
+    without = hub.legacy("", "tools/list")
+    assert (without.status, without.error["code"]) == (400, -32600)
+    assert hub.legacy("", "ping").result == {}
+    session = hub.open("")
+    assert hub.legacy("", "tools/list", session=session).status == 200
+    assert hub.legacy("a", "tools/list", session=session).status == 404
+    result = hub.legacy("", "initialize", {"protocolVersion": "2025-11-25"}, version=None).result
+    assert result["serverInfo"]["name"] == "patchbay" and "- a" in result["instructions"]
+
+
+def test_a_change_of_any_server_is_told(hub: Hub) -> None:
+    stream = hub.stream("", *modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+
+    def messages() -> Iterator[Any]:
+        for frame in stream:
+            for line in frame.decode().split("\n"):
+                if line.startswith("data: "):
+                    yield orjson.loads(line[6:])
+
+    heard = messages()
+    next(heard)
+    (hub.servers / "late.py").write_text("def late() -> str:\n    return 'late'\n")
+    assert next(heard)["method"] == "notifications/tools/list_changed"
+    until(lambda: "late.late" in names(hub), "the new tool is listed")
+    stream.close()
+
+
+def test_the_list_is_in_the_same_order_every_time(hub: Hub) -> None:
+    first = [list(listed(hub, "", MODERN)) for _ in range(3)]
+    assert first[0] == first[1] == first[2]
+
+
+def test_a_person_gets_the_page_and_a_client_the_stream(hub: Hub) -> None:
+    """X-5."""
+    page = hub.client.get("/mcp", headers={"Host": "localhost", "Accept": "text/html"})
+    assert page.mimetype == "text/html" and page.status_code == 200
+    headers = {"Host": "localhost", "Accept": "text/event-stream", "Mcp-Session-Id": hub.open("")}
+    stream = hub.client.get("/mcp", headers=headers, buffered=False)
+    assert stream.mimetype == "text/event-stream"
+    stream.close()

@@ -1,0 +1,118 @@
+"""A client of a few lines on a pipe in this process: what it writes is read by the real transport, and back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+from typing import Any
+
+import orjson
+
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.transports.stdio import Pipe
+from tests.hubs import BOUND, Hub, modern_request
+
+Json = dict[str, Any]
+
+
+class Talk:
+    """One conversation; everything that came back is in `said`, parsed, in order, and in `lines` as it was."""
+
+    def __init__(self, hub: Hub, server: str = "zoo") -> None:
+        self.said: list[Any] = []
+        self.lines: list[bytes] = []
+        self._input: SimpleQueue[bytes] = SimpleQueue()
+        self._held = b""
+        self._changed = threading.Condition()
+        dispatcher: Dispatcher = hub.app.extensions["dispatcher"]
+        self.pipe = Pipe(dispatcher, server, lambda most: self._input.get(), self._write)
+        self._reader = threading.Thread(target=self.pipe.serve, daemon=True)
+        self._reader.start()
+
+    def _write(self, data: memoryview) -> int:
+        # Takes a part only, as an operating system may.
+        taken = bytes(data[: 1 + len(data) // 2])
+        with self._changed:
+            *whole, self._held = (self._held + taken).split(b"\n")
+            self.lines += whole
+            self.said += [orjson.loads(line) for line in whole]
+            self._changed.notify_all()
+        return len(taken)
+
+    def raw(self, data: bytes) -> None:
+        """Write any bytes."""
+        self._input.put(data)
+
+    def send(self, value: Any) -> None:
+        """Write one JSON value as a line."""
+        self.raw(orjson.dumps(value) + b"\n")
+
+    def note(self, method: str, **params: Any) -> None:
+        """Send a notification."""
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def ask(self, method: str, params: Mapping[str, Any] | None = None, id: Any = 1) -> None:
+        """Send a request of the older revisions, and do not wait."""
+        self.send({"jsonrpc": "2.0", "id": id, "method": method} | ({"params": params} if params is not None else {}))
+
+    def ask_modern(self, method: str, params: Mapping[str, Any] | None = None, id: Any = 1, **more: Any) -> None:
+        """Send a request of 2026-07-28, and do not wait."""
+        self.send(modern_request(method, params, id=id, **more)[0])
+
+    def legacy(self, method: str, params: Mapping[str, Any] | None = None, id: Any = 1) -> Json:
+        """A request of the older revisions, and its answer."""
+        self.ask(method, params, id)
+        return self.answer(id)
+
+    def modern(self, method: str, params: Mapping[str, Any] | None = None, id: Any = 1, **more: Any) -> Json:
+        """A request of 2026-07-28, and its answer."""
+        self.ask_modern(method, params, id, **more)
+        return self.answer(id)
+
+    def open(self, version: str = "2025-11-25", capabilities: Mapping[str, Any] | None = None) -> Json:
+        """The handshake; answers the result of initialize."""
+        client = {"name": "tests", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": client}
+        result = self.legacy("initialize", params, id="init")["result"]
+        self.note("notifications/initialized")
+        return dict(result)
+
+    def until(self, wanted: Callable[[Any], Any], what: str) -> Any:
+        """Wait for something said that is wanted; answers the first."""
+
+        def found() -> Any:
+            return next((one for one in self.said if wanted(one)), None)
+
+        with self._changed:
+            assert self._changed.wait_for(lambda: found() is not None, BOUND), f"{what}; so far {self.said}"
+            return found()
+
+    def answer(self, id: Any) -> Json:
+        """The answer to a request."""
+
+        def answers(one: Any) -> bool:
+            return isinstance(one, dict) and "method" not in one and same(one.get("id"), id)
+
+        return dict(self.until(answers, f"no answer to {id!r}"))
+
+    def told(self, method: str) -> Json:
+        """The first notification or request of a method."""
+        return dict(self.until(lambda one: isinstance(one, dict) and one.get("method") == method, f"no {method}"))
+
+    def end(self, seconds: float = BOUND) -> bool:
+        """End the input and let everything come to its end; whether it did."""
+        self._input.put(b"")
+        self._reader.join(BOUND)
+        assert not self._reader.is_alive()
+        return self.pipe.finish(seconds)
+
+    def close(self) -> None:
+        """End it, whatever is going on."""
+        self.end(0)
+        assert self.pipe.close(BOUND)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two ids are the same in value and in type."""
+    return type(one) is type(other) and bool(one == other)

@@ -1,0 +1,101 @@
+"""What can happen at the hub in a conversation, each as a line `! name words`.
+
+    ! put beasts tools=2 prompts=1 resources=1     a server of this name with so many of each is served from now on
+    ! take beasts                                  it is served no more
+    ! updated beasts beast://1                     its author says that a resource has another content
+    ! drain                                        the hub is told to stop
+    ! restart                                      the hub stops and starts again on the same data
+    ! sweep                                        the store drops what need not be kept any longer
+    ! age state request-state 601                  the word `state` is sealed again as if it were so many seconds older
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from itsdangerous import TimestampSigner, URLSafeTimedSerializer
+
+from patchbay.boot import change
+from patchbay.catalogue.rows import PREFIX, Row
+from patchbay.protocol.keys import load_key
+from tests.hubs import Hub
+from tests.wire.patterns import Words
+
+
+class Stage:
+    """The hub of a conversation. `build` makes it, on the same folders each time."""
+
+    def __init__(self, build: Callable[[], Hub]) -> None:
+        self._build = build
+        self.hub = build()
+
+    def happen(self, words: list[str], bound: Words) -> None:
+        """Let something happen. Raises KeyError for what this stage cannot do."""
+        _HAPPENINGS[words[0]](self, bound, *words[1:])
+
+    def put(self, bound: Words, name: str, *counts: str) -> None:
+        """Serve a server with so many tools, prompts and resources, instead of what stood there."""
+        put(self.hub, name, **{kind: int(number) for kind, number in (count.split("=") for count in counts)})
+
+    def take(self, bound: Words, name: str) -> None:
+        """Serve a server no more."""
+        change(self.hub.catalogue.store, {PREFIX + name: None}, "test", "taken")
+        self.hub.catalogue.refresh()
+
+    def updated(self, bound: Words, name: str, uri: str) -> None:
+        """Say that a resource changed, as a server's author does."""
+        self.hub.catalogue.hub.updated(name, uri)
+
+    def drain(self, bound: Words) -> None:
+        """Tell the hub to stop."""
+        self.hub.app.extensions["drain"].begin()
+
+    def sweep(self, bound: Words) -> None:
+        """Have the store drop what need not be kept any longer."""
+        self.hub.catalogue.store.journal.sweep()
+
+    def restart(self, bound: Words) -> None:
+        """Another hub on the same data."""
+        self.hub.close()
+        self.hub = self._build()
+
+    def age(self, bound: Words, word: str, salt: str, seconds: str) -> None:
+        """Seal a word again, with the hub's own key, as if that had been done earlier."""
+
+        class Earlier(TimestampSigner):
+            def get_timestamp(self) -> int:
+                return int(time.time()) - int(seconds)
+
+        key = load_key(self.hub.settings.data)
+        now, then = (URLSafeTimedSerializer(key, salt=salt, signer=signer) for signer in (TimestampSigner, Earlier))
+        bound[word] = then.dumps(now.loads(bound[word]))
+
+
+_HAPPENINGS: dict[str, Callable[..., None]] = {
+    "put": Stage.put,
+    "take": Stage.take,
+    "updated": Stage.updated,
+    "drain": Stage.drain,
+    "sweep": Stage.sweep,
+    "restart": Stage.restart,
+    "age": Stage.age,
+}
+
+
+def put(hub: Hub, name: str, tools: int = 0, prompts: int = 0, resources: int = 0) -> None:
+    """Serve a server with so many tools, prompts and resources; when this returns, listeners have been told."""
+    source = "".join(f'def tool_{n}() -> str:\n    """Tool {n}."""\n    return "{n}"\n\n\n' for n in range(1, tools + 1))
+    config: dict[str, Any] = {
+        "auto_discover": True,
+        "isolation": "inline",
+        "resources": {f"r{n}": {"uri": f"{name}://{n}", "text": str(n)} for n in range(1, resources + 1)},
+        "prompts": {f"p{n}": {"messages": [{"content": str(n)}]} for n in range(1, prompts + 1)},
+    }
+    store = hub.catalogue.store
+    text = f'"""The server {name}."""\n\n\n{source}'
+    row = Row(name, "python", store.blobs.put(text.encode()), store.blobs.put(orjson.dumps(config)))
+    change(store, {PREFIX + name: store.blobs.put(row.encoded())}, "test", "put")
+    hub.catalogue.refresh()
