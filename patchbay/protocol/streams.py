@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from patchbay.activation import PAUSE
 from patchbay.events import Pause
 from patchbay.protocol.callers import Session
+from patchbay.protocol.subscriptions import ENDING
 from patchbay.store import Store
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_]{1,32})-(\d{1,12})")
@@ -72,9 +73,9 @@ class Replay:
         return bool(self._store.journal.read(self._topic, 0, 1))
 
     def __call__(self, after: int) -> Iterator[tuple[str, bytes] | Pause]:
-        """(event id, message) pairs after number `after`."""
+        """(event id, message) pairs after number `after`. Ends early when the hub stops: the rest can be fetched later."""
         number, seq = 0, 0
-        with self._store.bus.subscribe([self._topic]) as mailbox:
+        with self._store.bus.subscribe([self._topic, ENDING]) as mailbox:
             while not self._session.ended:
                 entries = self._store.journal.read(self._topic, seq)
                 for entry in entries:
@@ -84,5 +85,8 @@ class Replay:
                     number += entry.data[:1] == _MESSAGE
                     if entry.data != _OPENED and number > after:
                         yield f"{self.name}-{number}", entry.data[1:]
-                if not entries and mailbox.get(self._keepalive) is None:
+                got = None if entries else mailbox.get(self._keepalive)
+                if got is not None and got[0] == ENDING:
+                    return
+                if not entries and got is None:
                     yield PAUSE
