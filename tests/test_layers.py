@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS: dict[str, int] = {
     **dict.fromkeys(("errors", "events", "cid", "settings"), 1),
-    **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs"), 2),
+    **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments"), 2),
     **dict.fromkeys(("stores", "views", "client"), 3),
     **dict.fromkeys(("handlers",), 4),
     **dict.fromkeys(("discovery", "boot", "catalogue"), 5),

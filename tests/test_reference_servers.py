@@ -48,6 +48,25 @@ def test_date_gives_the_date(hub: Hub, version: str) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", hub.call("date", "date", {"args": "+%Y-%m-%d"}, version).text.strip())
 
 
+@pytest.mark.parametrize("name", ["args", "command_args", "message"])
+def test_no_way_to_run_a_tool_goes_around_its_schema(hub: Hub, name: str) -> None:
+    """THREATS 1.6: `date` takes a format, and nothing that would make it read a file."""
+    bad = "--file=/etc/hostname"
+    host = {"Host": "localhost"}
+    assert hub.call("date", "date", {name: bad}).result["isError"] is True
+    assert hub.modern("", "tools/call", {"name": "date.date", "arguments": {name: bad}}).result["isError"] is True
+    assert "error" in hub.legacy("echo", "resources/read", {"uri": f"server://date/date?{name}={bad}"}).last
+    assert hub.client.get(f"/date/date?{name}={bad}", headers=host).status_code in (400, 422)
+    source = f"def go(context):\n    return context.call('date', 'date', {name}={bad!r})\n\n\n"
+    source += f"def read(context):\n    return context.read('server://date/date?{name}={bad}')\n\n\n"
+    source += f"def lead():\n    return {{'redirect': '/date/date?{name}={bad}'}}\n"
+    (hub.servers / "around.py").write_text(source)
+    until(lambda: "result" in hub.call("around", "go").last, "the definition is live")
+    assert "do not fit" in str(hub.call("around", "go").last)
+    assert hub.call("around", "read").result["isError"] is True
+    assert hub.call("around", "lead").result["isError"] is True
+
+
 def test_the_hub_describes_itself(hub: Hub) -> None:
     tools = {tool["name"] for tool in hub.legacy("mcp", "tools/list").result["tools"]}
     assert {"list_servers", "describe_server"} <= tools

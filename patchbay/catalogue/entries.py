@@ -61,13 +61,20 @@ def with_annotations(wire: Mapping[str, Any], config: Mapping[str, Any]) -> Mapp
 
 def _tool_target(ground: Ground, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     if ground.kind == "shell":
-        return {"argv": entry["argv"]} if "argv" in entry else {"static": True}
+        return {"argv": entry["argv"]} if "argv" in entry else {"takes": _text_property(entry)}
     if ground.kind != "python":
         raise ConfigError(ground.where, f"tools.{name}", "expected a server with code; this one has nothing to run")
     same = name if name in ground.functions else None
     chosen = entry.get("function") or same or ground.config.get("function") or "main"
     function = _function(ground, str(chosen), f"tools.{name}")
     return {"function": function} | ({"streams": True} if function in ground.streaming else {})
+
+
+def _text_property(entry: Mapping[str, Any]) -> str | None:
+    """The one text that a shell tool without an argv hands to its command (V-C6); None when it takes none."""
+    properties = entry.get("inputSchema", {}).get("properties", {})
+    texts = [name for name, one in properties.items() if name != "input" and one.get("type", "string") == "string"]
+    return texts[0] if len(texts) == 1 else None
 
 
 def _function(ground: Ground, name: str, path: str) -> str:

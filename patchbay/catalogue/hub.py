@@ -8,16 +8,16 @@ Sources: DESIGN sections 5 and 6; REQUIREMENTS VWR-27, V-C10.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
-import jsonschema_rs
 import orjson
 
 from patchbay.activation import Call
+from patchbay.arguments import problems, told, validator
 from patchbay.catalogue.resources import LAST, Plugged, read_resource
 from patchbay.catalogue.servers import Server
 from patchbay.errors import ReadOnly, ToolFailed, UnknownServer
@@ -115,16 +115,10 @@ def _deeper(call: Call, word: str | None) -> Call:
     return replace(call, chain=chain)
 
 
-def _check(schema: dict[str, Any], arguments: dict[str, Any], what: str) -> None:
-    checker = jsonschema_rs.validator_for(schema, retriever=_refuse, validate_formats=False)
-    problem = next(iter(checker.iter_errors(arguments)), None)
-    if problem is not None:
-        place = ".".join(str(part) for part in problem.instance_path) or "arguments"
-        raise ToolFailed(f"the arguments do not fit {what}: {place}: {problem.message:.500}")
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"{uri} is not fetched")
+def _check(schema: Mapping[str, Any], arguments: dict[str, Any], what: str) -> None:
+    wrong = problems(validator(schema), arguments)
+    if wrong:
+        raise ToolFailed(f"the arguments do not fit {what}: {told(wrong)}")
 
 
 class State(MutableMapping[str, Any]):

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from patchbay.activation import Call, Events
+from patchbay.arguments import problems, told, validator
 from patchbay.boot import variable
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.uritemplates import compiled, decoded
@@ -48,6 +49,13 @@ class Place:
     server: Server
     descriptor: Descriptor | None = None
     variables: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the content is the same for ever: it is part of the configuration, or named by its CID."""
+        if self.descriptor is None:
+            return self.uri.startswith("cid://")
+        return not self.descriptor.target.keys().isdisjoint(("text", "blob", "cid"))
 
     @property
     def mime_type(self) -> str | None:
@@ -89,7 +97,11 @@ def _tool_at(plugged: Plugged, uri: str, rest: str) -> Place:
         raise InvalidParams(f"{tool.name} of {server.name} is not marked as read-only: call it instead of reading it")
     given = parse_qsl(query, keep_blank_values=True)
     properties = tool.wire.get("inputSchema", {}).get("properties", {})
-    return Place(uri, server, tool, {key: _typed(value, properties.get(key)) for key, value in given})
+    arguments = {key: _typed(value, properties.get(key)) for key, value in given}
+    wrong = problems(validator(tool.wire["inputSchema"]), arguments)
+    if wrong:
+        raise InvalidParams(f"the arguments do not fit {server.name}/{tool.name}: {told(wrong)}")
+    return Place(uri, server, tool, arguments)
 
 
 def _typed(text: str, schema: Any) -> Any:

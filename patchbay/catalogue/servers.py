@@ -67,6 +67,11 @@ class Server:
         return {uri: file.resource for skill in self.skills.values() for uri, file in skill.files.items()}
 
     @cached_property
+    def settled(self) -> bool:
+        """Whether its lists never change: a pinned version, and none of them made by a program when it is read."""
+        return self.pinned and not any(key.endswith("_transform_cid") for key in self.config)
+
+    @cached_property
     def remembered(self) -> frozenset[str]:
         """The tools whose last output one of the resources shows."""
         targets = [found.target for found in self.resources.values()]

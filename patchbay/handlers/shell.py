@@ -92,6 +92,9 @@ def arguments_of(call: Call, one: bool) -> list[str]:
     if not given:
         return []
     key, value = next(iter(given.items()))
+    if "takes" in call.target and set(given) != {call.target["takes"]}:
+        # What the tool's schema does not name was not checked by it either, so it never reaches the command.
+        raise ToolFailed(f"expected {call.target['takes'] or 'no argument'}, got {', '.join(map(repr, given))}")
     if len(given) > 1:
         raise ToolFailed(
             f"expected 'args' and 'input', got {', '.join(map(repr, given))}; several need argv in the config"

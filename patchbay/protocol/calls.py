@@ -13,13 +13,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from patchbay.activation import Call, Cancelled, Events
+from patchbay.arguments import problems, told, validator
 from patchbay.catalogue.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.resources import contents_of, find_resource, resource_events
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, MissingCapability, PatchbayError, ToolFailed
 from patchbay.events import Ask, Detach, Done, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
-from patchbay.protocol.arguments import problems, told, validator
 from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
 from patchbay.protocol.headers import check_parameters
 from patchbay.protocol.large import limited
@@ -67,7 +67,7 @@ def read_resource(turn: Turn) -> Answers:
 
     def answer(fold: Fold) -> dict[str, Any]:
         contents = contents_of(fold, found, turn.desk.settings.read_limit)
-        return stamped({"contents": contents}, turn.server, turn.caller.revision, cache=True)
+        return stamped({"contents": contents}, turn.server, turn.caller.revision, cache=True, stays=found.stays)
 
     yield from _conversation(turn, events, call, answer)
 

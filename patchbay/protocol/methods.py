@@ -15,6 +15,7 @@ from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
+from patchbay.protocol.subscriptions import LONGEST_URI, MOST_URIS
 from patchbay.protocol.task_methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
@@ -101,8 +102,11 @@ def _set_level(turn: Turn) -> dict[str, Any]:
 def _subscription(change: str) -> Callable[[Turn], dict[str, Any]]:
     def answer(turn: Turn) -> dict[str, Any]:
         uri = turn.params.get("uri")
-        if not isinstance(uri, str):
-            raise InvalidParams("params.uri has to be a string")
+        if not isinstance(uri, str) or len(uri) > LONGEST_URI:
+            raise InvalidParams(f"params.uri has to be a string of at most {LONGEST_URI} characters")
+        session = turn.caller.session
+        if change == "subscribed" and session is not None and len(session.subscribed | {uri}) > MOST_URIS:
+            raise InvalidParams(f"a session can subscribe to {MOST_URIS} resources at most")
         if turn.caller.session is not None:
             turn.desk.sessions.change(turn.caller.session, **{change: uri})
         return {}

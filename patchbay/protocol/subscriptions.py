@@ -1,15 +1,18 @@
 """Listening for changes: `subscriptions/listen` of 2026-07-28 and the GET stream of the older revisions.
 
 A subscriber is registered before it is told so; no change after the acknowledgement is lost in this
-process, and the journal fills gaps: an event's number on a GET stream is the number of its change.
-Each listener hears of its own server only, and only the kinds it asked for.
+process, and the journal fills gaps: the last event of a change on a GET stream has the change's number.
+Each listener hears of its own server only, and only the kinds it asked for. One that was too slow for its
+mailbox is told of everything it listens to, once. A session has one GET stream: the newest.
 Sources: SPEC-DIGEST 1.8, 1.10; THREATS 1.2; REQUIREMENTS T9.2, T9.8.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -28,14 +31,20 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 ENDING = "ending"
 """Bus topic on which a process says that its streams are to end."""
 
+MOST_URIS, LONGEST_URI = 256, 8192
+"""How many resources one session or listener can subscribe to, and how many characters a URI can have."""
+
 _FLAGS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A message of a GET stream with the number of the change it tells of; without one, where the stream begins."""
+    """A message of a GET stream, and the number of the change that has been told with it, if one has.
 
-    number: int
+    Without a message, where the stream begins.
+    """
+
+    number: int | None
     message: Message | None
 
 
@@ -62,7 +71,7 @@ class Listeners:
         own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
         with self._store.bus.subscribe([*_topics(server), *own, *watch.topics]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
-            told = _tasks_told(watch, None)
+            told, lost = _tasks_told(watch, None), 0
             while not self._ending():
                 for method, params in told:
                     yield Notification(method, {**params, **tag})
@@ -71,8 +80,11 @@ class Listeners:
                     yield PAUSE
                 if cancelled and not self._ending():
                     return
+                if mailbox.dropped > lost:
+                    lost = mailbox.dropped
+                    told = chain(_everything(kinds, uris), _tasks_told(watch, None))
                 # Without a hint the tasks are looked at all the same: whoever ran them may be gone.
-                if got is None or got[0] in watch.topics:
+                elif got is None or got[0] in watch.topics:
                     told = _tasks_told(watch, got)
                 else:
                     told = _told(got[0], got[1], kinds, uris)
@@ -81,24 +93,35 @@ class Listeners:
 
     def stream(self, server: Server, session: Session, after: int | None) -> Iterator[Numbered | Pause]:
         """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
-        topics = [*_topics(server), f"session/{session.nonce}"]
-        kinds = set(_FLAGS.values())
-        with self._store.bus.subscribe(topics) as mailbox:
-            last = self._store.journal.last(f"changes/{server.heard}") if after is None else after
+        own, token = f"session/{session.nonce}", secrets.token_bytes(8)
+        kinds, lost = set(_FLAGS.values()), 0
+        self._store.bus.publish(own, token)
+        with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
+            newest = self._store.journal.last(f"changes/{server.heard}")
+            last = newest if after is None else min(after, newest)
             yield Numbered(last, None)
             while True:
                 for entry in self._store.journal.read(f"changes/{server.heard}", last):
                     last = entry.seq
-                    for method, params in _told("changed/", entry.data, kinds, set()):
-                        yield Numbered(last, Notification(method, params))
+                    *first, end = [Notification(*told) for told in _told("changed/", entry.data, kinds, set())]
+                    # Only with its last message has a change been told: who leaves before comes back to all of it.
+                    yield from (Numbered(None, message) for message in first)
+                    yield Numbered(last, end)
                 if session.ended or self._ending():
                     return
                 got = mailbox.get(self._keepalive)
                 if got is None:
                     yield PAUSE
+                elif got[0] == own and got[1]:
+                    # Another stream of this session was opened: a message goes to one stream only.
+                    return
+                elif mailbox.dropped > lost:
+                    lost = mailbox.dropped
+                    for method, params in _everything(set(), session.subscribed):
+                        yield Numbered(None, Notification(method, params))
                 elif got[0].startswith("updated/"):
                     for method, params in _told(got[0], got[1], set(), session.subscribed):
-                        yield Numbered(last, Notification(method, params))
+                        yield Numbered(None, Notification(method, params))
 
 
 def cancelled_topic(owner: str) -> str:
@@ -111,6 +134,14 @@ def _topics(server: Server) -> list[str]:
         return [ENDING]
     heard = server.heard or "*"
     return [f"changed/{heard}", f"updated/{heard}", ENDING]
+
+
+def _everything(kinds: set[str], uris: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a listener is told that missed something: that all it listens to may have changed."""
+    for kind in sorted(kinds):
+        yield f"notifications/{kind}/list_changed", {}
+    for uri in sorted(uris):
+        yield "notifications/resources/updated", {"uri": uri}
 
 
 def _tasks_told(watch: Watch, got: tuple[str, bytes] | None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -143,5 +174,7 @@ def _honoured(wanted: Any) -> dict[str, Any]:
     if uris is not None:
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise InvalidParams("params.notifications.resourceSubscriptions has to be an array of URIs")
+        if len(uris) > MOST_URIS or any(len(uri) > LONGEST_URI for uri in uris):
+            raise InvalidParams(f"at most {MOST_URIS} URIs of {LONGEST_URI} characters can be listened to")
         honoured["resourceSubscriptions"] = uris
     return honoured

@@ -41,16 +41,22 @@ def implementation(server: Server, revision: Revision) -> dict[str, Any]:
     return info
 
 
-def stamped(result: dict[str, Any], server: Server, revision: Revision, cache: bool = False) -> dict[str, Any]:
-    """A result with what 2026-07-28 asks of every result; older revisions get it as it is."""
+def stamped(
+    result: dict[str, Any], server: Server, revision: Revision, cache: bool = False, stays: bool = True
+) -> dict[str, Any]:
+    """A result with what 2026-07-28 asks of every result; older revisions get it as it is.
+
+    With `cache` it says how long it may be kept: for ever where the server is settled and the answer `stays`.
+    """
     if not revision.modern:
         return result
     result.setdefault("resultType", "complete")
     result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: {"name": server.name, "version": __version__}}
     if cache and result["resultType"] == "complete":
         # Only a pinned address promises that its answers stay (DESIGN section 4).
-        result["ttlMs"] = PINNED_TTL if server.pinned else 0
-        result["cacheScope"] = "public" if server.pinned else "private"
+        lasting = stays and server.settled
+        result["ttlMs"] = PINNED_TTL if lasting else 0
+        result["cacheScope"] = "public" if lasting else "private"
     return result
 
 

@@ -24,7 +24,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, InvalidRequest, ToolFailed, UnknownServer
 from patchbay.events import Ask, Data, Event, Text
 from patchbay.jsonrpc import parse
-from patchbay.protocol.arguments import problems, told, validator
+from patchbay.arguments import problems, told, validator
 from patchbay.transports.bodies import media_type, read_body
 from patchbay.transports.security import SANDBOX_CSP, check_same_origin
 from patchbay.transports.site import Site

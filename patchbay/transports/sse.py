@@ -122,4 +122,4 @@ def listener_body(changes: Iterator[Numbered | Pause], caller: Caller) -> Iterat
         elif item.message is None:
             yield priming(f"{LISTENER}-{item.number}") if caller.revision.priming else COMMENT
         else:
-            yield event(encode(item.message), f"{LISTENER}-{item.number}")
+            yield event(encode(item.message), None if item.number is None else f"{LISTENER}-{item.number}")

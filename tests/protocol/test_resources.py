@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.hubs import MODERN, Hub
+from tests.hubs import Hub
 
 
 def read(hub: Hub, server: str, uri: str) -> dict[str, str]:
@@ -105,7 +105,16 @@ def test_answers_that_may_be_kept_say_how_long(zoo: Hub) -> None:
     pinned = zoo.modern(f"zoo@{version}", "resources/read", {"uri": "zoo://readme"}).result
     assert (moving["ttlMs"], moving["cacheScope"]) == (0, "private")
     assert pinned["ttlMs"] > 1_000_000 and pinned["cacheScope"] == "public"
-    assert MODERN == "2026-07-28"
+    cid = zoo.catalogue.store.blobs.put(b"for ever")
+    for uri, stays in [
+        (f"cid://{cid}", True),
+        ("variable://mcps", False),
+        ("server://", False),
+        ("zoo://note", False),
+        ("zoo://mcps", False),
+    ]:
+        result = zoo.modern(f"zoo@{version}", "resources/read", {"uri": uri}).result
+        assert (result["cacheScope"] == "public") is stays, uri
 
 
 def test_a_resource_above_the_limit_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]

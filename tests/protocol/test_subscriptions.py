@@ -103,3 +103,45 @@ def test_listeners_have_a_bound_and_their_place_comes_back(tmp_path: Any) -> Non
 def test_a_wrong_filter_is_an_error(zoo: Hub) -> None:
     for wanted in (None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": "zoo://note"}):
         assert zoo.modern("zoo", "subscriptions/listen", {"notifications": wanted}).error["code"] == -32602
+
+
+def test_a_second_get_stream_of_a_session_ends_the_first(zoo: Hub) -> None:
+    """SPEC-DIGEST 1.8: a message goes to exactly one stream."""
+    headers = {"Accept": "text/event-stream", "Mcp-Session-Id": zoo.open("zoo"), "Host": "localhost"}
+    first = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
+    frames = iter(first.response)
+    next(frames)
+    second = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
+    next(iter(second.response))
+    assert list(frames) == []
+    first.close(), second.close()
+
+
+def test_a_number_from_the_future_is_taken_for_the_newest(zoo: Hub) -> None:
+    headers = {"Accept": "text/event-stream", "Mcp-Session-Id": zoo.open("zoo"), "Host": "localhost"}
+    stream = zoo.client.get("/mcp/zoo", headers=headers | {"Last-Event-ID": "changes-99999999"}, buffered=False)
+    frames = iter(stream.response)
+    assert b"changes-99999999" not in next(frames)
+    zoo.call("zoo", "touched")
+    assert next(frames_of(frames))["method"] == "notifications/tools/list_changed"
+    stream.close()
+
+
+def test_a_listener_that_missed_something_is_told_of_everything(zoo: Hub) -> None:
+    """THREATS X9: never silently short."""
+    stream = listen(zoo, promptsListChanged=True, resourceSubscriptions=["zoo://note"])
+    next(stream)
+    bus = zoo.catalogue.store.bus
+    bus.publish("changed/zoo", b'{"kinds": ["prompts"]}')
+    for _ in range(400):
+        bus.publish("updated/zoo", b"zoo://other")
+    told = {next(stream)["method"], next(stream)["method"]}
+    assert told == {"notifications/prompts/list_changed", "notifications/resources/updated"}
+    stream.close()
+
+
+def test_subscriptions_are_bounded(zoo: Hub) -> None:
+    long = "x://" + "y" * 9000
+    assert zoo.legacy("zoo", "resources/subscribe", {"uri": long}, session=zoo.open("zoo")).error["code"] == -32602
+    many = {"resourceSubscriptions": [f"x://{n}" for n in range(300)]}
+    assert zoo.modern("zoo", "subscriptions/listen", {"notifications": many}).error["code"] == -32602

@@ -1,12 +1,12 @@
 """What can happen at the hub in a conversation, each as a line `! name words`.
 
-    ! put beasts tools=2 prompts=1 resources=1     a server of this name with so many of each is served from now on
-    ! take beasts                                  it is served no more
-    ! updated beasts beast://1                     its author says that a resource has another content
-    ! drain                                        the hub is told to stop
-    ! restart                                      the hub stops and starts again on the same data
-    ! sweep                                        the store drops what need not be kept any longer
-    ! age state request-state 601                  the word `state` is sealed again as if it were so many seconds older
+! put beasts tools=2 prompts=1 resources=1     a server of this name with so many of each is served from now on
+! take beasts                                  it is served no more
+! updated beasts beast://1                     its author says that a resource has another content
+! drain                                        the hub is told to stop
+! restart                                      the hub stops and starts again on the same data
+! sweep                                        the store drops what need not be kept any longer
+! age state request-state 601                  the word `state` is sealed again as if it were so many seconds older
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ _HAPPENINGS: dict[str, Callable[..., None]] = {
 
 def put(hub: Hub, name: str, tools: int = 0, prompts: int = 0, resources: int = 0) -> None:
     """Serve a server with so many tools, prompts and resources; when this returns, listeners have been told."""
-    source = "".join(f'def tool_{n}() -> str:\n    """Tool {n}."""\n    return "{n}"\n\n\n' for n in range(1, tools + 1))
+    source = "".join(
+        f'def tool_{n}() -> str:\n    """Tool {n}."""\n    return "{n}"\n\n\n' for n in range(1, tools + 1)
+    )
     config: dict[str, Any] = {
         "auto_discover": True,
         "isolation": "inline",

@@ -84,7 +84,9 @@ def _match_object(pattern: Mapping[str, Any], value: Any, words: Words, where: s
 
 def _match_array(pattern: list[Any], value: Any, words: Words, where: str, exactly: bool) -> None:
     wanted = pattern[:-1] if pattern[-1:] == [MORE] else pattern
-    if not isinstance(value, list) or (len(value) < len(wanted) if wanted is not pattern else len(value) != len(wanted)):
+    if not isinstance(value, list) or (
+        len(value) < len(wanted) if wanted is not pattern else len(value) != len(wanted)
+    ):
         raise Mismatch(where, pattern, value)
     for place, inner in enumerate(wanted):
         _match(inner, value[place], words, f"{where}[{place}]", exactly)

@@ -7,6 +7,7 @@ expectation takes the first message that fits, in order within one answer, and n
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,12 +15,13 @@ from typing import Any
 
 import orjson
 
-from tests.hubs import BOTH, BOUND, modern_request, path, until
+from tests.hubs import BOTH, BOUND, modern_request, path
 from tests.transports.pipes import Talk
 from tests.wire.happenings import Stage
 from tests.wire.patterns import Mismatch, Words, fill, match
 from tests.wire.scripts import Expected, Happening, Opened, Said, Script
 
+_NEVER = threading.Event()
 CLIENT = {"name": "wire", "version": "1"}
 
 
@@ -176,7 +178,9 @@ class OverHttp:
             verb, where = "POST", server
         else:
             body, headers, verb, where = said.body, {}, said.kind, fill(said.words[0], self._client.words)
-        given = [(name, fill(value, self._client.words) if value != "<absent>" else value) for name, value in said.headers]
+        given = [
+            (name, fill(value, self._client.words) if value != "<absent>" else value) for name, value in said.headers
+        ]
         self._answers[said.channel] = self._send(said.line, verb, where, headers, body, given)
 
     def _send(
@@ -243,9 +247,10 @@ class OverHttp:
                 raise Unexpected(expected.line, f"an event without a message: {event}")
             self._client.expect(expected.line, expected.value, event.message, expected.exactly)
             return
-        wanted = expected.value
+        wanted = {name: "<absent>" if value is None else value for name, value in expected.value.items()}
         found = {"id": event.id, "retry": event.retry, "message": event.message}
-        self._client.expect(expected.line, wanted, found)
+        there = {name: value for name, value in found.items() if value is not None}
+        self._client.expect(expected.line, wanted, there)
 
     def _complete(self, channel: str) -> None:
         """Be done with the answer on a channel; one without a name is complete, with nothing unexpected in it."""
@@ -257,7 +262,9 @@ class OverHttp:
             raise Unexpected(answer.line, f"more came than was expected: {event}")
         # Where only the status was looked at, the body has to agree with it.
         failed = event is not None and isinstance(event.message, dict) and "error" in event.message
-        if not answer.heard and (failed if answer.checked and answer.status < 300 else not answer.checked and answer.status >= 300):
+        if not answer.heard and answer.status < 300 and failed:
+            raise Unexpected(answer.line, f"the answer is an error: {event}")
+        if not answer.checked and answer.status >= 300:
             raise Unexpected(answer.line, f"the status is {answer.status}: {event}")
         answer.close()
 
@@ -265,9 +272,10 @@ class OverHttp:
 class OverPipe:
     """Plays over a pair of byte streams."""
 
-    def __init__(self, stage: Stage, script: Script) -> None:
+    def __init__(self, stage: Stage, script: Script, seconds: float) -> None:
         self._stage = stage
         self._script = script
+        self._seconds = seconds
         self._client = Client(script.server)
         self._talk = Talk(stage.hub, script.server)
         self._taken: list[int] = []
@@ -321,7 +329,6 @@ class OverPipe:
     def _next(self, line: int, pattern: Any, channel: str, exactly: bool = False) -> Any:
         """Take the first message that fits and was not taken, after the one this channel took before."""
 
-
         def found() -> list[Any]:
             said = list(self._talk.said)
             for place in range(self._last.get(channel, -1) + 1, len(said)):
@@ -331,11 +338,13 @@ class OverPipe:
                     return [said[place]]
             return []
 
-        try:
-            return until(found, "the next message")[0]
-        except AssertionError as problem:
-            left = [one for place, one in enumerate(self._talk.said) if place not in self._taken]
-            raise Unexpected(line, f"nothing fits {pattern!r}; there is {left}") from problem
+        end = time.monotonic() + self._seconds
+        while not (taken := found()):
+            if time.monotonic() > end:
+                left = [one for place, one in enumerate(self._talk.said) if place not in self._taken]
+                raise Unexpected(line, f"nothing fits {pattern!r}; there is {left}")
+            _NEVER.wait(0.005)
+        return taken[0]
 
     def _fits(self, pattern: Any, value: Any, exactly: bool) -> bool:
         try:
@@ -345,7 +354,9 @@ class OverPipe:
         return True
 
 
-def play(stage: Stage, script: Script, over: str) -> None:
-    """Play a conversation over `http` or `stdio`."""
-    (OverHttp if over == "http" else OverPipe)(stage, script).play()
-
+def play(stage: Stage, script: Script, over: str, seconds: float = BOUND) -> None:
+    """Play a conversation over `http` or `stdio`; each message on a pipe is waited for so many seconds."""
+    if over == "http":
+        OverHttp(stage, script).play()
+    else:
+        OverPipe(stage, script, seconds).play()

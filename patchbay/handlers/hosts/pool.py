@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 MOST = 64
 SPARES = 2
-CALLS = 1000
+CALLS = 5000
 """Calls after which a host is replaced."""
 
 IDLE = 60.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.events import Text
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.settings import ROOT
 from tests.handlers.calls import alive, call_of, events, wait_until
 from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
 
@@ -146,6 +149,34 @@ def test_a_host_has_an_empty_folder_of_its_own_that_goes_with_it(hosts: Hosts) -
     for _ in range(3):
         value(handler, "here")
     wait_until(lambda: not Path(folder).exists())
+
+
+PROGRAM = """
+import sys, time
+from tests.handlers.hosts.conversing import hosted
+from tests.handlers.calls import call_of
+from patchbay.activation import activate
+from patchbay.handlers.hosts.pool import Hosts
+from patchbay.settings import ROOT
+
+hosts = Hosts()
+source = "import os, subprocess, time\\ndef main():\\n    child = subprocess.Popen(['setsid', 'sleep', '600'])\\n"
+source += "    yield f'{os.getpid()} {child.pid}'\\n    time.sleep(600)"
+running = activate(hosted(hosts, source), call_of())
+print(next(running).text, *hosts.pids, flush=True)
+time.sleep(600)
+"""
+
+
+def test_hosts_die_with_their_worker_however_it_dies() -> None:
+    """X1, M3: kill -9 of a worker leaves nothing behind."""
+    command = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        pids = [int(word) for word in worker.stdout.readline().split()]
+        assert len(pids) == 3 and all(map(alive, pids))
+        worker.kill()
+    wait_until(lambda: not any(map(alive, pids)))
 
 
 def test_hosts_are_started_before_they_are_needed(hosts: Hosts) -> None:

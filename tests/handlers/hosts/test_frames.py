@@ -1,0 +1,88 @@
+"""Frames: what goes in comes out, in any pieces; what is no frame is told so and nothing else."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchbay.activation import Cancelled
+from patchbay.errors import MissingCapability, ProtocolError, ResourceNotFound, ToolFailed
+from patchbay.events import Ask, Content, Data, Detach, Event, Log, Progress, Question, Text, ToolUse
+from patchbay.handlers.hosts import frames
+from patchbay.handlers.hosts.frames import BadFrame, Frames, event_frame, event_of, failure_of, failure_value
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=20,
+)
+EVENTS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(Text, TEXT),
+    st.builds(Data, JSON, st.none() | TEXT),
+    st.builds(Content, st.dictionaries(TEXT, JSON, max_size=3)),
+    st.builds(Progress, st.floats(allow_nan=False) | st.integers(), st.none() | st.integers(), st.none() | TEXT),
+    st.builds(Log, st.sampled_from(["debug", "error"]), JSON, st.none() | TEXT),
+    st.builds(ToolUse, TEXT, JSON, st.none() | TEXT),
+    st.builds(Detach, st.booleans()),
+    st.builds(
+        Ask, st.dictionaries(TEXT, st.builds(Question, TEXT, st.dictionaries(TEXT, JSON, max_size=2)), max_size=2)
+    ),
+)
+
+
+@given(st.lists(EVENTS, max_size=5), st.integers(1, 50))
+def test_events_pass_in_any_pieces(events: list[Event], piece: int) -> None:
+    data = b"".join(map(event_frame, events))
+    cutter = Frames()
+    found = [one for start in range(0, len(data), piece) for one in cutter.take(data[start : start + piece])]
+    assert [event_of(kind, body) for kind, body in found] == events
+
+
+@given(st.integers(0, 255), st.binary(max_size=60) | JSON.map(lambda value: frames.packed(0, value)[5:]))
+def test_a_frame_is_an_event_or_a_bad_frame(kind: int, body: bytes) -> None:
+    with suppress(BadFrame):
+        event_of(kind, body)
+    with suppress(BadFrame):
+        failure_of(frames.unpacked(kind, body))
+
+
+def test_a_frame_that_is_too_large_is_refused_before_it_has_come() -> None:
+    with pytest.raises(BadFrame, match="a piece of 4294967295 bytes"):
+        Frames().take(b"\xff\xff\xff\xff\x0a")
+
+
+FAILURES = [
+    ToolFailed("no", {"a": [1]}),
+    Cancelled("cancelled: why"),
+    ProtocolError("mine", -1, "data"),
+    MissingCapability({"roots": {}}),
+    ResourceNotFound("a://b"),
+]
+
+
+@pytest.mark.parametrize("problem", FAILURES, ids=lambda problem: type(problem).__name__)
+def test_the_hubs_own_failures_keep_their_kind_and_fields(problem: Exception) -> None:
+    found = failure_of(failure_value(problem))
+    assert (type(found), str(found), vars(found)) == (type(problem), str(problem), vars(problem))
+
+
+def test_a_foreign_failure_keeps_its_name_and_message_and_brings_its_trace() -> None:
+    found = failure_of(failure_value(KeyError("k"), "Traceback: ..."))
+    assert (type(found).__name__, str(found), found.__notes__) == ("KeyError", "'k'", ["Traceback: ..."])
+    assert not isinstance(found, KeyError)
+
+
+@pytest.mark.parametrize("value", [None, [], ["ToolFailed", {}, ""], ["SystemExit", {"message": ""}, ""], ["x"] * 3])
+def test_a_failure_that_is_none_is_a_bad_frame(value: Any) -> None:
+    with pytest.raises(BadFrame):
+        failure_of(value)
+
+
+def test_what_has_no_json_form_raises() -> None:
+    with pytest.raises(TypeError):
+        frames.packed(1, object())

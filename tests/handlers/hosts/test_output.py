@@ -1,0 +1,48 @@
+"""Printed bytes as log lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchbay.errors import ToolFailed
+from patchbay.events import Log
+from patchbay.handlers.hosts.output import KEPT_LINES, LINE, MOST, Lines
+
+
+def said(*pieces: bytes) -> list[object]:
+    lines = Lines("out", "info")
+    return [event.data for piece in pieces for event in lines.take(piece)] + [event.data for event in lines.rest()]
+
+
+def test_lines_are_put_together_and_the_last_one_needs_no_end() -> None:
+    assert said(b"a", b"b\nc", b"\n\nd") == ["ab", "c", "", "d"]
+
+
+def test_a_line_has_its_logger_and_level_and_what_is_no_text_is_replaced() -> None:
+    assert list(Lines("out", "info").take(b"\xff\n")) == [Log("info", "\ufffd", "out")]
+
+
+def test_a_long_line_becomes_several() -> None:
+    assert [len(str(line)) for line in said(b"x" * (2 * LINE + 5) + b"\n")] == [LINE, LINE, 5]
+    assert [len(str(line)) for line in said(b"x" * (LINE + 1), b"y")] == [LINE, 1, 1]
+
+
+def test_what_is_too_much_is_counted() -> None:
+    found = said(b"1\n" * (KEPT_LINES + 10), b"more")
+    assert found[KEPT_LINES - 1] == "1"
+    assert found[KEPT_LINES:] == ["24 more bytes of output were thrown away"]
+
+
+def test_a_new_call_begins_anew() -> None:
+    lines = Lines("out", "info")
+    list(lines.take(b"1\n" * (KEPT_LINES + 10)))
+    list(lines.rest())
+    assert [event.data for event in lines.take(b"2\n")] == ["2"]
+    assert list(lines.rest()) == []
+
+
+def test_a_flood_ends_the_call() -> None:
+    lines = Lines("out", "info")
+    with pytest.raises(ToolFailed, match="it printed more than"):
+        for _ in range(MOST // 1_000_000 + 1):
+            list(lines.take(b"x" * 1_000_000))
