@@ -150,6 +150,11 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
     return dict(value)
 
 
+def lists_tools(fields: Mapping[str, Any]) -> bool:
+    """Whether a configuration says itself which tools there are, by name or by a transform."""
+    return bool(fields.get("tools")) or "tools_transform_cid" in fields
+
+
 def check(value: Any, where: str, path: str = "", kind: str = "") -> None:
     """Check a configuration, or one entry of it (`kind` is tool, resource, template or prompt). Raises ConfigError."""
     if _FAST[kind].is_valid(value):

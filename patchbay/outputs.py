@@ -13,7 +13,7 @@ import json
 import math
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -112,7 +112,7 @@ def of_bytes(data: bytes, media_type: str | None = None) -> Content:
     return Content({"type": "resource", "resource": resource})
 
 
-def of_json(value: Any, media_type: str | None = None) -> Event:
+def of_json(value: Any, media_type: str | None = None) -> Data | Text:
     """A value as Data, or as text where its integers do not fit the 64 bits that JSON readers keep.
 
     Raises ToolFailed.
@@ -120,7 +120,14 @@ def of_json(value: Any, media_type: str | None = None) -> Event:
     try:
         return Data(json_value(value), media_type)
     except OverflowError:
-        return Text(json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False))
+        return Text(_with_every_digit(value))
+
+
+def _with_every_digit(value: Any) -> str:
+    try:
+        return json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False, allow_nan=False)
+    except ValueError as problem:  # pydantic's own error is one too
+        raise ToolFailed(f"the tool returned {_named(value)} that has no JSON form: {problem}") from problem
 
 
 def json_value(value: Any) -> Any:
@@ -130,41 +137,78 @@ def json_value(value: Any) -> Any:
     models objects. Raises ToolFailed, and OverflowError for an integer beyond 64 bits.
     """
     try:
-        dumped = orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS)
+        dumped = _dumped(value)
     except TypeError as problem:
         if "64-bit" in str(problem):
             raise OverflowError from problem
         raise ToolFailed(f"the tool returned {_named(value)} that has no JSON form: {_reason(problem)}") from problem
-    if b"null" in dumped and not _finite(value):  # orjson writes NaN as null, which would be a silent lie
-        raise ToolFailed(
-            f"the tool returned {_named(value)} with NaN or an infinite number in it, which JSON cannot say"
-        )
     return orjson.loads(dumped)
 
 
-def _finite(value: Any) -> bool:
-    """Whether every float in a value that orjson could write is a number."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, BaseModel):
-        value = value.model_dump()
-    elif is_dataclass(value):
-        value = [getattr(value, field.name) for field in fields(value)]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return all(map(_finite, value)) if isinstance(value, (list, tuple, set, frozenset)) else True
+def _dumped(value: Any) -> bytes:
+    """A value as JSON. Raises TypeError, also for what orjson changes in silence: NaN, and keys that become one."""
+    try:
+        dumped = orjson.dumps(value, default=_foreign)
+    except TypeError as problem:
+        if "Dict key must be str" not in str(problem.__cause__ or problem):
+            raise
+        dumped = orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS)
+        _check(value)
+    if b"null" in dumped:  # orjson writes NaN as null
+        _check(value)
+    return dumped
+
+
+def _check(value: Any) -> None:
+    """Raises TypeError for a number that is none, and for keys of one object that are the same in JSON."""
+    for part in _parts(value):
+        if isinstance(part, float) and not math.isfinite(part):
+            raise TypeError("NaN or an infinite number in it, which JSON cannot say")
+        if isinstance(part, dict) and not all(type(key) is str for key in part):
+            _check_keys(part)
+
+
+def _check_keys(value: dict[Any, Any]) -> None:
+    seen: dict[str, Any] = {}
+    for key in value:
+        (name,) = orjson.loads(orjson.dumps({key: None}, option=orjson.OPT_NON_STR_KEYS))
+        if name in seen:
+            raise TypeError(f"its keys {seen[name]!r:.80} and {key!r:.80} are both {name[:80]!r} in JSON")
+        seen[name] = key
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value and all that orjson finds inside it by itself; `_foreign` looks into everything else."""
+    if isinstance(value, Enum):
+        value = value.value
+    yield value
+    inner: Iterable[Any] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, (list, tuple)):
+        inner = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        inner = [getattr(value, field.name, None) for field in fields(value) if not field.name.startswith("_")]
+    for each in inner:
+        yield from _parts(each)
 
 
 def _foreign(value: Any) -> Any:
-    """What orjson does not know by itself, one step nearer to JSON."""
+    """What orjson does not know by itself, one step nearer to JSON. Raises TypeError."""
+    nearer = _nearer(value)
+    _check(nearer)
+    return nearer
+
+
+def _nearer(value: Any) -> Any:
     if isinstance(value, Bytes):
         return b64encode(value).decode("ascii")
-    if isinstance(value, (set, frozenset)):
-        return list(value)
     if isinstance(value, BaseModel):
         return value.model_dump(by_alias=True)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, (Sequence, Set, ValuesView)):
+        return list(value)
     if isinstance(value, PurePath):
         return str(value)
     try:
@@ -197,7 +241,10 @@ def block(value: Any) -> dict[str, Any] | None:
         return None
     if kind == "resource" and not _is_embedded(value["resource"]):
         return None
-    found: dict[str, Any] = json_value(value)
+    try:
+        found: dict[str, Any] = json_value(value)
+    except OverflowError as problem:
+        raise ToolFailed(f"the tool returned a {kind} block with an integer beyond 64 bits in it") from problem
     return found
 
 
@@ -288,4 +335,5 @@ def _as_text(output: Any) -> str:
         return bytes(output).decode("utf-8", "replace")
     if output is None or isinstance(output, str):
         return clean(output or "")
-    return json.dumps(json_value(output), ensure_ascii=False)
+    shown = of_json(output)
+    return shown.text if isinstance(shown, Text) else json.dumps(shown.value, ensure_ascii=False)

@@ -37,7 +37,9 @@ class Settings:
     boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
     threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
-    store: str = _setting("sqlite", "Where the hub remembers: sqlite (in the data folder) or memory.")
+    store: str = _setting(
+        "sqlite", "Where the hub remembers: in the data folder, or in memory only.", choices=("sqlite", "memory")
+    )
     allowed_hosts: tuple[str, ...] = _setting(
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may name, comma-separated."
     )
@@ -48,7 +50,9 @@ class Settings:
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
     timeout: float = _setting(30.0, "How long a call may take unless its server says otherwise.", "seconds")
     isolation: str = _setting(
-        "process", "Where Python definitions run unless their server says otherwise: process, or inline in the hub."
+        "process",
+        "Where Python definitions run unless their server says otherwise: in a process, or in the hub.",
+        choices=("process", "inline"),
     )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
     memory: int = _setting(512, "Memory that a Python definition may fill unless its server says otherwise.", "MiB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from base64 import b64decode, b64encode
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, deque, namedtuple
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -29,6 +29,11 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 
 class Colour(Enum):
     RED = "red"
+
+
+class Gauge(Enum):
+    STUCK = float("nan")
+    TWO = (1.5, float("inf"))
 
 
 class Size(StrEnum):
@@ -82,6 +87,9 @@ def test_text_stays_text_and_none_is_nothing() -> None:
         (["a", "b"], ["a", "b"]),
         ((1, 2), [1, 2]),
         ({7}, [7]),
+        (deque([7, None]), [7, None]),
+        ({"a": None, 2: range(3)}, {"a": None, "2": [0, 1, 2]}),
+        ({None: None, True: 1, 2: 2}, {"null": None, "true": 1, "2": 2}),
         (frozenset({7}), [7]),
         (Pair(1, 2), [1, 2]),
         (OrderedDict(b=1), {"b": 1}),
@@ -126,6 +134,16 @@ def test_every_json_value_inside_an_object_comes_out_unchanged(value: Any) -> No
         (Weight(grams=float("nan")), "NaN"),
         (Box(float("nan")), "NaN"),
         ({"a": (1.5, float("nan"))}, "NaN"),
+        ({"d": deque([float("nan")])}, "NaN"),
+        (deque([[{"d": float("nan")}]]), "NaN"),
+        ({float("nan")}, "NaN"),
+        ((number for number in [float("nan")]), "NaN"),
+        (Gauge.STUCK, "NaN"),
+        ({"a": [Gauge.TWO]}, "infinite"),
+        ({"n": 2**70, "x": float("nan")}, "JSON form"),
+        ({1: "a", "1": "b"}, "its keys 1 and '1' are both '1' in JSON"),
+        (deque([{True: "a", "true": "b"}]), "are both 'true' in JSON"),
+        ({"type": "text", "text": "x", "_meta": {"n": 2**70}}, "text block with an integer beyond 64 bits"),
         (object(), "object"),
         ({"a": object()}, "type object"),
         ({(1, 2): 3}, "JSON form"),
@@ -289,6 +307,11 @@ def test_a_status_of_400_or_more_fails_with_the_text(output: Any) -> None:
     with pytest.raises(ToolFailed, match="gone") as failure:
         list(events_of({"output": output, "content_type": "text/plain", "status": 404}))
     assert failure.value.data == {"status": 404}
+
+
+def test_a_failing_status_may_come_with_integers_beyond_64_bits() -> None:
+    with pytest.raises(ToolFailed, match="1180591620717411303424"):
+        list(events_of({"output": {"n": 2**70}, "content_type": "application/json", "status": 500}))
 
 
 def test_a_failing_status_without_words_names_itself() -> None:

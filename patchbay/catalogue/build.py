@@ -8,7 +8,7 @@ Sources: DESIGN sections 4 and 5; REQUIREMENTS V-C2 to V-C6; T4.1 to T4.4, T1.8.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -20,7 +20,7 @@ from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.skills import Skill, skills_of
 from patchbay.catalogue.transforms import HandlerFor, Transforms
-from patchbay.config import Config, Configs, parse_config
+from patchbay.config import Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Found, Problem
 from patchbay.discovery import discover
 from patchbay.errors import ConfigError, ContentError
@@ -74,11 +74,13 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
     functions = _functions(source) if row.kind == "python" else frozenset()
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
-    ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming)
+    known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
+    ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
     listed, problems = _listed(ground, config if enabled else None, found, shop)
     skills, faults = skills_of(fields if enabled else {}, ground.where, shop.blobs)
     listed["resource"] |= _heads(skills, listed["resource"])
-    if row.kind == "static" or not (config is None or fields.get("auto_discover", False)):
+    if not (config is None or fields.get("auto_discover", False)):
+        problems += _unlisted(ground, found) if enabled else ()
         found = replace(found, problems=())
     tools = {name: one for name, one in listed["tool"].items() if one.read_only or not shop.readonly}
     return Server(
@@ -111,6 +113,14 @@ def _config(row: Row, source: bytes, shop: Workshop) -> Config | None:
     if row.kind == "static":
         return Config(row.definition_cid, parse_config(source, row.origin))
     return shop.configs.config(row.config_cid) if row.config_cid else None
+
+
+def _unlisted(ground: Ground, found: Found) -> Iterator[Problem]:
+    """What an operator has to know who wrote a configuration and sees a server without tools."""
+    count = len(found.descriptors)
+    if count and not lists_tools(ground.config):
+        functions = "1 function" if count == 1 else f"{count} functions"
+        yield Problem(ground.where, f"{functions} found and not listed: auto_discover is not true")
 
 
 def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict[str, Descriptor]:

@@ -98,12 +98,11 @@ class Catalogue:
     def pinned(self, name: str, cid: str) -> Server:
         """One version of a server for ever; `cid` is that of a version or definition this name has had.
 
-        Raises UnknownServer for any other CID, UnavailableServer when the server is disabled or that version is broken.
+        A name that was taken away keeps its versions, unless it was disabled then. Raises UnknownServer for any
+        other CID, UnavailableServer when the server is disabled or that version is broken.
         """
-        now = self._servers.get(name)
-        if now is None:
-            raise UnknownServer(f"there is no server {name!r:.140}; its versions went with it")
-        if not now.enabled:
+        now = self._servers.get(name) or self._pins.latest(name)
+        if now is not None and not now.enabled:
             raise UnavailableServer(f"the server {name} is not available: it is disabled")
         server = self._pins.find(name, cid)
         if server.broken or not server.enabled:
@@ -129,7 +128,12 @@ class Catalogue:
         return self._folder.refused if self._folder else {}
 
     def start(self) -> None:
-        """Read the folder, then keep up with folder and store in threads of their own."""
+        """Read the folder, then keep up with folder and store in threads of their own.
+
+        Raises ConfigError when the folder to be watched is something else.
+        """
+        if self._folder and not self.readonly:
+            self._folder.check()
         ready = threading.Event()
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()

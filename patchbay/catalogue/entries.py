@@ -23,6 +23,7 @@ HUB_SCHEMES = ("cid://", "variable://", "server://")
 """Addresses whose content the hub itself knows."""
 
 _TOOL = ("title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta")
+_DISCOVERED = ("title", "description", "inputSchema", "outputSchema")
 _RESOURCE = ("title", "description", "mimeType", "annotations", "icons", "size", "_meta")
 _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 
@@ -32,7 +33,8 @@ class Ground:
     """What entries stand on: the kind of server, the functions of its definition, its configuration.
 
     `functions` are all functions at the top of a Python definition, listed or not, `streaming` those that stream;
-    `where` is what messages call it.
+    `found` is what discovery says of tools, by the function or, in a shell server, by name; `where` is what
+    messages call it.
     """
 
     server: str
@@ -41,12 +43,21 @@ class Ground:
     config: Mapping[str, Any] = field(default_factory=dict)
     functions: frozenset[str] = frozenset()
     streaming: frozenset[str] = frozenset()
+    found: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def tool(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
-    """A tool. Without a schema it takes any object. Raises ConfigError when nothing can run it."""
-    wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}} | _chosen(entry, _TOOL)
+    """A tool. What a static one leaves out is as discovery says of the function it runs.
+
+    Without a schema it takes any object. Raises ConfigError when nothing can run it.
+    """
     target = _tool_target(ground, name, entry)
+    if source == "static" and "argv" not in entry:
+        known = ground.found.get(target.get("function", name), {})
+        entry = _chosen(known, _DISCOVERED) | {key: value for key, value in entry.items() if value is not None}
+        if known and ground.kind == "shell":
+            target = _tool_target(ground, name, entry)
+    wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}} | _chosen(entry, _TOOL)
     if "timeout" in entry:
         target["timeout"] = entry["timeout"]
     return Descriptor("tool", name, with_annotations(wire, ground.config), target, source)
@@ -72,7 +83,9 @@ def _tool_target(ground: Ground, name: str, entry: Mapping[str, Any]) -> dict[st
 
 def _text_property(entry: Mapping[str, Any]) -> str | None:
     """The one text that a shell tool without an argv hands to its command (V-C6); None when it takes none."""
-    properties = entry.get("inputSchema", {}).get("properties", {})
+    if "inputSchema" not in entry:
+        return "args"
+    properties = entry["inputSchema"].get("properties", {})
     texts = [name for name, one in properties.items() if name != "input" and one.get("type", "string") == "string"]
     return texts[0] if len(texts) == 1 else None
 

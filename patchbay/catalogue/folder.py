@@ -15,8 +15,9 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchbay.boot import change
@@ -25,7 +26,9 @@ from patchbay.catalogue.dropins import DropIn, drop_ins
 from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
-from patchbay.errors import ContentError
+from patchbay.config import lists_tools
+from patchbay.errors import ConfigError, ContentError, ParseError
+from patchbay.jsonrpc import parse
 from patchbay.store import Store
 
 log = logging.getLogger(__name__)
@@ -36,6 +39,9 @@ EVERY = 0.5
 
 LARGEST = 1024 * 1024
 """Bytes of the largest file that is read."""
+
+NAMED = 10
+"""How many files one entry of the history names."""
 
 ENDINGS: dict[str, Kind] = {".py": "python", ".sh": "shell", ".json": "static"}
 CONFIG = ".mcp.json"
@@ -51,6 +57,31 @@ class Wanted:
     row: Row
 
 
+@dataclass(slots=True)
+class Moves:
+    """What one look found to do: names to move by their CIDs, and the files it is about."""
+
+    rows: dict[str, str | None] = field(default_factory=dict)
+    marks: dict[str, str | None] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    files: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def save(self, name: str, file: str, mark: str, row: str) -> None:
+        """A file is a server from now on."""
+        self.rows[ROWS + name], self.marks[DROP_INS + name] = row, mark
+        self.files["saved"].append(file)
+
+    def remove(self, name: str, file: str, rows: Mapping[str, str | None]) -> None:
+        """A file is gone; `rows` is what stands there now."""
+        self.rows |= rows
+        self.gone.append(DROP_INS + name)
+        self.files["removed"].append(file)
+
+    def why(self) -> str:
+        """The reason that the history shows: each file while they are few."""
+        return "; ".join(f"{verb} {_listed(files)}" for verb, files in self.files.items())
+
+
 class Folder:
     """Keeps the store in step with a folder. `refused` says which files are no servers, and why."""
 
@@ -61,23 +92,42 @@ class Folder:
         self._path = path
         self._seen: tuple[object, ...] = ()
         self._cids: dict[str, tuple[Signature, str]] = {}
+        self._unreadable = ""
         self.refused: Mapping[str, str] = {}
+
+    def check(self) -> None:
+        """Say once, at the start, that there is no folder. Raises ConfigError for a path that is something else."""
+        if not self._path.exists():
+            log.warning("there is no folder %s to watch for servers; make it, and it is watched", self._path)
+        elif not self._path.is_dir():
+            raise ConfigError("the setting servers", "", f"expected a folder; {self._path} is none")
 
     def scan(self) -> bool:
         """Look once; whether anything changed."""
         refused: dict[str, str] = {}
-        files = dict(self._files(refused))
+        try:
+            files = dict(self._files(refused))
+        except OSError as problem:
+            return self._cannot_look(problem)
+        self._unreadable = ""
         state = (files, dict(refused))
         if (*state, self._store.names.all(ROWS)) == self._seen:
             return False
         wanted = self._wanted(files, refused)
-        changed = self._withdraw(wanted) | self._put(wanted, refused)
+        changed = self._make(self._moves(wanted), refused)
         for file in refused.keys() - self.refused.keys():
             log.warning("%s%s is not served: %s", ROWS, file, refused[file])
         changed |= refused != self.refused
         self.refused = refused
         self._seen = (*state, self._store.names.all(ROWS))
         return changed
+
+    def _cannot_look(self, problem: OSError) -> bool:
+        """Leave the servers as they are while the folder cannot be read, and say so once."""
+        if self._unreadable != str(problem):
+            self._unreadable = str(problem)
+            log.warning("the folder %s cannot be read: %s", self._path, problem.strerror)
+        return False
 
     def _files(self, refused: dict[str, str]) -> Iterator[tuple[str, Signature]]:
         """Regular files that could be servers, with what tells that they changed."""
@@ -138,43 +188,70 @@ class Folder:
         if len(data) > LARGEST:
             refused[file] = f"expected at most {LARGEST} bytes"
             return None
-        cid = self._store.blobs.put(data)
+        cid = self._store.blobs.put(_discovering(data) if file.endswith(CONFIG) else data)
         self._cids[file] = (signature, cid)
         return cid
 
-    def _put(self, wanted: Mapping[str, Wanted], refused: dict[str, str]) -> bool:
-        """Make servers of files where they are not yet; whether there were any."""
-        known, changed = drop_ins(self._store), False
+    def _moves(self, wanted: Mapping[str, Wanted]) -> Moves:
+        """What has to move so that the store says what the folder says."""
+        # Rows before marks, the other way round than they are written: whoever sees a row that another process
+        # made of a file sees its mark too, and does not take it for what stood there before.
+        rows = self._store.names.all(ROWS)
+        known, moves = drop_ins(self._store), Moves()
+        for name, found in known.items():
+            if name not in wanted:
+                now = self._row(name, rows)
+                ours = now is not None and now.definition_cid == found.definition_cid
+                moves.remove(name, found.file, {ROWS + name: found.base} if ours else {})
         for name, want in wanted.items():
-            now = self._row(name)
-            before = known.get(name)
+            now, before = self._row(name, rows), known.get(name)
             ours = before is not None and now is not None and now.definition_cid == before.definition_cid
             row = replace(want.row, enabled=now.enabled) if ours and now else want.row
-            base = before.base if ours and before else self._store.names.get(ROWS + name)
+            base = before.base if ours and before else rows.get(ROWS + name)
             made = DropIn(want.file, row.definition_cid, base)
-            if now == row and before == made:
-                continue
-            try:
-                self._store.names.move({DROP_INS + name: self._store.blobs.put(made.encoded())}, WHO, want.file)
-                change(self._store, {ROWS + name: self._store.blobs.put(row.encoded())}, WHO, f"saved {want.file}")
-            except ContentError as problem:
-                refused[want.file] = problem.message
-            changed = True
-        return changed
+            if now != row or before != made:
+                put = self._store.blobs.put
+                moves.save(name, want.file, put(made.encoded()), put(row.encoded()))
+        return moves
 
-    def _withdraw(self, wanted: Mapping[str, Wanted]) -> bool:
-        """Take away servers whose file is gone, and bring back what stood there before; whether there were any."""
-        gone = {name: found for name, found in drop_ins(self._store).items() if name not in wanted}
-        for name, found in gone.items():
-            now = self._row(name)
-            if now is not None and now.definition_cid == found.definition_cid:
-                change(self._store, {ROWS + name: found.base}, WHO, f"removed {found.file}")
-            self._store.names.move({DROP_INS + name: None}, WHO, f"removed {found.file}")
-        return bool(gone)
+    def _make(self, moves: Moves, refused: dict[str, str]) -> bool:
+        """Make all moves as one change; whether there were any. Files of a change that is impossible are refused."""
+        if not moves.files:
+            return False
+        names, why = self._store.names, moves.why()
+        names.move(moves.marks, WHO, why)
+        try:
+            if moves.rows:
+                change(self._store, moves.rows, WHO, why)
+        except ContentError as problem:
+            refused |= dict.fromkeys(moves.files["saved"], problem.message)
+            return True
+        # Last, so that a hub that ends in between takes the servers away when it is back.
+        names.move(dict.fromkeys(moves.gone), WHO, why)
+        return True
 
-    def _row(self, name: str) -> Row | None:
-        cid = self._store.names.get(ROWS + name)
+    def _row(self, name: str, rows: Mapping[str, str]) -> Row | None:
+        cid = rows.get(ROWS + name)
         try:
             return parse_row(name, self._store.blobs.get(cid)) if cid else None
         except ContentError:
             return None
+
+
+def _listed(files: list[str]) -> str:
+    more = len(files) - NAMED
+    return ", ".join(files[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _discovering(data: bytes) -> bytes:
+    """A drop-in's configuration, which says that functions are listed unless it says how itself.
+
+    It is put into the text, so that the version and an image that is taken elsewhere mean the same as the folder.
+    """
+    try:
+        config = parse(data)
+    except ParseError:
+        return data
+    if not isinstance(config, dict) or "auto_discover" in config or lists_tools(config):
+        return data
+    return b'{"auto_discover": true' + (b"," if config else b"") + data.lstrip()[1:]

@@ -18,7 +18,8 @@ import orjson
 
 from patchbay.activation import Call
 from patchbay.arguments import problems, told, validator
-from patchbay.catalogue.resources import LAST, Plugged, read_resource
+from patchbay.catalogue.outputs import keep_output
+from patchbay.catalogue.resources import Plugged, read_resource
 from patchbay.catalogue.servers import Server
 from patchbay.errors import ReadOnly, ToolFailed, UnknownServer
 from patchbay.store import Store
@@ -92,12 +93,11 @@ class CatalogueHub:
         return State(self._catalogue.store, server, self._catalogue.readonly)
 
     def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
-        """Keep the text of a tool's successful result, where a resource shows it."""
-        if tool not in server.remembered:
+        """Keep the text of a tool's successful result, where a resource shows it; nothing in a read-only hub."""
+        if tool not in server.remembered or self._catalogue.readonly:
             return
         text = "".join(block["text"] for block in result["content"] if block.get("type") == "text")
-        store, name = self._catalogue.store, f"{LAST}{server.name}/{tool}"
-        store.names.move({name: store.blobs.put(text.encode())}, server.name, f"output of {tool}")
+        keep_output(self._catalogue.store, server.name, tool, text.encode())
         for resource in server.resources.values():
             if resource.target.get("last_output_of") == tool:
                 self.updated(server.name, resource.name)

@@ -7,6 +7,8 @@ Sources: REQUIREMENTS V-C2, VWR-13, T1.3, T1.8; THREATS S18; DESIGN section 8 (r
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -17,6 +19,9 @@ from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.config import Configs, Mcps
 from patchbay.errors import ContentError
 from patchbay.store import Store
+
+PAGE = 500
+"""How many moves of a name are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Planner:
             stem = file.partition(".")[0]
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
-        return Plan(_checked_names(rows), is_readonly(self._store), mcps.problem, stamp)
+        return Plan(self._checked_names(rows), is_readonly(self._store), mcps.problem, stamp)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, Row | Refusal]]:
         files = drop_ins(self._store)
@@ -72,6 +77,33 @@ class Planner:
             file = files.get(name)
             own = file is not None and file.definition_cid == row.definition_cid
             yield name, _configured(replace(row, origin=PREFIX + file.file) if file and own else row, mcps, own)
+
+    def _checked_names(self, rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
+        """The rows, refusing those whose name is reserved or differs from an earlier one by case alone."""
+        alike: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(rows):
+            alike[name.lower()].append(name)
+        found: dict[str, Row | Refusal] = {}
+        for names in alike.values():
+            # Whoever was there first stays: a file saved later cannot take a live server down.
+            first = names[0] if len(names) == 1 else min(names, key=self._since)
+            for name in names:
+                sentence = name_problem(name)
+                if name != first:
+                    sentence = f"its name differs from that of {first} by case alone: rename one of the two"
+                found[name] = Refusal(_row(rows[name]), sentence) if sentence else rows[name]
+        return found
+
+    def _since(self, name: str) -> float:
+        """The seq of the move since which there has been a row of this name; infinite without one."""
+        since, before = math.inf, None
+        while moves := self._store.names.past(PREFIX + name, PAGE, before):
+            for move in moves:
+                if move.cid is None:
+                    return since
+                since = move.seq
+            before = moves[-1].seq
+        return since
 
     def _mcps(self) -> Mcps:
         try:
@@ -90,19 +122,6 @@ def _configured(row: Row, mcps: Mcps, drop_in: bool) -> Row | Refusal:
         return Refusal(row, mcps.broken[row.name])
     found = mcps.configs.get(row.name)
     return replace(row, config_cid=found.cid) if found else row
-
-
-def _checked_names(rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
-    """The rows, refusing those whose name is reserved or differs from an earlier one by case alone."""
-    found: dict[str, Row | Refusal] = {}
-    taken: dict[str, str] = {}
-    for name in sorted(rows, key=lambda name: (_row(rows[name]).origin.startswith(PREFIX), name)):
-        sentence = name_problem(name)
-        first = taken.setdefault(name.lower(), name)
-        if first != name:
-            sentence = f"its name differs from that of {first} by case alone: rename one of the two"
-        found[name] = Refusal(_row(rows[name]), sentence) if sentence else rows[name]
-    return found
 
 
 def _row(row: Row | Refusal) -> Row:

@@ -85,14 +85,3 @@ def _message(part: Any, descriptor: Descriptor) -> dict[str, Any]:
     raise ToolFailed(
         f"the prompt {descriptor.name} has to give text, messages or content blocks; it gave {part!r:.200}"
     )
-
-
-def get_prompt(server: Server, descriptor: Descriptor, arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
-    """Get a prompt at once: `messages` and, where it has one, `description`. Raises InvalidParams, ToolFailed."""
-    fold = Fold()
-    for event in prompt_events(server, descriptor, replace(call, arguments=dict(arguments))):
-        fold.add(event)
-    result: dict[str, Any] = {"messages": prompt_messages(fold, descriptor)}
-    if "description" in descriptor.wire:
-        result["description"] = descriptor.wire["description"]
-    return result

@@ -19,6 +19,8 @@ import orjson
 from patchbay.activation import Call, Events
 from patchbay.arguments import problems, told, validator
 from patchbay.boot import variable
+from patchbay.catalogue.outputs import last_output
+from patchbay.catalogue.queries import arguments_of
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.uritemplates import compiled, decoded
 from patchbay.descriptors import Descriptor
@@ -26,9 +28,6 @@ from patchbay.errors import ContentError, InvalidParams, ResourceNotFound, ToolF
 from patchbay.events import Content, Done
 from patchbay.store import Store
 from patchbay.views.fold import Fold
-
-LAST = "last/"
-"""Names under which the last outputs of tools are kept."""
 
 
 class Plugged(Protocol):
@@ -95,24 +94,12 @@ def _tool_at(plugged: Plugged, uri: str, rest: str) -> Place:
         raise ResourceNotFound(uri, f"{server.name} has no tool of this name")
     if not tool.read_only:
         raise InvalidParams(f"{tool.name} of {server.name} is not marked as read-only: call it instead of reading it")
-    given = parse_qsl(query, keep_blank_values=True)
-    properties = tool.wire.get("inputSchema", {}).get("properties", {})
-    arguments = {key: _typed(value, properties.get(key)) for key, value in given}
-    wrong = problems(validator(tool.wire["inputSchema"]), arguments)
+    schema = tool.wire["inputSchema"]
+    arguments = arguments_of(parse_qsl(query, keep_blank_values=True), schema)
+    wrong = problems(validator(schema), arguments)
     if wrong:
         raise InvalidParams(f"the arguments do not fit {server.name}/{tool.name}: {told(wrong)}")
     return Place(uri, server, tool, arguments)
-
-
-def _typed(text: str, schema: Any) -> Any:
-    """An argument out of a query, as the type its schema asks for; text where that is not possible."""
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    if kind in (None, "string"):
-        return text
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
 
 
 def resource_events(plugged: Plugged, server: Server, place: Place, call: Call) -> Events:
@@ -144,8 +131,7 @@ def _content(plugged: Plugged, place: Place, target: Mapping[str, Any]) -> dict[
     if "blob" in target:
         return {"uri": uri, "mimeType": "application/octet-stream", "blob": target["blob"]}
     if "last_output_of" in target:
-        cid = store.names.get(f"{LAST}{place.server.name}/{target['last_output_of']}")
-        return shown(uri, store.blobs.get(cid) if cid else b"")
+        return shown(uri, last_output(store, place.server.name, target["last_output_of"]) or b"")
     scheme, _, rest = uri.partition("://")
     try:
         if "cid" in target or (not target and scheme == "cid"):

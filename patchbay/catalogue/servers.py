@@ -22,8 +22,8 @@ class Server:
     and `config_cid` the CIDs of its parts (None where it has none). `config` is the resolved mcps
     configuration. Descriptors are by name, in the order in which they are listed; resources and
     templates are by URI and URI template, skills by name. `problems` are shown on the meta page. A server with
-    `broken` set is not served; the sentence says why. `variant` tells apart two servers of one version
-    whose transforms gave different lists. `rendered` holds lists as bytes, made once for each revision.
+    `broken` set is not served; the sentence says why. `rendered` holds lists as bytes, made once for each
+    revision.
     """
 
     name: str
@@ -54,12 +54,6 @@ class Server:
     def heard(self) -> str:
         """The name under which changes of this server are told."""
         return self.name
-
-    @cached_property
-    def lists(self) -> str:
-        """A digest of all lists together: changes when, and only when, something a client sees does."""
-        everything = (self.tools, self.resources, self.templates, self.prompts)
-        return " ".join(found.digest for group in everything for found in group.values())
 
     @cached_property
     def skill_files(self) -> dict[str, Descriptor]:

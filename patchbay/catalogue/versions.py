@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 import orjson
 
-from patchbay.catalogue.rows import Row, parse_row
+from patchbay.catalogue.rows import PREFIX, Row, parse_row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, UnknownServer
@@ -126,6 +127,15 @@ class Pins:
             while len(self._kept) > PINS:
                 self._kept.popitem(last=False)
         return server
+
+    def latest(self, name: str) -> Server | None:
+        """The server a name had last, as it was when it was taken away; None for a name that never had one."""
+        version = next((move.cid for move in self._store.names.past(SERVED + name, 2) if move.cid), None)
+        row = next((move.cid for move in self._store.names.past(PREFIX + name, 2) if move.cid), None)
+        if version is None or row is None:
+            return None
+        server = self.find(name, version)
+        return server if self._row(name, row).enabled else replace(server, enabled=False)
 
     def _row(self, name: str, version: str) -> Row:
         try:

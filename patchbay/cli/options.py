@@ -26,7 +26,6 @@ FIRST = ("port", "host", "data", "servers", "boot", "workers", "threads")
 ORDER = (*FIRST, *(name for name in ROWS if name not in FIRST))
 
 
-
 def flag_of(name: str) -> str:
     """`inline_limit` -> `--inline-limit`."""
     return "--" + name.replace("_", "-")

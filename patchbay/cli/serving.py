@@ -83,6 +83,8 @@ def supervisor(settings: Settings) -> MPServer:
         websockets=False,
         workers=settings.workers,
         blocking_threads=settings.threads,
+        # Threads that many listeners needed go soon after them.
+        blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
         backpressure=settings.threads + IDLE,
         backlog=1024,

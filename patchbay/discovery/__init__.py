@@ -43,7 +43,7 @@ def decoded(name: str, source: bytes) -> str:
     except UnicodeDecodeError as problem:
         line = source.count(b"\n", 0, problem.start) + 1
         raise ConfigError(
-            name, f"line {line}", f"expected UTF-8 text, got byte 0x{source[problem.start]:02x}"
+            name, f"line {line}", f"expected UTF-8 text, got byte 0x{source[problem.start]:02x}: save it as UTF-8"
         ) from problem
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1

@@ -28,6 +28,9 @@ NOT_PARAMETERS = frozenset(("context", "self"))
 LARGEST = 8 * 1024 * 1024
 """Bytes that the descriptors of one definition may have together."""
 
+LINE = 80
+"""Characters of a wrong line that are shown."""
+
 LAZY = frozenset(
     (
         "typing.Iterator",
@@ -60,7 +63,9 @@ def parsed(name: str, text: str) -> ast.Module:
         # Only the compiler refuses `return` outside a function or two parameters of one name.
         compile(module, name, "exec", dont_inherit=True)
     except SyntaxError as problem:
-        raise ConfigError(name, f"line {problem.lineno or 1}", f"not valid Python: {problem.msg}") from problem
+        line = (problem.text or "").strip()[:LINE]
+        said = f"not valid Python: {problem.msg}" + (f" in {line!r}" if line else "")
+        raise ConfigError(name, f"line {problem.lineno or 1}", said) from problem
     except (ValueError, OverflowError) as problem:
         raise ConfigError(name, "line 1", f"not valid Python: {problem}") from problem
     except (RecursionError, MemoryError) as problem:

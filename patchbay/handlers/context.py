@@ -9,14 +9,16 @@ Sources: DESIGN sections 1 and 5; SPEC-DIGEST 2.2 (InputRequiredResult); MCP cli
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from patchbay.activation import Call, Hub
-from patchbay.errors import MissingCapability, ToolFailed
-from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, ToolUse
-from patchbay.outputs import json_value
+from patchbay.arguments import problems, told, validator
+from patchbay.errors import ConfigError, MissingCapability, ToolFailed
+from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, Text, ToolUse
+from patchbay.outputs import of_json
 
 CAPABILITY = {
     "elicitation/create": "elicitation",
@@ -62,32 +64,41 @@ class Context:
         return self._call.left()
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far the work is: a number that grows, in the unit of `total`."""
+        """Say how far the work is: a finite number that grows, in the unit of `total`. Raises ToolFailed."""
+        for name, value in (("progress", progress), ("total", total)):
+            if not (value is None and name == "total") and not _is_finite(value):
+                raise ToolFailed(f"{name} is a finite number; not {value!r:.80}")
         self._emit(Progress(progress, total, message))
 
     def log(self, message: Any, level: str = "info", logger: str | None = None) -> None:
         """Send a log line (any JSON value). Raises ToolFailed for a level MCP does not know."""
         if level not in LOG_LEVELS:
             raise ToolFailed(f"no log level {level!r}; expected one of {', '.join(LOG_LEVELS)}")
-        self._emit(Log(level, json_value(message), logger))
+        shown = of_json(message)
+        self._emit(Log(level, shown.text if isinstance(shown, Text) else shown.value, logger))
 
     def ask(self, questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
         """Ask the caller several things at once; the answers come under the same keys.
 
-        Raises MissingCapability, and ToolFailed when a question stays without an answer.
+        Raises MissingCapability, and ToolFailed when a question stays without an answer, or a form was
+        filled in with what its schema does not allow (MCP, client/elicitation).
         """
         for question in questions.values():
             self._check(question.method)
+            _form(question)
         answers = self._ask(dict(questions))
         unanswered = [key for key in questions if not isinstance(_of(answers, key), Mapping)]
         if unanswered:
             raise ToolFailed(f"the caller did not answer {', '.join(repr(key) for key in unanswered)}")
+        for key, question in questions.items():
+            _check_form(key, question, answers[key])
         return {key: dict(answers[key]) for key in questions}
 
     def elicit(self, message: str, schema: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
         """Ask the user to fill in a form: `{"action": "accept" | "decline" | "cancel", "content": {...}}`.
 
-        `schema` is a JSON Schema of an object with properties of primitive types.
+        `schema` is a JSON Schema of an object with properties of primitive types. Raises ToolFailed for a
+        schema that is none, and when what the user accepted does not fit it.
         """
         return self._one("elicitation/create", {"message": message, "requestedSchema": dict(schema)}, key)
 
@@ -166,6 +177,29 @@ class Context:
 
 def _of(answers: Any, key: str) -> Any:
     return answers.get(key) if isinstance(answers, Mapping) else None
+
+
+def _form(question: Question) -> Any:
+    """The validator of the form that a question shows; None when it shows none. Raises ToolFailed."""
+    schema = question.params.get("requestedSchema")
+    if question.method != "elicitation/create" or not isinstance(schema, Mapping):
+        return None
+    try:
+        return validator(schema)
+    except (ConfigError, TypeError) as problem:
+        raise ToolFailed(f"the form of a question has no proper schema: {problem}") from problem
+
+
+def _check_form(key: str, question: Question, answer: Mapping[str, Any]) -> None:
+    """Raises ToolFailed naming the field of an accepted form that does not fit its schema."""
+    form = _form(question) if answer.get("action") == "accept" else None
+    wrong = [] if form is None else problems(form, answer.get("content", {}))
+    if wrong:
+        raise ToolFailed(f"the answer to {key!r} does not fit its form: {told(wrong)}")
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _camel(name: str) -> str:

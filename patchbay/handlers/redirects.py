@@ -40,17 +40,22 @@ def follow(location: str, call: Call) -> Iterator[Event]:
 
 
 def inside(path: str) -> str:
-    """The resource URI of a path of this hub. Raises ToolFailed for what is no such path."""
-    if not path.startswith("/") or path.startswith("//") or len(path) < 2:
+    """The resource URI of a path of this hub. Raises ToolFailed for what is no such path.
+
+    A server alone means its main tool, which bears its name, as in the address bar; a query is its arguments.
+    """
+    bare, _, query = path.partition("#")[0].partition("?")
+    if not bare.startswith("/") or bare.startswith("//") or len(bare) < 2:
         raise ToolFailed(
             f"cannot follow a redirect to {path!r}; expected /cid/<cid>, /variables/<name>,"
-            " /<server>[/<function>], a cid:// URI, or an http(s) URL"
+            " /<server>[/<function>][?<arguments>], a cid:// URI, or an http(s) URL"
         )
-    if found := re.fullmatch(r"/cid/([a-z0-9]+)(?:\.\w+)?", path):
+    if found := re.fullmatch(r"/cid/([a-z0-9]+)(?:\.\w+)?", bare):
         return f"cid://{found[1]}"
-    if found := re.fullmatch(r"/variables/([^/]+)", path):
+    if found := re.fullmatch(r"/variables/([^/]+)", bare):
         return f"variable://{found[1]}"
-    return f"server://{path[1:]}"
+    name, _, function = bare[1:].partition("/")
+    return f"server://{name}/{function or name}" + (f"?{query}" if query else "")
 
 
 def _content(found: dict[str, Any]) -> Event:

@@ -59,8 +59,8 @@ class OpenStream:
             for wait in pauses(call):
                 got = mailbox.get(wait)
                 if got is not None:
-                    key, answers_value = _opened(got[1], ids)
-                    answers[key] = answers_value
+                    key, value = _opened(got[1], ids)
+                    answers[key] = _fitting(key, ask.questions[key].method, value)
                 if len(answers) == len(ids):
                     return answers
                 _still_wanted(call)
@@ -74,6 +74,13 @@ def _opened(data: bytes, ids: Mapping[str, str]) -> tuple[str, Any]:
         raise ToolFailed(f"the client did not answer: {answer.error.get('message', 'no reason given')}")
     assert isinstance(answer, Result)
     return next(key for key, id in ids.items() if id == answer.id), answer.result
+
+
+def _fitting(key: str, method: str, answer: Any) -> Any:
+    """An answer as it is. Raises ToolFailed for one of another shape: unlike a retry, nobody asks for it again."""
+    if not fits(method, answer):
+        raise ToolFailed(f"the client's answer to {key} is no answer to {method}")
+    return answer
 
 
 def _still_wanted(call: Call) -> None:

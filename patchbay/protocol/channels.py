@@ -22,6 +22,9 @@ from patchbay.store import Store
 WAITING = 600.0
 """Seconds for which a message is kept for the stream."""
 
+PAGE = 1000
+"""Entries read at once."""
+
 
 class Channel:
     """One channel. `state` is what is known of it: endpoint, principal, and later its session's id, or its end."""
@@ -32,6 +35,7 @@ class Channel:
         self._store = store
         self._seconds = seconds
         self._topic = f"channel/{id}"
+        self._seq = 0
 
     @classmethod
     def open(cls, store: Store, endpoint: str, principal: str, seconds: float) -> Channel:
@@ -64,8 +68,12 @@ class Channel:
 
     def look(self) -> None:
         """Learn what other processes recorded."""
-        for entry in self._store.journal.read(self._topic):
-            self.state = {**self.state, **orjson.loads(entry.data)}
+        while entries := self._store.journal.read(self._topic, self._seq, PAGE):
+            for entry in entries:
+                self._seq = entry.seq
+                self.state = {**self.state, **orjson.loads(entry.data)}
+            if len(entries) < PAGE:
+                return
 
     def send(self, data: bytes) -> None:
         """Put a message where the stream finds it."""

@@ -7,7 +7,7 @@ and gives messages, with a Pause where it has nothing to say but is alive.
 from __future__ import annotations
 
 import logging
-import secrets
+import threading
 from collections.abc import Iterator
 
 from patchbay.catalogue.servers import Server
@@ -16,20 +16,27 @@ from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, 
 from patchbay.protocol.admission import admit
 from patchbay.protocol.asks import deliver
 from patchbay.protocol.callers import Caller, Session, Wire
+from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.narrowing import narrowed
-from patchbay.protocol.subscriptions import cancelled_topic
+from patchbay.protocol.streams import ENDED
 from patchbay.protocol.translate import not_served
-from patchbay.protocol.turns import Desk, Turn
+from patchbay.protocol.turns import Cancellations, Desk, Turn
 
 log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Serves messages at the desk. Safe to use from many threads."""
+    """Serves messages at the desk. Safe to use from many threads.
+
+    `places` are those for streams that only listen, whichever way in they come by; each holds a thread.
+    """
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self.places = threading.BoundedSemaphore(max(1, desk.settings.listeners))
+        alone = desk.settings.workers == 1
+        self._cancellations = Cancellations(desk.running, desk.catalogue.store, alone)
 
     def admit(self, message: Message, wire: Wire) -> Caller:
         """The terms of a message; raises the error of the first check that fails."""
@@ -64,6 +71,7 @@ class Dispatcher:
             turn = Turn(self.desk, request, caller, server)
             # Known from here on, not only once somebody reads: a cancellation may be the very next message.
             if caller.owner is not None:
+                self._cancellations.listen()
                 self.desk.running.add(caller.owner, message.id, turn.cancelled)
             return self._answer(turn)
         if isinstance(message, Notification):
@@ -76,12 +84,11 @@ class Dispatcher:
         """End a session: its calls are cancelled, its streams end, and its id is unknown from now on."""
         self.desk.sessions.change(session, ended=True)
         self.cancel_all(session.nonce, why)
-        self.desk.catalogue.store.bus.publish(f"session/{session.nonce}")
+        self.desk.catalogue.store.bus.publish(f"session/{session.nonce}", ENDED)
 
     def cancel_all(self, owner: str, why: str) -> None:
-        """Cancel everything that is being answered for one owner (`Caller.owner`)."""
-        self.desk.running.cancel_all(owner, why)
-        self.desk.catalogue.store.bus.publish(cancelled_topic(owner))
+        """Cancel everything that is being answered for one owner (`Caller.owner`), in whichever process."""
+        self._cancellations.cancel_all(owner, why)
 
     def _answer(self, turn: Turn) -> Iterator[Message | Sign]:
         request, caller = turn.request, turn.caller
@@ -93,9 +100,7 @@ class Dispatcher:
         except PatchbayError as problem:
             yield not_served(problem, request.id, caller.revision)
         except Exception:
-            incident = secrets.token_hex(6)
-            log.exception("incident %s while answering %s", incident, request.method)
-            yield not_served(PatchbayError(f"internal error (incident {incident})"), request.id, caller.revision)
+            yield not_served(incident(log, f"while answering {request.method}"), request.id, caller.revision)
         finally:
             if caller.owner is not None:
                 self.desk.running.remove(caller.owner, request.id, turn.cancelled)
@@ -106,5 +111,6 @@ class Dispatcher:
             return
         reason = notification.params.get("reason")
         id = notification.params.get("requestId")
-        self.desk.running.cancel(caller.owner, id, reason if isinstance(reason, str) else "no reason given")
-        self.desk.catalogue.store.bus.publish(cancelled_topic(caller.owner))
+        if isinstance(id, (str, int)):
+            why = reason if isinstance(reason, str) else "no reason given"
+            self._cancellations.cancel(caller.owner, id, why)

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -25,7 +26,19 @@ from patchbay.store import Journal
 REMEMBERED = 4096
 """Sessions kept at hand in each process."""
 
+PAGE = 1000
+"""Changes of a session that are read at once."""
+
 _KEPT = ("elicitation", "sampling", "roots", "extensions")
+
+
+@dataclass(slots=True)
+class _AtHand:
+    """A session and how far its changes have been read; who reads on holds the lock."""
+
+    session: Session
+    seq: int = 0
+    lock: Lock = field(default_factory=Lock)
 
 
 class Sessions:
@@ -39,7 +52,7 @@ class Sessions:
         self._journal = journal
         self._seconds = hours * 3600
         self._alone = alone
-        self._at_hand: OrderedDict[str, Session] = OrderedDict()
+        self._at_hand: OrderedDict[str, _AtHand] = OrderedDict()
         self._lock = Lock()
 
     def open(self, endpoint: str, revision: Revision, capabilities: Mapping[str, Any], principal: str) -> Session:
@@ -57,11 +70,12 @@ class Sessions:
     def find(self, id: str, endpoint: str, principal: str) -> Session:
         """The session of an id. Raises UnknownSession."""
         with self._lock:
-            session = self._at_hand.get(id)
-        if session is None:
-            session = self._read(id)
+            known = self._at_hand.get(id)
+        if known is None:
+            known = self._read(id)
+        session = known.session
         if not (self._alone and session.caught_up):
-            self._catch_up(session)
+            self._catch_up(known)
         expired = time.time() - session.opened > self._seconds
         if session.ended or expired or session.endpoint != endpoint or session.principal != principal:
             raise UnknownSession("no such session here; it may have ended: send initialize to open a new one")
@@ -72,27 +86,34 @@ class Sessions:
         self._journal.append(f"session/{session.nonce}", orjson.dumps(changes), keep=self._seconds)
         _apply(session, changes)
 
-    def _read(self, id: str) -> Session:
+    def _read(self, id: str) -> _AtHand:
         try:
             value, moment = self._serializer.loads(id, max_age=int(self._seconds), return_timestamp=True)
             nonce, endpoint, revision, capabilities, principal = value
             row = REVISIONS[revision]
         except (BadData, ValueError, TypeError, KeyError) as problem:
             raise UnknownSession("no such session here; send initialize to open a new one") from problem
-        session = Session(id, nonce, endpoint, row, capabilities, principal, moment.timestamp())
-        self._keep(session)
-        return session
+        return self._keep(Session(id, nonce, endpoint, row, capabilities, principal, moment.timestamp()))
 
-    def _keep(self, session: Session) -> None:
+    def _keep(self, session: Session) -> _AtHand:
         with self._lock:
-            self._at_hand[session.id] = session
+            # Two threads may have read the same id: both get the one that was first.
+            known = self._at_hand.setdefault(session.id, _AtHand(session))
             while len(self._at_hand) > REMEMBERED:
                 self._at_hand.popitem(last=False)
+        return known
 
-    def _catch_up(self, session: Session) -> None:
-        for entry in self._journal.read(f"session/{session.nonce}"):
-            _apply(session, orjson.loads(entry.data))
-        session.caught_up = True
+    def _catch_up(self, known: _AtHand) -> None:
+        """Apply the changes since the last look, all of them."""
+        session, topic = known.session, f"session/{known.session.nonce}"
+        with known.lock:
+            while entries := self._journal.read(topic, known.seq, PAGE):
+                for entry in entries:
+                    known.seq = entry.seq
+                    _apply(session, orjson.loads(entry.data))
+                if len(entries) < PAGE:
+                    break
+            session.caught_up = True
 
 
 def _apply(session: Session, changes: Mapping[str, Any]) -> None:

@@ -3,39 +3,105 @@
 The journal topic `stream/<session>/<stream>` holds an entry that opens the stream, one for each message,
 and one that ends it; the first byte of an entry says which it is. Another session's event id names a
 topic that does not exist for this one.
+
+The opening entry says which process writes the stream, and which request it answers. While a process writes
+streams it gives signs of life (`task_records`); when they cease, whoever reads the stream ends it, with an
+error as the answer that will not come any more.
 Sources: SPEC-DIGEST 1.8; REQUIREMENTS X-10, V-C14; THREATS 1.2 and "legacy resumability".
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
+import threading
+import time
 from collections.abc import Iterator
+from typing import Any
+
+import orjson
 
 from patchbay.activation import PAUSE
+from patchbay.errors import PatchbayError
 from patchbay.events import Pause
+from patchbay.jsonrpc import Id, encode, failure
 from patchbay.protocol.callers import Session
 from patchbay.protocol.subscriptions import ENDING
-from patchbay.store import Store
+from patchbay.protocol.task_records import BEAT, LOST, Ledger
+from patchbay.store import Entry, Store
+
+log = logging.getLogger(__name__)
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_]{1,32})-(\d{1,12})")
 LISTENER = "changes"
 """The stream name of a session's GET stream; its numbers are those of the changes it tells of."""
 
+ENDED = b"ended"
+"""What is said on the bus topic `session/<nonce>` when the session has ended, in whichever process."""
 
-_OPENED, _MESSAGE, _ENDED = b"o", b"m", b"e"
+GONE = "the hub was restarted, or the process that ran this call was lost, before it ended"
+
+# The last one is both: a message, and the end. One entry, so that of several who write it only the first counts.
+_OPENED, _MESSAGE, _ENDED, _GONE = b"o", b"m", b"e", b"g"
+
+
+class Pulse:
+    """The signs of life of one process, while it writes streams. Safe to use from many threads."""
+
+    def __init__(self, store: Store) -> None:
+        self.ledger = Ledger(store)
+        self._lock = threading.Lock()
+        self._streams = 0
+        self._beating = False
+        self._never = threading.Event()
+
+    def begin(self) -> None:
+        """A stream begins. There has been a sign of life when this returns."""
+        with self._lock:
+            if not self._beating:
+                self.ledger.beat()
+            self._streams += 1
+            if self._beating:
+                return
+            self._beating = True
+        threading.Thread(target=self._beat, name="pulse", daemon=True).start()
+
+    def end(self) -> None:
+        """A stream has ended."""
+        with self._lock:
+            self._streams -= 1
+
+    def _beat(self) -> None:
+        """In the thread: beat until no streams are left."""
+        try:
+            while True:
+                self._never.wait(BEAT)
+                with self._lock:
+                    if not self._streams or self.ledger.store.check() is not None:
+                        self._beating = False
+                        return
+                    self.ledger.beat()
+        except Exception:
+            self._beating = False
+            log.exception("this process can give no sign of life; its streams will be taken for lost")
 
 
 class Recorder:
-    """Keeps the messages of one stream of one session for `seconds`."""
+    """Keeps the messages of one stream of one session for `seconds`. `id` is the request that it answers.
 
-    def __init__(self, store: Store, session: Session, seconds: float) -> None:
+    Whoever made one calls `leave` when nothing more is written.
+    """
+
+    def __init__(self, store: Store, session: Session, seconds: float, id: Id, pulse: Pulse) -> None:
         self.name = secrets.token_hex(8)
         self._store = store
         self._topic = f"stream/{session.nonce}/{self.name}"
         self._seconds = seconds
+        self._pulse = pulse
         self._count = 0
-        self._append(_OPENED)
+        self._append(_OPENED + orjson.dumps({"owner": pulse.ledger.owner, "id": id}))
+        pulse.begin()
 
     def keep(self, data: bytes) -> str:
         """Keep one message; answers its event id."""
@@ -46,6 +112,10 @@ class Recorder:
     def end(self) -> None:
         """Say that no more messages come."""
         self._append(_ENDED)
+
+    def leave(self) -> None:
+        """Write nothing more; without an end before, the stream was lost."""
+        self._pulse.end()
 
     def _append(self, entry: bytes) -> None:
         self._store.journal.append(self._topic, entry, keep=self._seconds)
@@ -59,34 +129,79 @@ def parse_event_id(text: str) -> tuple[str, int] | None:
 
 
 class Replay:
-    """Reads the rest of a stream after one event, then goes on until the stream ends."""
+    """Reads the rest of a stream after one event, then goes on until the stream, the session or the hub ends.
 
-    def __init__(self, store: Store, session: Session, stream: str, keepalive: float) -> None:
+    `seconds` is how long an entry is kept that this reader has to write for a process that is gone.
+    """
+
+    def __init__(self, ledger: Ledger, session: Session, stream: str, keepalive: float, seconds: float) -> None:
         self.name = stream
-        self._store = store
+        self._ledger = ledger
+        self._store = ledger.store
         self._topic = f"stream/{session.nonce}/{stream}"
         self._keepalive = keepalive
+        self._seconds = seconds
         self._session = session
+        self._seq = 0
+        self._last = b""
+        self._opened: dict[str, Any] = {}
 
     def known(self) -> bool:
-        """Whether this session has such a stream still."""
-        return bool(self._store.journal.read(self._topic, 0, 1))
+        """Whether this session has such a stream still, from its beginning."""
+        first = self._store.journal.read(self._topic, 0, 1)
+        if not first or first[0].data[:1] != _OPENED:
+            return False
+        self._opened = orjson.loads(first[0].data[1:])
+        return True
 
     def __call__(self, after: int) -> Iterator[tuple[str, bytes] | Pause]:
-        """(event id, message) pairs after number `after`. Ends early when the hub stops: the rest can be fetched later."""
-        number, seq = 0, 0
-        with self._store.bus.subscribe([self._topic, ENDING]) as mailbox:
+        """(event id, message) pairs after number `after`, of a stream that is `known`.
+
+        Ends early when the hub stops: the rest can be fetched later.
+        """
+        number, said = 0, time.monotonic()
+        with self._store.bus.subscribe([self._topic, ENDING, f"session/{self._session.nonce}"]) as mailbox:
             while not self._session.ended:
-                entries = self._store.journal.read(self._topic, seq)
+                entries = self._store.journal.read(self._topic, self._seq)
                 for entry in entries:
-                    seq = entry.seq
-                    if entry.data == _ENDED:
+                    kind, data = self._taken(entry)
+                    number += kind in (_MESSAGE, _GONE)
+                    if kind in (_MESSAGE, _GONE) and number > after:
+                        yield f"{self.name}-{number}", data
+                        said = time.monotonic()
+                    if kind in (_ENDED, _GONE):
                         return
-                    number += entry.data[:1] == _MESSAGE
-                    if entry.data != _OPENED and number > after:
-                        yield f"{self.name}-{number}", entry.data[1:]
-                got = None if entries else mailbox.get(self._keepalive)
-                if got is not None and got[0] == ENDING:
+                if entries or self._lost():
+                    continue
+                got = mailbox.get(min(self._keepalive, LOST))
+                # Streams of changes speak on the session's topic too, among themselves.
+                if got is not None and (got[0] == ENDING or got[1] == ENDED):
                     return
-                if not entries and got is None:
+                if got is None and time.monotonic() - said >= self._keepalive:
                     yield PAUSE
+                    said = time.monotonic()
+
+    def _taken(self, entry: Entry) -> tuple[bytes, bytes]:
+        """The kind of an entry, and its message."""
+        self._seq = entry.seq
+        kind, data = entry.data[:1], entry.data[1:]
+        if kind == _MESSAGE:
+            self._last = data
+        return kind, data
+
+    def _lost(self) -> bool:
+        """End the stream when the process that wrote it is gone; whether it was, and there is more to read now."""
+        if self._ledger.alive(self._opened["owner"]):
+            return False
+        if self._store.journal.last(self._topic) > self._seq:
+            return True
+        id = self._opened["id"]
+        entry = _ENDED if self._answered(id) else _GONE + encode(failure(id, PatchbayError(GONE)))
+        self._store.journal.append(self._topic, entry, keep=self._seconds)
+        self._store.bus.publish(self._topic)
+        return True
+
+    def _answered(self, id: Id) -> bool:
+        """Whether the last message is the answer already, so that only the end is missing."""
+        last = orjson.loads(self._last) if self._last else {}
+        return "method" not in last and last.get("id") == id

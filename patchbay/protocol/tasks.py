@@ -12,7 +12,6 @@ Sources: SPEC-DIGEST 1.14 (tasks); THREATS 1.3 (handles belong to their principa
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +21,9 @@ from typing import Any
 from patchbay.activation import Call, Cancelled, Events
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Done, Event, Failed
+from patchbay.jsonrpc import failure
 from patchbay.protocol.asks import fits
+from patchbay.protocol.incidents import incident
 from patchbay.protocol.task_records import BEAT, TOPIC, Ledger, Task
 from patchbay.store import Store
 from patchbay.views.fold import Fold
@@ -136,9 +137,7 @@ class Tasks:
         try:
             status, outcome = self._outcome(task, work)
         except Exception:
-            incident = secrets.token_hex(6)
-            log.exception("incident %s in a task of %s", incident, work.call.server)
-            status, outcome = "failed", {"error": _error(PatchbayError(f"internal error (incident {incident})"))}
+            status, outcome = "failed", {"error": _error(incident(log, f"in a task of {work.call.server}"))}
         try:
             work.events.close()
             self._ledger.end(task, status, **outcome)
@@ -287,5 +286,4 @@ def _unused(key: str, used: set[str]) -> str:
 
 
 def _error(problem: PatchbayError) -> dict[str, Any]:
-    error: dict[str, Any] = {"code": problem.code, "message": problem.message}
-    return error | ({"data": problem.data} if problem.data is not None else {})
+    return dict(failure(None, problem).error)

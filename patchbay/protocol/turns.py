@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
 
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.catalogue import Catalogue
@@ -15,9 +18,13 @@ from patchbay.protocol.asks import States
 from patchbay.protocol.callers import Caller
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.subscriptions import Listeners
+from patchbay.protocol.subscriptions import Listeners, cancelled_topic
 from patchbay.protocol.tasks import Tasks
 from patchbay.settings import Settings
+from patchbay.store import Store, Subscription
+
+LOOK = 5.0
+"""Seconds between two looks whether the store is still open."""
 
 
 class Running:
@@ -51,6 +58,60 @@ class Running:
             flags = [flag for (whose, _, _), flag in self._flags.items() if whose == owner]
         for flag in flags:
             flag.set(reason)
+
+
+class Cancellations:
+    """Cancels requests wherever they are being answered: in this process at once, in the others as a hint on the bus.
+
+    The others hear of it on the topic `cancelled/<owner>`; one thread in each process listens, from the first
+    request on that can be cancelled by id. Unless there are others (`alone`), there is no thread.
+    """
+
+    def __init__(self, running: Running, store: Store, alone: bool) -> None:
+        self._running = running
+        self._store = store
+        # Without others there is nothing to hear.
+        self._heard = alone
+        self._name = secrets.token_hex(8)
+        self._lock = threading.Lock()
+
+    def listen(self) -> None:
+        """Hear from now on what other processes cancel; a second time does nothing."""
+        with self._lock:
+            if self._heard:
+                return
+            mailbox = self._store.bus.subscribe([cancelled_topic("*")], 4096)
+            threading.Thread(target=self._hear, args=(mailbox,), name="cancellations", daemon=True).start()
+            self._heard = True
+
+    def cancel(self, owner: str, id: Any, reason: str) -> None:
+        """Cancel one request of an owner."""
+        self._running.cancel(owner, id, reason)
+        self._publish(owner, {"id": id, "reason": reason})
+
+    def cancel_all(self, owner: str, reason: str) -> None:
+        """Cancel every request of an owner."""
+        self._running.cancel_all(owner, reason)
+        self._publish(owner, {"reason": reason})
+
+    def _publish(self, owner: str, said: dict[str, Any]) -> None:
+        self._store.bus.publish(cancelled_topic(owner), orjson.dumps({"from": self._name, **said}))
+
+    def _hear(self, mailbox: Subscription) -> None:
+        """In the thread: until the store is closed."""
+        with mailbox:
+            while (got := mailbox.get(LOOK)) is not None or self._store.check() is None:
+                if got is not None:
+                    self._take(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
+
+    def _take(self, owner: str, said: dict[str, Any]) -> None:
+        # What this process said itself has been done; by now the id may stand for another request.
+        if said["from"] == self._name:
+            return
+        if "id" in said:
+            self._running.cancel(owner, said["id"], said["reason"])
+        else:
+            self._running.cancel_all(owner, said["reason"])
 
 
 @dataclass(frozen=True, slots=True)

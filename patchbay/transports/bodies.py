@@ -2,6 +2,8 @@
 
 A server in front may hand over an empty body where it was cut, or exactly the limit where there was more;
 so the lengths are compared here: never more than the limit, never less than was announced.
+Nothing can interrupt the reading of a body whose sender has gone silent. So the worker bounds how many are read
+at once (`UPLOADS`): they cannot hold every thread.
 Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13); REQUIREMENTS V-C7.
 """
 
@@ -9,12 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from threading import Semaphore
 from typing import Any
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from patchbay.errors import InvalidRequest, TooLarge
+from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
+
+UPLOADS = "patchbay.uploads"
+"""Name in the environ of the semaphore that bounds how many bodies are read at once; without one there is no bound."""
+
+PATIENCE = 1.0
+"""Seconds that a request waits for its turn to be read."""
+
+
+class TooManyUploads(PatchbayError):
+    """Too many bodies are on their way that do not arrive."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("too many requests are being sent here slowly; try again later")
 
 
 @lru_cache(maxsize=256)
@@ -46,7 +64,8 @@ def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
 def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
     """The body of a request, at most `limit` bytes.
 
-    Raises TooLarge (413), and InvalidRequest (400) when the body is shorter than its Content-Length says.
+    Raises TooLarge (413), InvalidRequest (400) when the body is shorter than its Content-Length says, and
+    TooManyUploads (503).
     """
     announced = _announced(environ.get("CONTENT_LENGTH"))
     if announced is not None and announced > limit:
@@ -54,7 +73,7 @@ def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
     if announced is None and not _chunked(environ):
         return b""
     wanted = limit + 1 if announced is None else announced
-    body = _read(environ["wsgi.input"], wanted)
+    body = _in_turn(environ, wanted)
     if len(body) > limit:
         raise TooLarge(f"the body has more than {limit} bytes, which are the most (setting body_limit)")
     if announced is not None and len(body) < announced:
@@ -72,6 +91,19 @@ def _announced(text: str | None) -> int | None:
 
 def _chunked(environ: Mapping[str, Any]) -> bool:
     return bool(environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"))
+
+
+def _in_turn(environ: Mapping[str, Any], wanted: int) -> bytes:
+    turns: Semaphore | None = environ.get(UPLOADS)
+    if turns is None:
+        return _read(environ["wsgi.input"], wanted)
+    # Without a timeout first: it is the quicker way, and the usual one.
+    if not (turns.acquire(blocking=False) or turns.acquire(timeout=PATIENCE)):
+        raise TooManyUploads
+    try:
+        return _read(environ["wsgi.input"], wanted)
+    finally:
+        turns.release()
 
 
 def _read(stream: Any, wanted: int) -> bytes:

@@ -21,6 +21,7 @@ from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, PatchbayError, ReadOnly
 from patchbay.transports.bodies import read_body
+from patchbay.transports.programs import json_answer
 from patchbay.transports.security import SANDBOX_CSP, check_change
 from patchbay.transports.site import Site, UnknownVariable
 
@@ -128,7 +129,7 @@ class _Views:
                 root = change(self._store, {full: cid}, WHO, why)
             except ConfigError as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
-        response = _json({"root": root, "cid": cid}, 201 if before is None else 200)
+        response = json_answer({"root": root, "cid": cid}, 201 if before is None else 200)
         if cid is not None:
             response.set_etag(cid)
         return response
@@ -136,7 +137,7 @@ class _Views:
     def _kept(self, body: bytes) -> Response:
         new = bool(self._store.blobs.missing([cid_of(body)]))
         cid = self._store.blobs.put(body)
-        response = _json({"cid": cid}, 201 if new else 200)
+        response = json_answer({"cid": cid}, 201 if new else 200)
         response.headers["Location"] = f"/cid/{cid}"
         return response
 
@@ -160,12 +161,6 @@ def _check_condition(now: str | None) -> None:
 
 def _given(tags: ETags) -> bool:
     return tags.star_tag or bool(tags.as_set(include_weak=True))
-
-
-def _json(value: object, status: int) -> Response:
-    response = Response(orjson.dumps(value), status, mimetype="application/json")
-    response.headers["Cache-Control"] = "no-store"
-    return response
 
 
 def content_blueprint(site: Site) -> Blueprint:

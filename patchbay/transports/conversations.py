@@ -8,7 +8,6 @@ Sources: SPEC-DIGEST 1.15, 2.4; REQUIREMENTS X-3, X-7; DESIGN section 6 (every q
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -31,6 +30,7 @@ from patchbay.jsonrpc import (
 from patchbay.protocol.callers import Session
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.eras import AT_ONCE, Connection
+from patchbay.protocol.incidents import incident
 from patchbay.protocol.translate import not_served
 from patchbay.transports.batches import check_batch
 from patchbay.transports.crew import Crew
@@ -113,7 +113,7 @@ class Conversation:
         try:
             self._say(answers)
         except Exception:
-            self._send(encode(incident(id)))
+            self._send(encode(failure(id, incident(log, "in a conversation"))))
 
     def _answer_batch(self, begun: list[Answers]) -> None:
         """In a thread of the crew: what calls say on the way is sent at once, their results together at the end."""
@@ -122,7 +122,7 @@ class Conversation:
             for answers in begun:
                 self._say(answers, results)
         except Exception:
-            results.append(encode(incident(None)))
+            results.append(encode(failure(None, incident(log, "in a conversation"))))
         if results:
             self._send(b"[" + b",".join(results) + b"]")
 
@@ -132,10 +132,3 @@ class Conversation:
                 results.append(encode(item))
             elif isinstance(item, (Request, Notification, Result, Failure)):
                 self._send(encode(item))
-
-
-def incident(id: Id | None) -> Failure:
-    """The answer to a request that the hub failed at; the log says under the same number what it was."""
-    number = secrets.token_hex(6)
-    log.exception("incident %s in a conversation", number)
-    return failure(id, PatchbayError(f"internal error (incident {number})"))

@@ -46,8 +46,8 @@ class Drain:
         """Wait up to `timeout` seconds (None: for ever) for the drain to begin; whether it has."""
         return self._begun.wait(timeout)
 
-    def on_begin(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call this when the drain begins, or now when it has begun; answers a function that takes it back.
+    def on_begin(self, callback: Callable[[], None]) -> None:
+        """Call this when the drain begins, or now when it has begun.
 
         Callbacks run on the thread that begins the drain and must neither block nor raise: they wake others up.
         """
@@ -57,7 +57,6 @@ class Drain:
                 self._callbacks.append(callback)
         if not waiting:
             callback()
-        return lambda: self._forget(callback)
 
     def begin(self) -> None:
         """Begin; a second time does nothing."""
@@ -69,11 +68,6 @@ class Drain:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
-
-    def _forget(self, callback: Callable[[], None]) -> None:
-        with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
 
     def watch_signals(self) -> None:
         """Begin at SIGTERM or SIGINT, beside whatever handler the web server installs. Main thread only.

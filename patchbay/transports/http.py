@@ -10,29 +10,29 @@ Sources: DESIGN sections 7 and 11; SPEC-DIGEST 1.2, 1.3, 2.1; REQUIREMENTS T9.*.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from patchbay.errors import InvalidRequest, PatchbayError
-from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, failure, message, parse, readable_id
+from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, failure, message, parse, readable_id
 from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, Wire
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.streams import LISTENER, Replay, parse_event_id
+from patchbay.protocol.incidents import incident
+from patchbay.protocol.streams import LISTENER, Pulse, Replay, parse_event_id
 from patchbay.settings import Settings
 from patchbay.transports.batches import answer_batch
-from patchbay.transports.bodies import accepted, headers_of, media_type, read_body
+from patchbay.transports.bodies import UPLOADS, accepted, headers_of, media_type, read_body
 from patchbay.transports.cors import with_cors
 from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
 from patchbay.transports.security import check_host_and_origin
 from patchbay.transports.site import wants_html
-from patchbay.transports.sse import listener_body, replay_body, stream_body
+from patchbay.transports.sse import Readers, listener_body, replay_body, stream_body
 
 log = logging.getLogger(__name__)
 
-Environ = Mapping[str, Any]
+Environ = MutableMapping[str, Any]
 PATH = "/mcp"
 
 
@@ -45,9 +45,13 @@ class McpOverHttp:
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
-        self._listeners = threading.BoundedSemaphore(max(1, settings.listeners))
+        self._pulse = Pulse(dispatcher.desk.catalogue.store)
+        self._readers = Readers()
+        # Far below the number of threads: bodies that do not arrive leave most of them to everybody else.
+        self._uploads = threading.BoundedSemaphore(max(1, settings.threads // 4))
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        environ[UPLOADS] = self._uploads
         endpoint = _endpoint(environ)
         if endpoint is None:
             return self._others(environ, start_response)
@@ -62,9 +66,7 @@ class McpOverHttp:
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         except Exception:
-            incident = secrets.token_hex(6)
-            log.exception("incident %s at %s /mcp/%s", incident, environ["REQUEST_METHOD"], endpoint)
-            return json_reply(failure(None, PatchbayError(f"internal error (incident {incident})")), 500)
+            return json_reply(failure(None, incident(log, f"at {environ['REQUEST_METHOD']} /mcp/{endpoint}")), 500)
 
     def _by_method(self, environ: Environ, endpoint: str) -> Reply:
         method = environ["REQUEST_METHOD"]
@@ -118,7 +120,7 @@ class McpOverHttp:
         """JSON or a stream, chosen by the first thing that comes (DESIGN section 7)."""
         first = next(answers, None)
         if caller.wire.streams and not isinstance(first, Failure) and (_is_more(first) or _wants_progress(said)):
-            return stream_reply(stream_body(first, answers, caller, self.dispatcher.desk, self.settings))
+            return self._streamed(said, caller, first, answers)
         while first is not None and not isinstance(first, (Result, Failure)):
             first = next(answers, None)
         if first is None:
@@ -126,18 +128,41 @@ class McpOverHttp:
             return Reply(202)
         return json_reply(first, first.status if isinstance(first, Failure) else 200)
 
+    def _streamed(
+        self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
+    ) -> Reply:
+        body = stream_body(first, answers, said, caller, self._pulse, self.settings)
+        self._readers.watch(body)
+        return stream_reply(body)
+
     def _listen(self, said: Request, caller: Caller) -> Reply:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
-        if not self._listeners.acquire(blocking=False):
-            return busy(said.id)
-        answers = self.dispatcher.answer(said, caller, self.dispatcher.server(caller.wire.endpoint))
-        first = next(answers, None)
-        if isinstance(first, Failure):
-            reply = json_reply(first, first.status)
+        server = self.dispatcher.server(caller.wire.endpoint)
+
+        def begin() -> Reply:
+            answers = self.dispatcher.answer(said, caller, server)
+            first = next(answers, None)
+            if isinstance(first, Failure):
+                return json_reply(first, first.status)
+            return self._streamed(said, caller, first, answers)
+
+        return self._in_place(begin, said.id)
+
+    def _in_place(self, begin: Callable[[], Reply], id: Id | None = None) -> Reply:
+        """A reply that holds one of the places for listening streams until it is over; a refusal holds none."""
+        places = self.dispatcher.places
+        if not places.acquire(blocking=False):
+            return busy(id)
+        try:
+            reply = begin()
+        except BaseException:
+            places.release()
+            raise
+        if isinstance(reply.body, bytes):
+            places.release()
         else:
-            reply = stream_reply(stream_body(first, answers, caller, self.dispatcher.desk, self.settings))
-        reply.at_close = self._listeners.release
+            reply.at_close = places.release
         return reply
 
     def _batch(self, values: list[Any], wire: Wire) -> Reply:
@@ -158,24 +183,21 @@ class McpOverHttp:
         assert session is not None
         desk, last = self.dispatcher.desk, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
         if last is not None and last[0] != LISTENER:
-            replay = Replay(desk.catalogue.store, session, last[0], self.settings.keepalive)
+            kept = self.settings.replay_minutes * 60
+            replay = Replay(self._pulse.ledger, session, last[0], self.settings.keepalive, kept)
             if not replay.known():
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
-            return _with_session(stream_reply(replay_body(replay(last[1]))), caller)
-        if not self._listeners.acquire(blocking=False):
-            return busy(None)
-        changes = desk.listeners.stream(self.dispatcher.server(endpoint), session, last[1] if last else None)
-        reply = _with_session(stream_reply(listener_body(changes, caller)), caller)
-        reply.at_close = self._listeners.release
-        return reply
+            reply = self._in_place(lambda: stream_reply(replay_body(replay(last[1]))))
+        else:
+            server = self.dispatcher.server(endpoint)
+            changes = desk.listeners.stream(server, session, last[1] if last else None)
+            reply = self._in_place(lambda: stream_reply(listener_body(changes, caller)))
+        return _with_session(reply, caller)
 
     def _delete(self, environ: Environ, endpoint: str) -> Reply:
         session = self._session(environ, endpoint).session
         assert session is not None
-        desk = self.dispatcher.desk
-        desk.sessions.change(session, ended=True)
-        desk.running.cancel_all(session.nonce, "the session was ended")
-        desk.catalogue.store.bus.publish(f"session/{session.nonce}")
+        self.dispatcher.end(session, "the session was ended")
         return Reply(204)
 
     def _session(self, environ: Environ, endpoint: str) -> Caller:
@@ -192,11 +214,11 @@ def _endpoint(environ: Environ) -> str | None:
     if not path.startswith(PATH):
         return None
     rest = path[len(PATH) :]
-    if not rest:
+    if rest in ("", "/"):
         # A person who looks at /mcp gets the page about it; a client names the stream it wants.
         looks = environ["REQUEST_METHOD"] in ("GET", "HEAD") and not accepted(environ.get("HTTP_ACCEPT", ""))[1]
         return None if looks else ""
-    name = rest[1:]
+    name = rest[1:].removesuffix("/")
     return name if rest[0] == "/" and name and "/" not in name else None
 
 

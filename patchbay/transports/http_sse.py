@@ -7,6 +7,7 @@ Sources: https://modelcontextprotocol.io/specification/2024-11-05/basic/transpor
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,16 +23,19 @@ from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.channels import Channel
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.eras import Connection
+from patchbay.protocol.incidents import incident
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.transports.bodies import accepted, media_type, read_body
-from patchbay.transports.conversations import Conversation, incident
+from patchbay.transports.conversations import Conversation
 from patchbay.transports.cors import with_cors
 from patchbay.transports.crew import Crew
 from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
 from patchbay.transports.security import check_host_and_origin
 from patchbay.views.sse import COMMENT, address, event
+
+log = logging.getLogger(__name__)
 
 Environ = Mapping[str, Any]
 
@@ -55,7 +59,6 @@ class HttpSse:
         self._settings = settings
         self._ending = ending
         self._others = others
-        self._streams = threading.BoundedSemaphore(max(1, settings.listeners))
         self._crew = Crew(settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -75,7 +78,7 @@ class HttpSse:
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         except Exception:
-            return json_reply(incident(None), 500)
+            return json_reply(failure(None, incident(log, "at the pair of 2024-11-05")), 500)
 
     def _stream(self, environ: Environ, endpoint: str) -> Reply:
         """Open a channel; its stream begins with the address to post to."""
@@ -83,7 +86,7 @@ class HttpSse:
             return refusal(405, "this address takes GET", ("Allow", "GET"))
         if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
-        if not self._streams.acquire(blocking=False):
+        if not self._dispatcher.places.acquire(blocking=False):
             return busy(None)
         wire = Wire(endpoint)
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
@@ -111,7 +114,7 @@ class HttpSse:
             threading.Thread(target=_tell, args=(changes, channel), name="changes", daemon=True).start()
 
     def _close(self, channel: Channel, wire: Wire) -> None:
-        self._streams.release()
+        self._dispatcher.places.release()
         channel.look()
         channel.change(ended=True)
         with suppress(UnknownSession):  # it is over already

@@ -19,6 +19,7 @@ from patchbay.transports.mcp_pages import AGGREGATE, shown
 from patchbay.transports.page_data import detail, summary
 from patchbay.transports.page_templates import pretty
 from patchbay.transports.past import Change, changes
+from patchbay.transports.programs import json_answer
 from patchbay.transports.site import Site, UnknownVariable, base_url
 from patchbay.transports.snippets import claude_code
 
@@ -43,7 +44,7 @@ class _Views:
         return self._site.html("servers.html", "servers", servers=self._summaries())
 
     def servers_json(self) -> Response:
-        return _json(self._summaries())
+        return json_answer(self._summaries())
 
     def server(self, name: str) -> Response:
         """A server with its source and versions. Raises UnknownServer."""
@@ -85,7 +86,7 @@ class _Views:
         return self._site.html("history.html", "history", changes=self._changes())
 
     def history_json(self) -> Response:
-        return _json(self._changes())
+        return json_answer(self._changes())
 
     def _changes(self) -> list[dict[str, Any]]:
         found: list[Change] = changes(self._store, PAST)
@@ -128,12 +129,6 @@ def _indented(text: str) -> str:
         return pretty(orjson.loads(text))
     except orjson.JSONDecodeError:
         return text
-
-
-def _json(value: Any) -> Response:
-    response = Response(orjson.dumps(value), mimetype="application/json")
-    response.headers["Cache-Control"] = "no-store"
-    return response
 
 
 def pages_blueprint(site: Site) -> Blueprint:

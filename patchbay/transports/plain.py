@@ -19,12 +19,13 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from patchbay.activation import Call
+from patchbay.arguments import problems, told, validator
+from patchbay.catalogue.queries import arguments_of
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, InvalidRequest, ToolFailed, UnknownServer
-from patchbay.events import Ask, Data, Event, Text
+from patchbay.events import Data, Event, Text
 from patchbay.jsonrpc import parse
-from patchbay.arguments import problems, told, validator
 from patchbay.transports.bodies import media_type, read_body
 from patchbay.transports.security import SANDBOX_CSP, check_same_origin
 from patchbay.transports.site import Site
@@ -67,12 +68,12 @@ class _Views:
         if request.method != "POST":
             if not tool.read_only:
                 raise MethodNotAllowed(["POST"], f"{tool.name} may change something: send its arguments by POST.")
-            return from_text(_pairs(request.query_string), schema)
+            return arguments_of(_pairs(request.query_string), schema)
         check_same_origin(request.headers)
         body = read_body(request.environ, self._site.settings.body_limit)
         kind = media_type(request.environ.get("CONTENT_TYPE") or "")
         if kind == FORM:
-            return from_text(_pairs(body), schema)
+            return arguments_of(_pairs(body), schema)
         if not body and not kind:
             return {}
         if kind != "application/json":
@@ -91,8 +92,6 @@ class _Views:
         fold = Fold()
         kept: list[Event] = []
         for event in server.activate(tool, call):
-            if isinstance(event, Ask):
-                raise InvalidRequest(f"{tool.name} asks its caller questions; call it with an MCP client")
             fold.add(event)
             if isinstance(event, (Text, Data)):
                 kept.append(event)
@@ -115,48 +114,6 @@ def _pairs(encoded: bytes) -> list[tuple[str, str]]:
         return parse_qsl(encoded.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError as problem:
         raise InvalidParams(f"the arguments are no form in UTF-8: {problem}") from problem
-
-
-def from_text(pairs: list[tuple[str, str]], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments from a query or a form, each read as the type its schema asks for.
-
-    A name that is given more than once is a list. What cannot be read stays text, for the schema to refuse.
-    """
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, Mapping) else {}
-    found: dict[str, Any] = {}
-    for name, text in pairs:
-        types = _types(properties.get(name))
-        if "array" in types and not text.lstrip().startswith("["):
-            inner = properties[name].get("items")
-            found.setdefault(name, []).append(_value(text, _types(inner)))
-        elif name in found:
-            raise InvalidParams(f"the argument {name[:128]!r} is given more than once")
-        else:
-            found[name] = _value(text, types)
-    return found
-
-
-def _types(schema: Any) -> set[str]:
-    """The JSON types that a property may have; empty where the schema does not say."""
-    if not isinstance(schema, Mapping):
-        return set()
-    kind = schema.get("type")
-    found = {kind} if isinstance(kind, str) else set(kind or ())
-    for key in ("anyOf", "oneOf"):
-        for each in schema.get(key) or ():
-            found |= _types(each)
-    return found
-
-
-def _value(text: str, types: set[str]) -> Any:
-    """Text as it is where a string is allowed (or nothing is said); else what it says as JSON."""
-    if not types or "string" in types:
-        return text
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
 
 
 def answer(result: Mapping[str, Any], events: list[Event]) -> Response:

@@ -68,8 +68,10 @@ def _line(status: int) -> str:
 
 
 def json_reply(answer: Message, status: int = 200) -> Reply:
-    """One message as JSON; a rendered list carries its CID as ETag."""
+    """One message as JSON; a rendered list carries its CID as ETag, and 503 says when to try again."""
     reply = Reply(status, encode(answer), JSON)
+    if status == 503:
+        reply.headers.append(("Retry-After", "5"))
     if isinstance(answer, Result) and isinstance(answer.result, Rendered):
         reply.headers.append(("ETag", f'"{_list_cid(answer.result.data)}"'))
     return reply
@@ -95,6 +97,4 @@ def refusal(status: int, sentence: str, *headers: tuple[str, str]) -> Reply:
 
 def busy(id: Any) -> Reply:
     """Too many open streams."""
-    reply = json_reply(failure(id, PatchbayError("too many open streams; try again later")), 503)
-    reply.headers.append(("Retry-After", "5"))
-    return reply
+    return json_reply(failure(id, PatchbayError("too many open streams; try again later")), 503)

@@ -7,6 +7,7 @@ Sources: SPEC-DIGEST 1.15, 2.5; REQUIREMENTS SUB-37, SUB-C12, X-3, X-7.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -18,10 +19,13 @@ from patchbay.jsonrpc import encode, failure, parse, readable_id
 from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.eras import Connection
+from patchbay.protocol.incidents import incident
 from patchbay.protocol.subscriptions import Numbered
-from patchbay.transports.conversations import Conversation, incident
+from patchbay.transports.conversations import Conversation
 from patchbay.transports.crew import Crew
 from patchbay.transports.lines import Writer, lines
+
+log = logging.getLogger(__name__)
 
 MOST = 64
 """Calls and listening streams at a time."""
@@ -84,7 +88,7 @@ class Pipe:
         except PatchbayError as problem:
             self._writer.send(encode(failure(readable_id(value), problem)))
         except Exception:
-            self._writer.send(encode(incident(readable_id(value))))
+            self._writer.send(encode(failure(readable_id(value), incident(log, "on a pipe"))))
 
     def _listen_for_changes(self, session: Session, server: Server) -> None:
         """Begin to listen now, so that no change after the answer to initialize is lost; tell of them after it."""

@@ -36,7 +36,12 @@ def test_configured_tools_are_listed(bench: Any) -> None:
     assert list(server.tools) == ["echo"]
     assert server.tools["echo"].wire == {
         "name": "echo",
-        "inputSchema": {"type": "object"},
+        "inputSchema": {
+            "type": "object",
+            "properties": {"message": {"type": "string"}},
+            "required": ["message"],
+            "additionalProperties": False,
+        },
         "description": "Static words",
     }
     assert server.tools["echo"].source == "static"
@@ -56,6 +61,51 @@ def test_a_server_with_an_entry_is_discovered_only_when_it_says_so(bench: Any) -
     assert bench.server("talk").tools == {}
     bench.configure("talk", {"auto_discover": True})
     assert list(bench.server("talk").tools) == ["echo", "shout", "talk"]
+
+
+def test_a_static_tool_takes_what_it_does_not_say_from_the_function_it_runs(bench: Any) -> None:
+    """V-C4, V-C6: annotations alone do not take away its schema"""
+    hint = {"annotations": {"readOnlyHint": True}}
+    other = {"function": "shout", "inputSchema": {"type": "object", "title": "mine"}}
+    bench.plug("talk", TOOLS, config={"tools": {"shout": hint, "loud": other, "echo": {}}})
+    plain = {name: one.wire for name, one in _built(bench, "plain", TOOLS).items()}
+    found = bench.server("talk").tools
+    assert list(found) == ["echo", "loud", "shout"]
+    assert found["shout"].wire == {**plain["shout"], **hint}
+    assert found["loud"].wire == {"name": "loud", "description": "Louder.", "inputSchema": other["inputSchema"]}
+    assert found["echo"].wire == plain["echo"]
+
+
+def test_a_static_tool_takes_the_schema_of_its_result_from_its_function(bench: Any) -> None:
+    """V-C5"""
+    source = "def count() -> dict[str, int]:\n    return {}\n"
+    bench.plug("talk", source, config={"tools": {"count": {"description": "Counts"}}})
+    plain = _built(bench, "plain", source)["count"].wire
+    assert "outputSchema" in plain
+    assert bench.server("talk").tools["count"].wire == {**plain, "description": "Counts"}
+
+
+def test_a_shell_tool_that_only_says_its_annotations_keeps_its_arguments(bench: Any) -> None:
+    """V-C6"""
+    bench.plug("date", "@bash_command date", "shell", config={"tools": {"date": {"title": "Date"}}})
+    wire = bench.server("date").tools["date"].wire
+    assert list(wire["inputSchema"]["properties"]) == ["args", "input"]
+    assert wire["title"] == "Date"
+
+
+def _built(bench: Any, name: str, source: str) -> Any:
+    bench.plug(name, source)
+    return bench.server(name).tools
+
+
+def test_functions_that_nobody_lists_are_told(bench: Any) -> None:
+    """V-C2: a server that is empty says why"""
+    bench.plug("talk", TOOLS, config={"title": "Quiet"})
+    assert [one.reason for one in bench.server("talk").problems] == [
+        "3 functions found and not listed: auto_discover is not true"
+    ]
+    bench.configure("talk", {"tools": {"echo": {}}})
+    assert bench.server("talk").problems == ()
 
 
 def test_a_transform_adds_tools(bench: Any) -> None:
@@ -118,12 +168,21 @@ def test_a_static_tool_streams_when_its_function_does(bench: Any) -> None:
     assert bench.server("talk").tools["one"].target == {"function": "count", "streams": True}
 
 
-def test_a_shell_tool_has_its_argv_or_says_that_it_is_static(bench: Any) -> None:
+def test_a_shell_tool_has_its_argv_or_the_one_text_it_takes(bench: Any) -> None:
     """V-C6, T8.2"""
-    tools = {"echo": {"description": "a"}, "upper": {"argv": ["--upper", "{message}"], "timeout": 3}}
+    named = {"type": "object", "properties": {"message": {"type": "string"}, "input": {"type": "string"}}}
+    two = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    tools = {
+        "echo": {"description": "a"},
+        "say": {"inputSchema": named},
+        "both": {"inputSchema": two},
+        "upper": {"argv": ["--upper", "{message}"], "timeout": 3},
+    }
     bench.plug("echo", "@bash_command echo", "shell", config={"tools": tools})
     found = bench.server("echo").tools
-    assert found["echo"].target == {"static": True}
+    assert found["echo"].target == {"takes": "args"}
+    assert found["say"].target == {"takes": "message"}
+    assert found["both"].target == {"takes": None}
     assert found["upper"].target == {"argv": ["--upper", "{message}"], "timeout": 3}
 
 

@@ -137,6 +137,35 @@ def test_a_disabled_server_is_not_reachable_by_a_pin(bench: Any) -> None:
         catalogue.pinned("hello", version)
 
 
+def test_a_withdrawn_server_keeps_its_pins(bench: Any) -> None:
+    """DESIGN section 4: for ever, also for a hub that is started later"""
+    definition = bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    server = catalogue.find("hello")
+    bench.change({"servers/hello": None})
+    catalogue.refresh()
+    for hub in (catalogue, bench.open()):
+        with pytest.raises(UnknownServer, match="there is no server"):
+            hub.find("hello")
+        assert wires(hub.pinned("hello", definition)) == wires(server)
+        with pytest.raises(UnknownServer, match="never had"):
+            hub.pinned("hello", cid_of(b"never"))
+
+
+@pytest.mark.parametrize("config", [None, {"enabled": False}])
+def test_a_server_that_was_disabled_when_it_was_withdrawn_has_no_pins(bench: Any, config: Any) -> None:
+    """T14.3"""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    version = catalogue.find("hello").version
+    bench.plug("hello", HELLO, enabled=config is not None, config=config)
+    catalogue.refresh()
+    bench.change({"servers/hello": None})
+    catalogue.refresh()
+    with pytest.raises(UnavailableServer, match="disabled"):
+        catalogue.pinned("hello", version)
+
+
 @pytest.mark.parametrize("name", sorted(RESERVED))
 def test_reserved_names_are_refused_with_a_sentence(bench: Any, name: str) -> None:
     """DESIGN section 8"""

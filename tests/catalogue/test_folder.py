@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from patchbay.catalogue.dropins import drop_ins
 from patchbay.catalogue.folder import LARGEST, Folder
-from patchbay.errors import UnknownServer
+from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
 WAVE = 'def wave() -> str:\n    """Waves."""\n    return "o/"\n'
@@ -71,6 +75,79 @@ def test_a_configuration_beside_a_file_is_its_own(bench: Any, until: Until) -> N
     until(lambda: catalogue.find("hello").title == "Salutations")
     bench.remove("hello.mcp.json")
     until(lambda: catalogue.find("hello").title is None)
+
+
+@pytest.mark.parametrize("config", ["{}", '{ "title": "N" }', '{"tools": {}, "timeout": 5}'])
+def test_a_configuration_that_lists_no_tools_leaves_those_of_the_code(bench: Any, config: str) -> None:
+    """VWR-21, DESIGN section 5: a title alone does not empty a server, and its pins show the same"""
+    bench.drop("hello.py", HELLO)
+    bench.drop("hello.mcp.json", config)
+    catalogue = live(bench)
+    server = catalogue.find("hello")
+    assert list(server.tools) == ["hello"]
+    assert {**json.loads(config), "auto_discover": True} == server.config
+    assert list(catalogue.pinned("hello", server.version).tools) == ["hello"]
+
+
+@pytest.mark.parametrize("config", [{"auto_discover": False}, {"tools": {"hi": {"function": "hello"}}}])
+def test_a_configuration_that_says_what_is_listed_is_followed(bench: Any, config: Any) -> None:
+    """V-C2"""
+    bench.drop("hello.py", HELLO)
+    bench.drop("hello.mcp.json", config)
+    assert list(live(bench).find("hello").tools) == list(config.get("tools", {}))
+
+
+@pytest.mark.parametrize("config", ["", "{", "[]", "7"])
+def test_a_configuration_that_is_no_object_breaks_its_server(bench: Any, config: str) -> None:
+    """T1.8"""
+    bench.drop("hello.py", HELLO)
+    bench.drop("hello.mcp.json", config)
+    live(bench)
+    assert "servers/hello.mcp.json" in bench.server("hello").broken
+
+
+def test_many_files_are_one_change_and_live_in_seconds(bench: Any) -> None:
+    """DESIGN section 10"""
+    for number in range(300):
+        bench.drop(f"s{number}.py", f"def f{number}() -> int: return {number}\n")
+    bench.drop("servers.py", HELLO)
+    bench.drop("broken.py", "def (")
+    began = time.monotonic()
+    catalogue = live(bench)
+    assert time.monotonic() - began < 10
+    assert sum(not one.broken for one in catalogue.all()) == 300
+    assert list(catalogue.refused) == ["servers.py"]
+    roots = bench.store.names.past("root")
+    assert len(roots) == 1
+    assert "saved broken.py, s0.py, " in roots[0].why
+    assert roots[0].why.endswith(" and 291 more")
+
+
+def test_a_file_that_is_renamed_is_one_change(bench: Any, until: Until) -> None:
+    """DESIGN section 4"""
+    bench.drop("hello.py", HELLO)
+    catalogue = live(bench)
+    (bench.settings.servers / "hello.py").rename(bench.settings.servers / "hi.py")
+    until(lambda: tools(catalogue, "hi"))
+    assert tools(catalogue, "hello") is None
+    assert bench.store.names.past("root", 1)[0].why == "removed hello.py; saved hi.py"
+    assert bench.store.names.all("dropins/").keys() == {"dropins/hi"}
+
+
+def test_a_name_that_differs_by_case_alone_does_not_take_down_the_one_before(bench: Any, until: Until) -> None:
+    """THREATS S18: whoever was there first stays, also after a restart"""
+    bench.drop("odd.py", HELLO)
+    catalogue = live(bench)
+    bench.drop("Odd.py", WAVE)
+    until(lambda: len(catalogue.all()) == 2)
+    assert tools(catalogue, "odd") == ["hello"]
+    assert "differs from that of odd by case alone" in bench.server("Odd").broken
+    assert tools(live(bench), "odd") == ["hello"]
+    bench.remove("odd.py")
+    until(lambda: tools(catalogue, "Odd") == ["wave"])
+    bench.drop("odd.py", HELLO)
+    until(lambda: len(catalogue.all()) == 2)
+    assert tools(catalogue, "Odd") == ["wave"]
 
 
 def test_a_broken_configuration_is_told_by_its_file(bench: Any) -> None:
@@ -210,7 +287,51 @@ def test_only_regular_files_inside_the_folder_are_read(bench: Any, tmp_path: Any
     assert sorted(one.name for one in catalogue.all() if not one.broken) == ["alias", "real"]
 
 
-def test_a_folder_that_is_not_there_is_an_empty_one(bench: Any) -> None:
+def test_a_folder_that_is_not_there_is_an_empty_one(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """DESIGN section 5: it is told once, and nothing is made"""
+    bench.settings.servers.rmdir()
+    with caplog.at_level(logging.WARNING):
+        catalogue = live(bench)
+    assert catalogue.all() == []
+    assert caplog.text.count("there is no folder") == 1
+    assert str(bench.settings.servers) in caplog.text
+    assert not bench.settings.servers.exists()
+
+
+def test_a_folder_that_cannot_be_read_any_more_is_told_once(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """THREATS 1.6: the servers stay as they are"""
+    folder = Folder(bench.store, bench.settings.servers)
+    bench.drop("hello.py", HELLO)
+    assert folder.scan()
+    bench.settings.servers.rename(bench.settings.servers.with_name("away"))
+    bench.settings.servers.write_text("a file")
+    with caplog.at_level(logging.WARNING):
+        assert not any(folder.scan() for _ in range(3))
+    assert caplog.text.count("cannot be read: Not a directory") == 1
+    assert bench.store.names.all("servers/").keys() == {"servers/hello"}
+
+
+def test_a_file_in_place_of_the_folder_is_told_at_the_start(bench: Any) -> None:
     """DESIGN section 5"""
     bench.settings.servers.rmdir()
-    assert live(bench).all() == []
+    bench.settings.servers.write_text(HELLO)
+    with pytest.raises(ConfigError, match="the setting servers: expected a folder"):
+        live(bench)
+
+
+def test_two_hubs_that_start_together_agree_on_what_stood_there_before(bench: Any) -> None:
+    """DESIGN section 6: a server that the other one made is not taken for one of the boot image"""
+    names = [f"s{number}" for number in range(40)]
+    for name in names:
+        bench.drop(f"{name}.py", HELLO)
+    folders = [Folder(bench.store, bench.settings.servers) for _ in range(4)]
+    threads = [threading.Thread(target=folder.scan) for folder in folders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {found.base for found in drop_ins(bench.store).values()} == {None}
+    for name in names:
+        bench.remove(f"{name}.py")
+    folders[0].scan()
+    assert bench.store.names.all("servers/") == {}

@@ -9,6 +9,7 @@ import pytest
 
 from patchbay.boot import canonical_json, import_image
 from patchbay.catalogue.hub import DEEPEST
+from patchbay.catalogue.outputs import last_output
 from patchbay.errors import ReadOnly, ToolFailed
 
 CODE = '''
@@ -131,6 +132,23 @@ def test_a_read_only_hub_remembers_nothing(bench: Any) -> None:
     import_image(bench.store, canonical_json(image), "test image", "test", "boot")
     with pytest.raises(ReadOnly, match="nothing can be changed"):
         bench.open().hub.state("one")["a"] = 1
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_an_output_is_remembered_unless_the_hub_is_read_only(bench: Any, readonly: bool) -> None:
+    """V-F18, V-C10"""
+    config = {"resources": {"last": {"uri": "one://last", "last_output_of": "motto"}}}
+    row = {"name": "one", "kind": "python", "enabled": True}
+    row |= {"definition_cid": bench.keep(CODE), "config_cid": bench.keep(config)}
+    image = {"version": 1, "readonly": readonly, "servers": [row], "variables": [], "templates": []}
+    import_image(bench.store, canonical_json(image), "test image", "test", "boot")
+    catalogue = bench.open()
+    moves = bench.store.names.past()
+    with bench.store.bus.subscribe(["updated/*"]) as mailbox:
+        catalogue.remember(catalogue.find("one"), "motto", {"content": [{"type": "text", "text": "said"}]})
+        assert (mailbox.get(0) is None) is readonly
+    assert last_output(bench.store, "one", "motto") == (None if readonly else b"said")
+    assert not readonly or bench.store.names.past() == moves
 
 
 def test_an_update_is_told_to_listeners(bench: Any, hub: Any) -> None:

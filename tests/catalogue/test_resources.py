@@ -177,4 +177,3 @@ def test_the_last_output_of_a_tool_is_kept_for_its_resource(bench: Any, hub: Any
         assert mailbox.get(5) == ("updated/my", b"my://last")
     hub.remember(hub.find("my"), "add", {"content": [{"type": "text", "text": "not kept"}]})
     assert read(bench, hub, "my://last")[0]["text"] == "said before"
-    assert bench.store.names.all("last/").keys() == {"last/my/echo"}

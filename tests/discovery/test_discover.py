@@ -14,10 +14,12 @@ from patchbay.errors import ConfigError
 @pytest.mark.parametrize(
     ("source", "line", "said"),
     [
-        (b"x = 1\ndef f(:\n", 2, "not valid Python"),
+        (b"x = 1\ndef f(:\n", 2, "not valid Python: invalid syntax in 'def f\\(:'$"),
+        (b"x = 1\n  y = " + b"2" * 100, 2, "unexpected indent in 'y = 2{76}'$"),
+        (b"x = 1 \x1b[31m", 1, r"in 'x = 1 \\x1b\[31m'$"),
         (b"def f(a, a): ...", 1, "duplicate argument"),
         (b"\nreturn 1", 2, "outside function"),
-        (b"x = 1\n# caf\xe9\n", 2, "UTF-8"),
+        (b"x = 1\n# caf\xe9\n", 2, "save it as UTF-8"),
         (b"x = 1\n\n\0", 3, "NUL"),
         (b"x = " + b"(" * 1000 + b")" * 1000, 1, "parentheses"),
         (b"x = " + b"-" * 100_000 + b"1", 1, "nested too deeply"),

@@ -58,6 +58,53 @@ def test_an_unknown_log_level_is_refused() -> None:
     assert failed.message.startswith("no log level 'loud'; expected one of debug, info")
 
 
+def test_a_log_line_with_an_integer_beyond_64_bits_is_text() -> None:
+    found = events(python("def main(context): context.log(2**70)"), call_of())
+    assert found == [Log("info", "1180591620717411303424"), Done()]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("float('nan')", "progress is a finite number; not nan"),
+        ("1, float('inf')", "total is a finite number; not inf"),
+        ("'half'", "progress is a finite number; not 'half'"),
+        ("None", "progress is a finite number; not None"),
+    ],
+)
+def test_progress_that_is_no_finite_number_is_refused(given: str, sentence: str) -> None:
+    assert events(python(f"def main(context): context.progress({given})"), call_of()) == [Failed(sentence)]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"name": 5}, "'ask-1' does not fit its form: name: 5 is not of type \"string\""),
+        ({}, '"name" is a required property'),
+        (None, '"name" is a required property'),
+    ],
+)
+def test_an_accepted_form_has_to_fit_its_schema(content: Any, words: str) -> None:
+    """MCP, client/elicitation: what comes back is checked against the schema that was asked for."""
+    answer = {"action": "accept"} | ({} if content is None else {"content": content})
+    source = f"def main(context): return context.elicit('Who?', {NAME!r})"
+    *_, last = answered(source, {"ask-1": answer}, capabilities=ALL)
+    assert isinstance(last, Failed) and words in last.message
+
+
+def test_a_declined_form_needs_no_content() -> None:
+    source = f"def main(context): return context.elicit('Who?', {NAME!r})['action']"
+    assert answered(source, {"ask-1": {"action": "decline"}}, capabilities=ALL)[1:] == [Text("decline"), Done()]
+
+
+def test_a_form_that_is_no_schema_or_refers_elsewhere_is_never_shown() -> None:
+    for schema in ({"type": 5}, {"$ref": "https://example.org/schema"}, {"type": object}):
+        source = f"def main(context): return context.elicit('Who?', {schema!r})".replace("<class 'object'>", "object")
+        (failed,) = answered(source, {}, capabilities=ALL)
+        assert isinstance(failed, Failed)
+        assert failed.message.startswith("the form of a question has no proper schema")
+
+
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_question_goes_out_and_its_answer_comes_back(kind: str) -> None:
     source = f"""

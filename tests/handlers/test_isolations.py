@@ -251,9 +251,9 @@ def test_a_redirect_is_followed_in_the_hub(make: Make) -> None:
 
 def test_redirects_in_a_circle_come_to_an_end(make: Make) -> None:
     hub = SmallHub()
-    hub.servers["tool"] = make("def main(): return {'redirect': '/tool'}")
+    hub.servers["tool"] = make("def tool(): return {'redirect': '/tool'}\n\ndef main(): return tool()")
     (failed,) = events(hub.servers["tool"], call_of(hub=hub))
-    assert isinstance(failed, Failed) and "more than 5 redirects: server://tool -> " in failed.message
+    assert isinstance(failed, Failed) and "more than 5 redirects: server://tool/tool -> " in failed.message
 
 
 HANGING = [

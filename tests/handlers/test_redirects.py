@@ -28,9 +28,14 @@ def test_content_of_the_hub_is_followed(location: str) -> None:
     ("path", "uri"),
     [
         ("/variables/mcps", "variable://mcps"),
-        ("/echo", "server://echo"),
+        ("/variables/mcps?raw=1", "variable://mcps"),
+        ("/echo", "server://echo/echo"),
+        ("/echo/", "server://echo/echo"),
+        ("/echo?message=a%20b&times=2", "server://echo/echo?message=a%20b&times=2"),
+        ("/echo/shout?message=a#end", "server://echo/shout?message=a"),
         ("/echo/main", "server://echo/main"),
         ("/cid/abc.tar", "cid://abc"),
+        ("/cid/abc.html?download=1#top", "cid://abc"),
     ],
 )
 def test_paths_of_the_hub_are_resources(path: str, uri: str) -> None:
@@ -65,7 +70,7 @@ def test_an_address_outside_is_a_link_and_never_fetched() -> None:
     assert hub.reads == []
 
 
-@pytest.mark.parametrize("location", ["//example.org/a", "/", "file:///etc/passwd", "ftp://example.org/a"])
+@pytest.mark.parametrize("location", ["//example.org/a", "/", "/?a=1", "file:///etc/passwd", "ftp://example.org/a"])
 def test_anything_else_is_refused_unread(location: str) -> None:
     hub = SmallHub()
     (failed,) = redirected(location, hub)
@@ -80,7 +85,7 @@ def test_a_redirect_to_what_is_not_there_fails_with_its_name() -> None:
 
 def test_a_redirect_without_a_hub_says_so() -> None:
     assert redirected("/echo", None) == [
-        Failed("the tool redirects to server://echo, but there is no hub here to follow it in")
+        Failed("the tool redirects to server://echo/echo, but there is no hub here to follow it in")
     ]
 
 
@@ -88,8 +93,8 @@ def chain(length: int) -> SmallHub:
     """Servers s1 ... sN, each of which redirects to the next; the last one answers."""
     hub = SmallHub()
     for n in range(1, length):
-        hub.servers[f"s{n}"] = python(f"def main(): return {{'redirect': '/s{n + 1}'}}")
-    hub.servers[f"s{length}"] = python("def main(): return 'the end'")
+        hub.servers[f"s{n}"] = python(f"def s{n}(): return {{'redirect': '/s{n + 1}'}}")
+    hub.servers[f"s{length}"] = python(f"def s{length}(): return 'the end'")
     return hub
 
 
@@ -103,7 +108,7 @@ def test_the_sixth_redirect_is_refused_with_the_trail() -> None:
     hub = chain(6)
     (failed,) = redirected("/s1", hub)
     assert isinstance(failed, Failed)
-    assert failed.message.startswith("more than 5 redirects: server://s1 -> server://s2")
+    assert failed.message.startswith("more than 5 redirects: server://s1/s1 -> server://s2/s2")
     assert len(hub.reads) == 5
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import selectors
 import socket
 import time
@@ -146,5 +145,5 @@ def descriptors_of(pid: int) -> int:
     found = 0
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # closed while we looked
-            found += "patchbay.sqlite3" not in os.readlink(link)
+            found += "patchbay.sqlite3" not in str(link.readlink())
     return found

@@ -56,7 +56,7 @@ def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
-@server.completion()
+@server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
 async def complete(
     ref: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
     argument: mcp_types.CompletionArgument,

@@ -7,7 +7,6 @@ the last one there is a notice for everybody. Nobody hears of another server. Al
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.interaction.crowds import Crowd, Listener, descriptors_of, everyone, threads_of, worker_of
-from tests.interaction.programs import ROOT, free_port, running
+from tests.interaction.programs import free_port, running
 
 pytestmark = pytest.mark.process
 
@@ -48,7 +47,7 @@ def save(servers: Path, name: str, number: int) -> None:
     """Save a definition with one tool, whose name is another each time."""
     draft = servers / f".{name}.draft"
     draft.write_text(f'def tool_{number}() -> str:\n    """A tool."""\n    return "{number}"\n', "utf-8")
-    os.replace(draft, servers / f"{name}.py")
+    draft.replace(servers / f"{name}.py")
 
 
 def gathered(crowd: Crowd, sizes: dict[str, int]) -> dict[str, list[Listener]]:

@@ -29,7 +29,7 @@ from mcp.shared.message import ClientMessageMetadata
 from tests.hubs import until
 from tests.interaction.crowds import worker_of
 from tests.interaction.peers import texts
-from tests.interaction.programs import BOUND, ROOT, free_port, running, status_of
+from tests.interaction.programs import BOUND, free_port, running, status_of
 
 pytestmark = pytest.mark.process
 
@@ -202,7 +202,8 @@ def test_a_replay_that_waits_for_more_does_not_hold_up_the_end_of_the_hub(place:
     with place.hub() as hub:
         client.open()
         stream = client.work(1, last=False)
-        begin = [next(stream) for _ in range(2)][0][0]
+        begin, _ = next(stream)
+        next(stream)
         place.kill(hub)
     with place.hub() as hub:
         again = client.listen(begin)
@@ -254,8 +255,8 @@ def test_the_official_sdk_goes_on_in_its_session_and_resumes_a_call(place: Place
     request = mcp_types.CallToolRequest(params=params)
 
     async def ask(client: mcp.Client, metadata: ClientMessageMetadata, heard: list[float]) -> str:
-        async def progressed(step: float, total: float | None, message: str | None) -> None:
-            heard.append(step)
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            heard.append(progress)
 
         result = await client.session.send_request(
             request, mcp_types.CallToolResult, metadata=metadata, progress_callback=progressed

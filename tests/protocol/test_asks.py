@@ -122,19 +122,54 @@ def test_before_2026_07_28_a_question_is_a_request_on_the_stream_answered_by_a_p
     assert seen[-1]["result"]["content"][0]["text"] == "Hello, Ada!"
 
 
-def test_a_client_that_answers_with_an_error_fails_the_call(zoo: Hub) -> None:
-    session = zoo.open("zoo", capabilities=ELICIT)
-    headers = {"Mcp-Session-Id": session}
+def answered_on_stream(zoo: Hub, answer: dict[str, Any]) -> dict[str, Any]:
+    """The last message of a call before 2026-07-28 whose question was answered like this."""
+    headers = {"Mcp-Session-Id": zoo.open("zoo", capabilities=ELICIT)}
     frames = zoo.stream("zoo", {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "asks"}}, headers)
     last: dict[str, Any] = {}
     for frame in frames:
         data = [line[6:] for line in frame.decode().split("\n") if line.startswith("data: ")]
         last = orjson.loads(data[0]) if data and data[0] else last
         if last.get("method") == "elicitation/create":
-            error = {"jsonrpc": "2.0", "id": last["id"], "error": {"code": -1, "message": "user is out"}}
-            zoo.send("zoo", error, headers)
+            zoo.send("zoo", {"jsonrpc": "2.0", "id": last["id"], **answer}, headers)
+    return last
+
+
+def test_a_client_that_answers_with_an_error_fails_the_call(zoo: Hub) -> None:
+    last = answered_on_stream(zoo, {"error": {"code": -1, "message": "user is out"}})
     assert last["result"]["isError"] is True
     assert "user is out" in last["result"]["content"][0]["text"]
+
+
+@pytest.mark.parametrize("answer", [{}, {"action": "maybe"}, {"roots": []}, {"action": "accept", "content": 5}])
+def test_an_answer_of_another_shape_on_the_stream_fails_the_call(zoo: Hub, answer: dict[str, Any]) -> None:
+    last = answered_on_stream(zoo, {"result": answer})
+    assert last["result"]["isError"] is True
+    sentence = "the client's answer to name is no answer to elicitation/create"
+    assert last["result"]["content"][0]["text"].endswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("method", "good", "bad"),
+    [
+        ("sampling/createMessage", {"role": "assistant", "content": {}, "model": "m"}, {"content": {}}),
+        ("roots/list", {"roots": []}, {"roots": {}}),
+        ("elicitation/create", {"action": "cancel"}, {"action": "accept", "content": []}),
+    ],
+)
+def test_each_kind_of_question_has_its_kind_of_answer(method: str, good: Any, bad: Any) -> None:
+    assert asks.fits(method, good)
+    assert not asks.fits(method, bad) and not asks.fits(method, [good])
+
+
+@pytest.mark.parametrize("content", [{"name": 5}, {}])
+def test_an_accepted_form_that_does_not_fit_fails_the_call_in_both_eras(zoo: Hub, content: dict[str, Any]) -> None:
+    """MCP, client/elicitation."""
+    legacy = answered_on_stream(zoo, {"result": {"action": "accept", "content": content}})["result"]
+    modern = ask(zoo, inputResponses={"name": accept(**content)}).result
+    for result in (legacy, modern):
+        assert result["isError"] is True
+        assert "the answer to 'name' does not fit its form" in result["content"][0]["text"]
 
 
 def test_a_client_that_never_answers_costs_nothing_after_the_deadline(zoo: Hub) -> None:

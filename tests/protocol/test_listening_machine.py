@@ -2,8 +2,8 @@
 
 Two servers; streams of 2026-07-28 with any filter, and GET streams of sessions that subscribe to resources. After each
 run of steps every stream has given exactly what it should have: each change after its beginning, once, in order, and
-nothing of another server, another session, or a kind that it did not ask for. What a stream did not read before its
-reader left comes when the reader names the last event that it has read.
+nothing of another server, another session, or a kind that it did not ask for. A session has one GET stream at a time.
+What a stream did not read before its reader left comes when the reader names the last event that it has read.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ SERVERS = ("beasts", "plants")
 KINDS = ("tools", "resources", "prompts")
 FLAGS = {"tools": "toolsListChanged", "resources": "resourcesListChanged", "prompts": "promptsListChanged"}
 URIS = [f"{server}://{number}" for server in SERVERS for number in (1, 2)]
+SEEN = "seen://up/to/here"
+"""A resource that every session is subscribed to, see `_read_up`."""
+
 MOST = 6
 """Streams that are open at a time."""
 
@@ -45,9 +48,9 @@ def updated(uri: str) -> Message:
 
 
 def events(response: Any) -> Iterator[Event]:
-    """Id and message of each event. What is waited for has been told before: a comment, which says "nothing", is wrong."""
+    """Id and message of each event. All of them have been told before they are read, so silence is wrong."""
     for frame in response.response:
-        assert frame != COMMENT, "nothing comes, where there should be an event"
+        assert frame != COMMENT, "a comment, which says that there is nothing, in place of an event"
         fields = dict(line.partition(": ")[::2] for line in frame.decode().strip().split("\n"))
         data = fields.get("data", "").strip()
         yield fields.get("id"), orjson.loads(data) if data else None
@@ -181,7 +184,10 @@ class Listening(RuleBasedStateMachine):
     @precondition(lambda self: len(self.sessions) < MOST)
     @rule(server=st.sampled_from(SERVERS))
     def open_session(self, server: str) -> None:
-        self.sessions.append(Session(server, self.hub.open(server)))
+        session = Session(server, self.hub.open(server))
+        self.sessions.append(session)
+        self._subscribe(session, SEEN, "resources/subscribe")
+        session.uris.add(SEEN)
 
     @precondition(lambda self: self.sessions and len(self.streams) < MOST)
     @rule(data=st.data())
@@ -199,12 +205,9 @@ class Listening(RuleBasedStateMachine):
     @rule(data=st.data(), uri=st.sampled_from(URIS), subscribe=st.booleans())
     def subscribe(self, data: st.DataObject, uri: str, subscribe: bool) -> None:
         session = data.draw(st.sampled_from(self.sessions))
-        # A session's stream is told what it is subscribed to when it looks; so look before that is another thing.
-        for stream in self.streams:
-            if isinstance(stream, Legacy) and stream.session is session:
-                self._read(stream, stream.left)
+        self._read_up(session)
         method = "resources/subscribe" if subscribe else "resources/unsubscribe"
-        assert self.hub.legacy(session.server, method, {"uri": uri}, session.id).result == {}
+        self._subscribe(session, uri, method)
         (session.uris.add if subscribe else session.uris.discard)(uri)
 
     @rule(server=st.sampled_from(SERVERS), counts=st.tuples(*[st.integers(0, 2)] * 3))
@@ -225,12 +228,7 @@ class Listening(RuleBasedStateMachine):
 
     @rule(server=st.sampled_from(SERVERS), uri=st.sampled_from(URIS))
     def update(self, server: str, uri: str) -> None:
-        self.hub.catalogue.hub.updated(server, uri)
-        for stream in self.streams:
-            if stream.server == server and isinstance(stream, Modern) and uri in stream.uris:
-                stream.tell([updated(uri)])
-            elif stream.server == server and isinstance(stream, Legacy) and uri in stream.session.uris:
-                stream.waiting.append(uri)
+        self._updated(server, uri)
 
     @precondition(lambda self: any(stream.left for stream in self.streams))
     @rule(data=st.data())
@@ -241,16 +239,12 @@ class Listening(RuleBasedStateMachine):
     @precondition(lambda self: self.streams)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        stream = data.draw(st.sampled_from(self.streams))
-        self.streams.remove(stream)
-        stream.close()
-        if isinstance(stream, Legacy):
-            self.gone.append(stream)
+        self._left(data.draw(st.sampled_from(self.streams)))
 
     @invariant()
-    def every_place_that_is_not_taken_is_free(self) -> None:
+    def nobody_else_listens(self) -> None:
         if hasattr(self, "hub"):
-            listening = [one for one in self.hub.catalogue.store.bus._exact.get("ending", ())]
+            listening = self.hub.catalogue.store.bus._exact.get("ending", ())
             assert len(listening) == len(self.streams)
 
     def teardown(self) -> None:
@@ -261,7 +255,7 @@ class Listening(RuleBasedStateMachine):
                 self._read(stream, stream.left)
             self.hub.app.extensions["drain"].begin()
             for stream in self.streams:
-                rest = [message["method"] if "method" in message else "end" for _, message in stream.events if message]
+                rest = [message.get("method", "end") for _, message in stream.events if message]
                 assert rest == (["notifications/cancelled", "end"] if isinstance(stream, Modern) else [])
         finally:
             for stream in self.streams:
@@ -270,6 +264,8 @@ class Listening(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def _get(self, session: Session, place: int, last: str | None) -> None:
+        """Open a GET stream. It takes the place of the session's earlier one, which gives what it has, then ends."""
+        before = self._read_up(session)
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session.id, "Host": "localhost"}
         if last:
             headers["Last-Event-ID"] = last
@@ -278,7 +274,37 @@ class Listening(RuleBasedStateMachine):
         stream = events(response)
         begun, nothing = next(stream)
         assert nothing is None and begun == (last or begun)
+        for one in before:
+            assert next(one.events, None) is None
+            self._left(one)
         self.streams.append(Legacy(session.server, response, stream, session, place, str(begun)))
+
+    def _read_up(self, session: Session) -> list[Legacy]:
+        """Have a session's stream look at everything that happened; answers the stream, if there is one.
+
+        Streams are read by this thread, so they see late what a session is subscribed to. The last thing that
+        happens is known to be told: then everything before it was looked at.
+        """
+        found = [one for one in self.streams if isinstance(one, Legacy) and one.session is session]
+        if found:
+            self._updated(session.server, SEEN)
+        for stream in found:
+            self._read(stream, stream.left)
+        return found
+
+    def _updated(self, server: str, uri: str) -> None:
+        self.hub.catalogue.hub.updated(server, uri)
+        for stream in self.streams:
+            if stream.server == server and isinstance(stream, Modern) and uri in stream.uris:
+                stream.tell([updated(uri)])
+            elif stream.server == server and isinstance(stream, Legacy) and uri in stream.session.uris:
+                stream.waiting.append(uri)
+
+    def _left(self, stream: Modern | Legacy) -> None:
+        self.streams.remove(stream)
+        stream.close()
+        if isinstance(stream, Legacy):
+            self.gone.append(stream)
 
     def _changed(self, server: str, kinds: list[str]) -> None:
         if not kinds:
@@ -289,6 +315,9 @@ class Listening(RuleBasedStateMachine):
         for stream in self.streams:
             if isinstance(stream, Modern) and stream.server == server:
                 stream.tell([listed(kind) for kind in kinds if kind in stream.kinds])
+
+    def _subscribe(self, session: Session, uri: str, method: str) -> None:
+        assert self.hub.legacy(session.server, method, {"uri": uri}, session.id).result == {}
 
     def _read(self, stream: Modern | Legacy, times: int) -> None:
         for _ in range(times):

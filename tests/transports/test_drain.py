@@ -53,15 +53,6 @@ def test_callbacks_run_once_in_order_and_late_ones_at_once() -> None:
     assert called == ["first", "second", "late"]
 
 
-def test_a_callback_can_be_taken_back() -> None:
-    drain, called = Drain(), list[str]()
-    forget = drain.on_begin(lambda: called.append("left"))
-    forget()
-    forget()
-    drain.begin()
-    assert called == []
-
-
 PROGRAM = """
 import os, signal, sys
 from patchbay.transports.drain import Drain

@@ -13,7 +13,7 @@ from patchbay.protocol.methods import METHODS
 from tests.hubs import BOTH, MODERN, Hub
 
 INSIDE = re.compile(rb"Traceback|File \"|/site-packages/|/home/|/root/|PATCHBAY_|<html", re.IGNORECASE)
-QUICK = sorted(set(METHODS) - {"subscriptions/listen"}) + ["no/such", "", "notifications/cancelled", "tools/list\n"]
+QUICK = [*sorted(set(METHODS) - {"subscriptions/listen"}), "no/such", "", "notifications/cancelled", "tools/list\n"]
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=20),
@@ -57,7 +57,7 @@ HEADERS = st.fixed_dictionaries(
     {},
     optional={
         "MCP-Protocol-Version": st.sampled_from([MODERN, "2025-03-26", "2025-11-25", "x", ""]),
-        "Mcp-Method": st.sampled_from(QUICK[:5] + ["=?base64?x?="]),
+        "Mcp-Method": st.sampled_from([*QUICK[:5], "=?base64?x?="]),
         "Mcp-Name": st.sampled_from(["greet", "=?base64?Z3JlZXQ=?=", "=?base64?!?=", "ž".encode().decode("latin-1")]),
         "Mcp-Session-Id": st.sampled_from(["x", "a.b.c", "Ω".encode().decode("latin-1")]),
         "Last-Event-ID": st.sampled_from(["x", "changes-1", "changes-99999999999999"]),
@@ -78,7 +78,10 @@ def _small(value: Any) -> bool:
     return True
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
+
+@settings(max_examples=1500, deadline=None, suppress_health_check=SLOW)
 @given(st.one_of(MESSAGES, JSON, st.lists(MESSAGES, max_size=3)).map(dumped) | st.binary(max_size=60), HEADERS)
 def test_no_message_makes_the_hub_fail(zoo: Hub, body: bytes, headers: dict[str, str]) -> None:
     """THREATS 1.1: no trace, no path, no page; a list of messages is no exception."""

@@ -107,7 +107,7 @@ def _match_text(pattern: str, value: Any, words: Words, where: str) -> None:
 
 
 def _match_pieces(pattern: str, value: Any, words: Words, where: str) -> None:
-    fresh: list[str] = []
+    fresh: set[str] = set()
 
     def piece(part: str, place: int) -> str:
         if place % 2 == 0:
@@ -116,12 +116,13 @@ def _match_pieces(pattern: str, value: Any, words: Words, where: str) -> None:
             return ".*"
         if part in words:
             return re.escape(str(words[part]))
-        fresh.append(part)
-        return "(.+?)"
+        if part in fresh:
+            return f"(?P={part})"
+        fresh.add(part)
+        return f"(?P<{part}>.+?)"
 
-    parts = _HOLE.split(pattern)
-    expression = "".join(piece(part, place) for place, part in enumerate(parts))
+    expression = "".join(piece(part, place) for place, part in enumerate(_HOLE.split(pattern)))
     found = re.fullmatch(expression, value, re.DOTALL) if isinstance(value, str) else None
     if found is None:
         raise Mismatch(where, pattern, value)
-    words.update(zip(fresh, found.groups(), strict=True))
+    words.update(found.groupdict())

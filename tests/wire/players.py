@@ -281,6 +281,7 @@ class OverPipe:
         self._taken: list[int] = []
         self._open: dict[str, Any] = {}
         self._last: dict[str, int] = {}
+        self._skipping: set[str] = set()
 
     def play(self) -> None:
         """Play it all. Raises Unexpected at the first line that is not as it should be."""
@@ -310,6 +311,8 @@ class OverPipe:
             alone = not (following and isinstance(following[0], Expected) and following[0].channel == step.channel)
             if alone and step.kind in ("modern", "legacy"):
                 self._next(step.line, {"id": step.words[0], "result": "<any>"}, step.channel)
+        elif step.kind == "...":
+            self._skipping.add(step.channel)
         elif step.kind in ("message", "event"):
             pattern = step.value if step.kind == "message" else step.value["message"]
             self._next(step.line, pattern, step.channel, step.exactly)
@@ -333,7 +336,9 @@ class OverPipe:
             said = list(self._talk.said)
             for place in range(self._last.get(channel, -1) + 1, len(said)):
                 if place not in self._taken and self._fits(pattern, said[place], exactly):
-                    self._taken.append(place)
+                    begin = self._last.get(channel, -1) + 1 if channel in self._skipping else place
+                    self._skipping.discard(channel)
+                    self._taken += range(begin, place + 1)
                     self._last[channel] = place
                     return [said[place]]
             return []

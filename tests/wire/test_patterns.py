@@ -21,7 +21,7 @@ FITS: list[tuple[Any, Any]] = [
     ("<object>", {}),
     ("<array>", []),
     ("<any>", None),
-    ("a <any> z", "a\nb z"),
+    ("a <any> z", "a b\nc z"),
     (["<x>", "<x>"], [5, 5]),
     ("<x>-1 <x>", "ab-1 ab"),
     (None, None),

@@ -15,6 +15,7 @@ from patchbay.events import Ask, Content, Data, Detach, Event, Log, Progress, Qu
 from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.frames import BadFrame, Frames, event_frame, event_of, failure_of, failure_value
 
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
@@ -25,7 +26,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(Text, TEXT),
     st.builds(Data, JSON, st.none() | TEXT),
     st.builds(Content, st.dictionaries(TEXT, JSON, max_size=3)),
-    st.builds(Progress, st.floats(allow_nan=False) | st.integers(), st.none() | st.integers(), st.none() | TEXT),
+    st.builds(Progress, FINITE | st.integers(), st.none() | st.integers(), st.none() | TEXT),
     st.builds(Log, st.sampled_from(["debug", "error"]), JSON, st.none() | TEXT),
     st.builds(ToolUse, TEXT, JSON, st.none() | TEXT),
     st.builds(Detach, st.booleans()),

@@ -1,0 +1,15 @@
+"""Answers for programs: a JSON value that no cache keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from flask import Response
+
+
+def json_answer(value: Any, status: int = 200) -> Response:
+    """A value as a JSON answer."""
+    response = Response(orjson.dumps(value), status, mimetype="application/json")
+    response.headers["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,138 @@
+"""Streams that are read again, sessions and channels: what other processes wrote, and what they can write no more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from patchbay.errors import UnknownSession
+from patchbay.events import Pause
+from patchbay.protocol.callers import Session
+from patchbay.protocol.channels import Channel
+from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.streams import ENDED, GONE, Pulse, Recorder, Replay
+from patchbay.protocol.subscriptions import ENDING
+from patchbay.protocol.task_records import Ledger
+from patchbay.protocol.versions import REVISIONS
+from patchbay.stores.memory import MemoryStore
+from tests.hubs import BOUND
+
+ANSWER = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {}})
+PROGRESS = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
+
+
+class Silent(Pulse):
+    """The pulse of a process that was killed right after it began to write: it never gave a sign of life."""
+
+    def begin(self) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    opened = MemoryStore()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def session(store: MemoryStore) -> Session:
+    return Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
+
+
+def replay(store: MemoryStore, session: Session, stream: str, keepalive: float = 60) -> Replay:
+    found = Replay(Ledger(store), session, stream, keepalive, 60)
+    assert found.known()
+    return found
+
+
+def messages(events: Iterator[tuple[str, bytes] | Pause]) -> list[tuple[str, Any]]:
+    """What came, without the pauses."""
+    return [(item[0], orjson.loads(item[1])) for item in events if not isinstance(item, Pause)]
+
+
+def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
+    store: MemoryStore, session: Session
+) -> None:
+    """SPEC-DIGEST 1.8: nobody waits for what cannot come; it is written once, whoever reads."""
+    recorder = Recorder(store, session, 60, 7, Silent(store))
+    recorder.keep(PROGRESS)
+    first = messages(replay(store, session, recorder.name)(0))
+    assert [id for id, _ in first] == [f"{recorder.name}-1", f"{recorder.name}-2"]
+    assert (first[1][1]["id"], first[1][1]["error"]["message"]) == (7, GONE)
+    assert messages(replay(store, session, recorder.name)(0)) == first
+    assert messages(replay(store, session, recorder.name)(2)) == []
+
+
+def test_an_answer_that_was_kept_is_the_only_one(store: MemoryStore, session: Session) -> None:
+    """The process was lost between the answer and the end of the stream."""
+    recorder = Recorder(store, session, 60, 7, Silent(store))
+    recorder.keep(ANSWER)
+    assert messages(replay(store, session, recorder.name)(0)) == [(f"{recorder.name}-1", orjson.loads(ANSWER))]
+
+
+def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: Session) -> None:
+    recorder = Recorder(store, session, 60, 7, Pulse(store))
+    events = replay(store, session, recorder.name, keepalive=0.01)(0)
+    assert isinstance(next(events), Pause)
+    recorder.keep(ANSWER)
+    recorder.end()
+    recorder.leave()
+    assert [id for id, _ in messages(events)] == [f"{recorder.name}-1"]
+
+
+@pytest.mark.parametrize("end", [(ENDING, b""), ("session", ENDED)])
+def test_a_replay_ends_with_the_hub_and_with_the_session(
+    store: MemoryStore, session: Session, end: tuple[str, bytes]
+) -> None:
+    """THREATS X22: also when another process says so, whose session object is not this one."""
+    topic = f"session/{session.nonce}" if end[0] == "session" else end[0]
+    pulse = Pulse(store)
+    recorder = Recorder(store, session, 60, 7, pulse)
+    recorder.keep(PROGRESS)
+    events = replay(store, session, recorder.name)(0)
+    next(events)
+    # Another stream of changes of this session says that it is there: that is no end.
+    store.bus.publish(f"session/{session.nonce}", b"12345678")
+    reader = threading.Thread(target=lambda: list(events), daemon=True)
+    reader.start()
+    store.bus.publish(topic, end[1])
+    reader.join(BOUND)
+    assert not reader.is_alive()
+    recorder.leave()
+
+
+def test_a_stream_without_its_beginning_is_unknown(store: MemoryStore, session: Session) -> None:
+    """V-C14: its messages could not be counted any more."""
+    store.journal.append(f"stream/{session.nonce}/cut", b"m" + PROGRESS, 60)
+    assert not Replay(Ledger(store), session, "cut", 60, 60).known()
+
+
+def test_the_end_of_a_session_is_seen_behind_any_number_of_changes(store: MemoryStore) -> None:
+    """SPEC-DIGEST 2.3: and what was read is not read again."""
+    here = Sessions(b"k" * 32, store.journal)
+    session = here.open("zoo", REVISIONS["2025-11-25"], {}, "local")
+    other = Sessions(b"k" * 32, store.journal, alone=False)
+    for number in range(1001):
+        here.change(session, level="info" if number % 2 else "debug")
+    here.change(session, level="error")
+    assert other.find(session.id, "zoo", "local").level == "error"
+    here.change(session, level="alert")
+    assert other.find(session.id, "zoo", "local").level == "alert"
+    here.change(session, ended=True)
+    with pytest.raises(UnknownSession):
+        other.find(session.id, "zoo", "local")
+
+
+def test_the_end_of_a_channel_is_seen_behind_any_number_of_changes(store: MemoryStore) -> None:
+    channel = Channel.open(store, "zoo", "local", 60)
+    for number in range(1001):
+        channel.change(session=str(number))
+    assert Channel.find(store, channel.id, "zoo", "local", 60).session_id == "1000"
+    channel.change(ended=True)
+    with pytest.raises(UnknownSession):
+        Channel.find(store, channel.id, "zoo", "local", 60)

@@ -1,0 +1,100 @@
+"""The bodies of streams: readers that leave, and readers that stay but do not read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from patchbay.events import Pause
+from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
+from patchbay.protocol.callers import Caller, Session, Wire
+from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.streams import Pulse
+from patchbay.protocol.versions import REVISIONS
+from patchbay.settings import Settings
+from patchbay.stores.memory import MemoryStore
+from patchbay.transports.sse import Body, Readers, stream_body
+from tests.hubs import BOUND, until
+
+SAID = Request(7, "tools/call", {})
+
+
+class Call:
+    """A call that says one thing, then what it is let say; `ended` is set when it was closed before its end."""
+
+    def __init__(self) -> None:
+        self.go, self.closed, self.done = threading.Event(), threading.Event(), threading.Event()
+
+    def answers(self) -> Iterator[Message | Sign]:
+        try:
+            yield Notification("notifications/progress", {})
+            assert self.go.wait(BOUND)
+            yield Result(7, {})
+            self.done.set()
+        except GeneratorExit:
+            self.closed.set()
+            raise
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    opened = MemoryStore()
+    yield opened
+    opened.close()
+
+
+def body(store: MemoryStore, call: Call, version: str, session: Session | None) -> Body:
+    caller = Caller(REVISIONS[version], {}, None, Wire("zoo"), session)
+    settings = Settings(data=Path("unused"), store="memory")
+    return stream_body(Pause(), call.answers(), SAID, caller, Pulse(store), settings)
+
+
+def test_a_call_whose_reader_does_not_read_is_cancelled_in_2026_07_28(store: MemoryStore) -> None:
+    """SPEC-DIGEST 1.11: like one whose reader has left."""
+    call = Call()
+    stream = body(store, call, "2026-07-28", None)
+    assert next(stream) == b":\n\n" and b"progress" in next(stream)
+    Readers(0.02).watch(stream)
+    assert call.closed.wait(BOUND)
+    assert list(stream) == []
+    stream.close()
+
+
+def test_a_call_of_a_session_goes_on_without_its_reader(store: MemoryStore) -> None:
+    """SPEC-DIGEST 1.8: what it did not read is kept for it."""
+    call = Call()
+    session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
+    stream = body(store, call, "2025-11-25", session)
+    name = next(stream).decode().split("\n")[0][4:].rpartition("-")[0]
+    Readers(0.02).watch(stream)
+    call.go.set()
+    assert call.done.wait(BOUND)
+    topic = f"stream/{session.nonce}/{name}"
+    until(lambda: store.journal.read(topic)[-1].data == b"e", "the end is kept")
+    assert orjson.loads(store.journal.read(topic)[-2].data[1:])["id"] == 7
+    assert list(stream) == [] and not call.closed.is_set()
+    stream.close()
+
+
+def test_a_call_that_is_silent_itself_is_not_given_up(store: MemoryStore) -> None:
+    """The reader waits for the call here, not the call for its reader."""
+    call, readers = Call(), Readers(0.02)
+    stream, other = body(store, call, "2026-07-28", None), Call()
+    assert next(stream) and next(stream)
+    rest: list[bytes] = []
+    reader = threading.Thread(target=lambda: rest.extend(stream), daemon=True)
+    reader.start()
+    until(stream._lock.locked, "the reader waits for the call")
+    readers.watch(stream)
+    stalled = body(store, other, "2026-07-28", None)
+    assert next(stalled) and next(stalled)
+    readers.watch(stalled)
+    assert other.closed.wait(BOUND)
+    assert not call.closed.is_set()
+    call.go.set()
+    reader.join(BOUND)
+    assert len(rest) == 1 and b'"id":7' in rest[0]
