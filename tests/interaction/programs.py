@@ -109,11 +109,15 @@ def _end_of(log: Path) -> str:
 
 @contextmanager
 def running_hub(
-    folder: Path, definitions: Sequence[Path] = (ROOT / "servers" / "hello.py",), prefix: Sequence[str] = ()
+    folder: Path,
+    definitions: Sequence[Path] = (ROOT / "servers" / "hello.py",),
+    prefix: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[Hub]:
     """The hub as `scripts/run` starts it, with data, servers and log under `folder`.
 
-    `definitions` are dropped into its servers folder before it starts; `prefix` stands before the command.
+    `definitions` are dropped into its servers folder before it starts; `prefix` stands before the command,
+    `options` behind it.
     """
     servers = folder / "servers"
     servers.mkdir(parents=True)
@@ -121,7 +125,7 @@ def running_hub(
         shutil.copy(definition, servers)
     port = free_port()
     command = [*prefix, sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
-    command += ["--data", str(folder / "data"), "--servers", str(servers)]
+    command += ["--data", str(folder / "data"), "--servers", str(servers), *options]
     url = f"http://127.0.0.1:{port}"
     with running(command, f"{url}/readyz", folder) as process:
         yield Hub(url, servers, folder / "log", process.pid)
