@@ -8,7 +8,7 @@ Sources: SPEC-DIGEST 2.1 steps 15 to 17; REQUIREMENTS X-2, X-2b, X-14.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -165,7 +165,7 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
                 yield from _detached(turn, event)
             elif isinstance(event, Ask):
                 asker = asker or _asker(turn)
-                reply = yield from _asked(asker, event, call)
+                reply = yield from asker.ask(event, call)
             else:
                 fold.add(event)
                 yield from notifier.say(event)
@@ -207,10 +207,6 @@ def _detached(turn: Turn, event: Detach) -> Answers:
         raise ToolFailed("as many tasks as may run at once are running, or the hub is stopping; try again later")
     elif event.required:
         raise ToolFailed("this call runs in the background, which needs a client that can come back for its result")
-
-
-def _asked(asker: Asker, event: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
-    return (yield from asker.ask(event, call))
 
 
 def _raise_for(ending: Done | Failed, turn: Turn) -> None:
