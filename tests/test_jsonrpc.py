@@ -97,6 +97,7 @@ def test_a_parse_error_names_the_problem(body: bytes, where: str) -> None:
 
 
 def test_notifications_and_failures_are_told_apart() -> None:
+    """SUB-6."""
     assert message({"jsonrpc": "2.0", "method": "n"}) == Notification("n", {})
     assert message({"jsonrpc": "2.0", "method": "n", "params": None}) == Notification("n", {})
     error = {"code": -1, "message": "m"}

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS: dict[str, int] = {
     **dict.fromkeys(("errors", "events", "cid", "settings"), 1),
-    **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments"), 2),
-    **dict.fromkeys(("stores", "views", "client"), 3),
+    **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
+    **dict.fromkeys(("stores", "views", "client", "library"), 3),
     **dict.fromkeys(("handlers",), 4),
     **dict.fromkeys(("discovery", "boot", "catalogue"), 5),
     **dict.fromkeys(("protocol", "rooms"), 6),
@@ -39,7 +39,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "werkzeug": ("app.py", "patchbay/transports/"),
     "click": ("patchbay/cli/",),
     "granian": ("patchbay/cli/",),
-    "sqlite3": ("patchbay/stores/sqlite",),
+    "sqlite3": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/"),
     "subprocess": ("patchbay/handlers/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""

@@ -45,7 +45,7 @@ def test_tools_of_every_server_are_called_by_server_and_tool(hub: Hub) -> None:
 
 
 def test_the_underscore_form_goes_to_the_longest_server_name_that_fits(hub: Hub) -> None:
-    """SUB-C13, X-8."""
+    """SUB-35: SUB-C13, X-8."""
     assert hub.call("", "snake_case_two_words", {}, MODERN).text == "snake_case.two_words"
     assert hub.call("", "snake_case_two", {}, MODERN).text == "snake.case_two"
 

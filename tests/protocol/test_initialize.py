@@ -40,7 +40,7 @@ def test_a_missing_version_is_an_error(zoo: Hub, params: dict[str, object]) -> N
 
 
 def test_tools_resources_and_prompts_are_declared(zoo: Hub) -> None:
-    """T3.3: and nothing that the revision does not know."""
+    """SUB-10, T3.3: and nothing that the revision does not know."""
     new = zoo.legacy("zoo", "initialize", HELLO | {"protocolVersion": "2025-11-25"}, version=None).result
     old = zoo.legacy("zoo", "initialize", HELLO | {"protocolVersion": "2024-11-05"}, version=None).result
     assert {"tools", "resources", "prompts", "logging", "completions"} == set(new["capabilities"])

@@ -38,7 +38,7 @@ def test_in_2026_07_28_nothing_is_logged_unless_the_request_says_a_level(zoo: Hu
 
 
 def test_progress_is_told_under_the_callers_own_token_and_never_without_one(zoo: Hub) -> None:
-    """X-13, SUB-C10."""
+    """SUB-27, X-13, SUB-C10."""
     without = zoo.modern("zoo", "tools/call", {"name": "slow"})
     assert all(each.get("method") != "notifications/progress" for each in without.messages)
     answer = zoo.modern("zoo", "tools/call", {"name": "slow"}, meta={"progressToken": 0})

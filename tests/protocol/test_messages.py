@@ -97,7 +97,7 @@ def test_an_id_that_is_neither_string_nor_integer_is_refused(zoo: Hub, id: Any) 
     ],
 )
 def test_what_is_not_strict_json_is_a_parse_error(zoo: Hub, body: bytes) -> None:
-    """T12.1, THREATS M18."""
+    """SUB-34, T12.1, THREATS M18."""
     answer = zoo.raw("zoo", body)
     assert (answer.status, answer.error["code"], answer.last["id"]) == (400, -32700, None)
 
@@ -120,7 +120,7 @@ def test_a_wrong_envelope_of_a_call_is_a_protocol_error_in_every_revision(zoo: H
 
 
 def test_an_unknown_method_is_not_found(zoo: Hub) -> None:
-    """T12.2: HTTP 200 before 2026-07-28, 404 in it."""
+    """SUB-34, SUB-36, T12.2: HTTP 200 before 2026-07-28, 404 in it."""
     old, new = zoo.legacy("zoo", "no/such"), zoo.modern("zoo", "no/such")
     assert (old.status, old.error["code"]) == (200, -32601)
     assert (new.status, new.error["code"]) == (404, -32601)

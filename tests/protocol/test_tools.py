@@ -57,7 +57,7 @@ def test_tools_made_by_a_transform_are_listed(zoo: Hub) -> None:
 
 
 def test_long_lists_come_in_pages_with_opaque_cursors(tmp_path: Any) -> None:
-    """T4.5: page size 50; the last page has no cursor, a forged one is refused."""
+    """SUB-16, T4.5: page size 50; the last page has no cursor, a forged one is refused."""
     source = "".join(f"def tool_{n:03}() -> str:\n    return '{n}'\n\n\n" for n in range(120))
     hub = Hub(tmp_path, {"many.py": source})
     try:
@@ -96,7 +96,7 @@ def test_older_revisions_see_only_what_their_schema_has(zoo: Hub) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_simple_tool_gives_its_text(zoo: Hub, version: str) -> None:
-    """T5.1, T5.7: the content is text."""
+    """SUB-17, T5.1, T5.7: the content is text."""
     answer = zoo.call("echo", "echo", {"message": "hello"}, version)
     assert answer.result["content"] == [{"type": "text", "text": "hello\n"}] or answer.text.strip() == "hello"
     assert not answer.result.get("isError")
@@ -121,14 +121,14 @@ def test_optional_arguments_have_their_defaults(zoo: Hub) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_unknown_tool_is_an_error_result_that_names_the_closest(zoo: Hub, version: str) -> None:
-    """T5.4, X-2b."""
+    """SUB-18, T5.4, X-2b."""
     answer = zoo.call("zoo", "greets", {}, version)
     assert answer.result["isError"] is True
     assert "greet" in answer.text
 
 
 def test_a_tool_that_raises_is_an_error_result_with_its_message_and_no_trace(zoo: Hub) -> None:
-    """T5.5, VWR-26, VWR-28."""
+    """SUB-19, T5.5, VWR-26, VWR-28."""
     answer = zoo.call("zoo", "fails", {"message": "the moon is full"})
     assert answer.result["isError"] is True
     assert answer.text == "ValueError: the moon is full"
@@ -136,7 +136,7 @@ def test_a_tool_that_raises_is_an_error_result_with_its_message_and_no_trace(zoo
 
 
 def test_bytes_come_as_base64(zoo: Hub) -> None:
-    """T5.8."""
+    """SUB-21, T5.8."""
     (item,) = zoo.call("zoo", "picture").result["content"]
     assert (item["type"], item["mimeType"]) == ("image", "image/png")
     assert base64.b64decode(item["data"]).startswith(b"\x89PNG")
@@ -208,7 +208,7 @@ def test_a_tool_that_does_not_end_times_out_with_a_message(zoo: Hub, version: st
 
 
 def test_the_hubs_own_failure_is_an_internal_error_with_an_incident_and_nothing_else(zoo: Hub, caplog: Any) -> None:
-    """T12.4: outside the tool only; the log has the trace under the same incident."""
+    """SUB-34, T12.4: outside the tool only; the log has the trace under the same incident."""
     blobs = zoo.catalogue.store.blobs
     kept = blobs.put
     blobs.put = None

@@ -28,7 +28,7 @@ def test_a_post_is_answered_under_its_session(zoo: Hub) -> None:
 
 
 def test_get_with_a_session_is_a_stream_of_changes(zoo: Hub) -> None:
-    """T9.2, VWR-31: it begins with a number from which it can be resumed."""
+    """SUB-38, T9.2, VWR-31: it begins with a number from which it can be resumed."""
     headers = {"Accept": "text/event-stream", "Mcp-Session-Id": zoo.open("zoo"), "Host": "localhost"}
     response = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
     assert (response.status_code, response.mimetype) == (200, "text/event-stream")
@@ -44,7 +44,7 @@ def test_every_accept_that_we_can_answer_is_taken(zoo: Hub, accept: str) -> None
 
 
 def test_a_call_with_a_progress_token_is_a_stream_of_progress_and_the_result(zoo: Hub) -> None:
-    """T9.4, VWR-30, SUB-24."""
+    """SUB-2, SUB-25, T9.4, VWR-30, SUB-24."""
     answer = zoo.send("zoo", slow_call("p1"), {"MCP-Protocol-Version": "2025-11-25"})
     assert answer.streamed
     progress = [each["params"] for each in answer.messages if each.get("method") == "notifications/progress"]
@@ -55,7 +55,7 @@ def test_a_call_with_a_progress_token_is_a_stream_of_progress_and_the_result(zoo
 
 
 def test_a_call_that_takes_long_becomes_a_stream_when_the_client_takes_one(zoo: Hub) -> None:
-    """T9.4, X-6: and a plain answer when it does not."""
+    """SUB-26, T9.4, X-6: and a plain answer when it does not."""
     streamed = zoo.send("zoo", slow_call(tool="hangs"), {"MCP-Protocol-Version": "2025-11-25"})
     plain = zoo.send("zoo", slow_call(tool="hangs"), {"Accept": "application/json"})
     assert streamed.streamed and b":\n\n" in streamed.body
@@ -64,7 +64,7 @@ def test_a_call_that_takes_long_becomes_a_stream_when_the_client_takes_one(zoo: 
 
 
 def test_a_simple_call_is_answered_in_json(zoo: Hub) -> None:
-    """T9.5, X-6."""
+    """SUB-3, SUB-26, T9.5, X-6."""
     assert not zoo.call("zoo", "greet", {"name": "x"}).streamed
 
 
@@ -89,7 +89,7 @@ def test_get_by_a_browser_leads_to_the_page_of_the_server(zoo: Hub) -> None:
 
 
 def test_a_stream_is_resumed_after_the_last_event_that_was_read(zoo: Hub) -> None:
-    """T9.8, X-10: by the session that it belongs to, and by no other."""
+    """SUB-39, T9.8, X-10: by the session that it belongs to, and by no other."""
     session = zoo.open("zoo")
     answer = zoo.send("zoo", slow_call("p"), {"Mcp-Session-Id": session})
     ids = [line[4:] for line in answer.body.decode().split("\n") if line.startswith("id: ")]
@@ -139,7 +139,7 @@ def test_a_call_that_has_to_go_to_the_background_fails_for_a_client_that_cannot_
 
 
 def test_closing_the_stream_cancels_in_2026_07_28(zoo: Hub) -> None:
-    """SPEC-DIGEST 1.11."""
+    """SUB-5: SPEC-DIGEST 1.11."""
     begun = time.monotonic()
     frames = zoo.stream("zoo", *modern_request("tools/call", {"name": "hangs"}))
     assert next(frames) == b":\n\n"
@@ -218,7 +218,7 @@ def test_2026_07_28_has_neither_get_nor_delete(zoo: Hub, method: str) -> None:
 
 
 def test_an_ended_session_is_unknown(zoo: Hub) -> None:
-    """SPEC-DIGEST 2.3."""
+    """SUB-38: SPEC-DIGEST 2.3."""
     session = zoo.open("zoo")
     headers = {"Mcp-Session-Id": session, "Host": "localhost"}
     assert zoo.client.delete("/mcp/zoo", headers=headers).status_code == 204

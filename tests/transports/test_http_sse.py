@@ -86,6 +86,7 @@ def call(tool: str, **arguments: Any) -> Json:
 
 
 def test_the_stream_begins_with_an_address_that_nobody_can_guess(zoo: Hub) -> None:
+    """SUB-41."""
     one, other = Pair(zoo), Pair(zoo)
     path, _, session = one.address.partition("?session=")
     assert path == "/mcp/zoo/messages"

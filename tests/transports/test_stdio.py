@@ -35,7 +35,7 @@ def text_of(answer: Json) -> str:
 
 @pytest.mark.parametrize("version", LEGACY)
 def test_a_handshake_opens_a_session_in_every_older_revision(talk: Talk, version: str) -> None:
-    """SUB-37, X-3."""
+    """SUB-11, SUB-41, SUB-37, X-3."""
     assert talk.open(version)["protocolVersion"] == version
     assert text_of(talk.legacy("tools/call", call("greet", name="Ada"))) == "Hello, Ada!"
     assert "greet" in {tool["name"] for tool in talk.legacy("tools/list", id=2)["result"]["tools"]}
@@ -56,7 +56,7 @@ def test_a_handshake_for_the_newest_revision_gets_the_newest_that_has_one(talk: 
 
 
 def test_before_initialize_only_ping_is_answered(talk: Talk) -> None:
-    """X-3, SUB-12."""
+    """SUB-11, SUB-13, SUB-14, X-3, SUB-12."""
     assert talk.legacy("ping")["result"] == {}
     for id, method in enumerate(("tools/list", "tools/call", "server/discover", "no/such", "logging/setLevel"), 2):
         error = talk.legacy(method, {}, id)["error"]
@@ -110,7 +110,7 @@ def test_an_answer_carries_the_id_as_it_came(talk: Talk, id: Any) -> None:
 
 
 def test_a_long_call_delays_neither_a_ping_nor_its_own_cancellation(talk: Talk) -> None:
-    """SUB-C11."""
+    """SUB-33: SUB-C11."""
     talk.open()
     talk.ask("tools/call", call("hangs"), 7)
     assert talk.legacy("ping", id=8)["result"] == {}
@@ -282,6 +282,7 @@ def test_a_session_hears_of_changes_without_asking(tmp_path: Path) -> None:
 
 
 def test_a_session_hears_of_the_resources_it_subscribed_to(zoo: Hub, talk: Talk) -> None:
+    """SUB-29."""
     talk.open()
     talk.legacy("resources/subscribe", {"uri": "zoo://note"})
     zoo.catalogue.hub.updated("zoo", "zoo://readme")
