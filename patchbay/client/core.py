@@ -1,0 +1,325 @@
+"""One connection on the loop: the transport is opened, the revision agreed on, requests are sent, all of it is closed.
+
+The official session does the protocol; this file decides what is tried, and says what went wrong in one sentence.
+A program that ends while it is asked for its era is started once more for the handshake; a URL that refuses the POST
+is tried as the HTTP+SSE pair.
+Sources: SPEC-DIGEST 1.7, 1.11, 2.4; MCP specification, basic/lifecycle, versioning; REQUIREMENTS JN-1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import httpx2
+import mcp_types as types
+from mcp import ClientSession
+from mcp.shared.exceptions import MCPError
+from mcp_types import HEADER_MISMATCH
+from pydantic import BaseModel, ValidationError
+
+from patchbay.client.eras import Era, agree
+from patchbay.client.failures import McpFailure, Unreachable
+from patchbay.client.inprocess import exchanged
+from patchbay.client.pipes import Child, program
+from patchbay.client.reach import Http, Reach, Stdio
+from patchbay.client.runs import CURRENT, Answer, End, Json, Run
+from patchbay.client.streams import Inlet, Outlet, Traffic
+from patchbay.client.telling import Scene, innermost, lost, told
+from patchbay.client.web import GET_INSTEAD, Web
+from patchbay.errors import PatchbayError
+from patchbay.events import Question
+from patchbay.jsonrpc import Exchange
+
+log = logging.getLogger(__name__)
+for _name in ("mcp", "client"):  # the SDK's loggers: what they say is for a log, never for somebody's terminal
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+ROUNDS = 20
+"""How often one request may come back with questions (2026-07-28)."""
+
+FIRST_BACKOFF, LONGEST_BACKOFF = 0.05, 1.0
+"""Seconds between two tries when the server asks to come again without a question."""
+
+PAGES = 1000
+LATER = 2.0
+"""Seconds in which it is learnt why a connection ended."""
+
+
+class _Raw(types.Request[dict[str, Any], str]):
+    """A request of any method, as it is."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class _Anything(BaseModel):
+    """A result of any method: what came is taken from the wire itself."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a connection is to be opened. `limit` is the largest message in bytes."""
+
+    reach: Reach
+    era: Era
+    name: str
+    version: str
+    environ: Mapping[str, str]
+    limit: int
+    capabilities: frozenset[str]
+    extensions: Mapping[str, Any] | None = None
+    auth: httpx2.Auth | None = None
+    exchange: Exchange | None = None
+    log_level: str | None = None
+
+
+@dataclass
+class Core:
+    """One connection; everything here happens on the loop."""
+
+    plan: Plan
+    listener: Callable[[str, Json], None]
+    ask: Callable[[Question], Awaitable[Answer]] | None
+    session: ClientSession = field(init=False)
+    traffic: Traffic = field(init=False)
+    child: Child | None = None
+    web: Web | None = None
+    problem: BaseException | None = None
+    closing: anyio.Event = field(default_factory=anyio.Event)
+    known: anyio.Event = field(default_factory=anyio.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    async def live(self, opening: Run) -> None:
+        """Open, say so by ending `opening`, stay until `closing` is set, close."""
+        CURRENT.set(opening)
+        try:
+            await self._live(opening)
+        except BaseException as problem:
+            self._know(innermost(problem))
+            opening.finish(End(problem=self._told(self.problem or problem, opening)))
+            if isinstance(problem, asyncio.CancelledError):
+                raise
+        finally:
+            self.known.set()
+            self.over.set()
+            opening.finish(End(problem=Unreachable(f"{self.plan.reach.described}: the connection was closed")))
+
+    async def _live(self, opening: Run) -> None:
+        ways = self._ways()
+        for number, (era, way) in enumerate(ways, 1):
+            try:
+                await self._stay(opening, era, way())
+                return
+            except BaseException as problem:
+                if number == len(ways) or not self._may_go_on(opening, problem):
+                    raise
+                log.debug("tried the next way to %s after %r", self.plan.reach.described, problem)
+
+    def _ways(self) -> Sequence[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]:
+        """What is tried, in this order: an era, and the streams to speak it over."""
+        reach, era = self.plan.reach, self.plan.era
+        if isinstance(reach, Stdio):
+            eras: list[Era] = [era, "legacy"] if era == "auto" else [era]
+            return [(one, self._program) for one in eras]
+        if isinstance(reach, Http):
+            web = self.web = Web(reach, self.plan.auth, self.plan.limit)
+            ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
+                "streamable-http": [(era, web.streamable)],
+                "sse": [("legacy" if era == "auto" else era, web.pair)],
+            }
+            both = ways["streamable-http"] + ([("legacy", web.pair)] if era != "modern" else [])
+            return ways.get(reach.transport, both)
+        if self.plan.exchange is None:
+            raise Unreachable(f"{reach.described} is a server of a hub, and there is no hub in this process")
+        exchange = self.plan.exchange
+        return [(era, lambda: exchanged(exchange))]
+
+    def _may_go_on(self, opening: Run, problem: BaseException) -> bool:
+        """Whether the next way is worth a try after this one failed."""
+        inner = innermost(problem)
+        if isinstance(inner, (asyncio.CancelledError, TimeoutError, PatchbayError)) or opening.settled:
+            return False
+        if self.web is not None:
+            return self.web.status in GET_INSTEAD
+        return isinstance(inner, MCPError) and self.child is not None and self.child.exit is not None
+
+    @asynccontextmanager
+    async def _program(self) -> AsyncIterator[Any]:
+        assert isinstance(self.plan.reach, Stdio)
+        async with program(self.plan.reach, self.plan.environ, self.plan.limit) as (self.child, streams):
+            yield streams
+
+    async def _stay(self, opening: Run, era: Era, way: AbstractAsyncContextManager[Any]) -> None:
+        async with anyio.create_task_group() as tasks:
+            self.traffic = Traffic(self.listener, self.ask, tasks.start_soon)
+            patience = anyio.CancelScope()
+            tasks.start_soon(self._give_up, opening, patience, tasks.cancel_scope)
+            async with way as (reading, writing):
+                outlet = Outlet(writing, self.traffic)
+                async with self._session(Inlet(reading, outlet, self.traffic), outlet) as self.session:
+                    self.traffic.modern = await agree(self.session, era, self.traffic.ended)
+                    await self._set_log_level()
+                    self.traffic.forget(opening)
+                    patience.cancel()
+                    opening.finish(End({}))
+                    await self._until_over()
+            tasks.cancel_scope.cancel()
+        if self.problem is not None:
+            raise self.problem
+
+    async def _give_up(self, opening: Run, patience: anyio.CancelScope, everything: anyio.CancelScope) -> None:
+        with patience:
+            try:
+                with opening.clock.running():
+                    await anyio.sleep_forever()
+            except TimeoutError as problem:
+                self._know(problem)
+                everything.cancel()
+
+    def _know(self, problem: BaseException) -> None:
+        self.problem = self.problem or problem
+        self.known.set()
+
+    def _session(self, inlet: Inlet, outlet: Outlet) -> ClientSession:
+        declared = {f"{name}_callback": _never for name in self.plan.capabilities}
+        level: Any = self.plan.log_level
+        return ClientSession(
+            inlet,
+            outlet,
+            client_info=types.Implementation(name=self.plan.name, version=self.plan.version),
+            extensions=dict(self.plan.extensions) if self.plan.extensions else None,
+            log_level=level,
+            **declared,  # type: ignore[arg-type]
+        )
+
+    async def _until_over(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._notice_the_end, tasks.cancel_scope)
+            await self.closing.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _notice_the_end(self, scope: anyio.CancelScope) -> None:
+        await self.traffic.ended.wait()
+        if self.child is not None:
+            await self.child.ended(LATER)
+        self._know(lost(self._scene(None), "the connection ended"))
+        scope.cancel()
+
+    async def _set_log_level(self) -> None:
+        capabilities = self.session.server_capabilities
+        if self.plan.log_level is None or self.traffic.modern or capabilities is None or capabilities.logging is None:
+            return
+        await self._send_raw("logging/setLevel", {"level": self.plan.log_level})
+
+    # requests
+
+    async def perform(self, run: Run, method: str, params: Json) -> None:
+        """One request with all its rounds; what comes of it is the end of the run."""
+        CURRENT.set(run)
+        try:
+            with run.clock.running():
+                end = End(await self._rounds(run, method, params))
+        except BaseException as problem:
+            end = End(problem=self._told(problem, run))
+            if isinstance(problem, asyncio.CancelledError):
+                raise
+        finally:
+            self.traffic.forget(run)
+            run.finish(end)
+
+    async def _rounds(self, run: Run, method: str, params: Json) -> Json:
+        backoff = FIRST_BACKOFF
+        for _ in range(ROUNDS):
+            result = await self._sent(run, method, params)
+            if not self.traffic.modern or result.get("resultType") != "input_required":
+                return result
+            wanted = result.get("inputRequests") or {}
+            if not wanted:
+                await anyio.sleep(backoff)
+                backoff = min(2 * backoff, LONGEST_BACKOFF)
+            params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+            params |= {"requestState": result["requestState"]} if "requestState" in result else {}
+            params |= {"inputResponses": {key: await self._asked(run, wanted[key]) for key in wanted}} if wanted else {}
+        raise McpFailure(-32603, f"the server asked {ROUNDS} times for more input")
+
+    async def _asked(self, run: Run, wanted: Any) -> Mapping[str, Any]:
+        if not isinstance(wanted, dict) or not isinstance(wanted.get("method"), str):
+            raise McpFailure(-32603, "the server asked for input in a form that no revision has")
+        answer = await run.ask(Question(wanted["method"], wanted.get("params") or {}))
+        if isinstance(answer, McpFailure):
+            raise answer
+        return dict(answer)
+
+    async def _sent(self, run: Run, method: str, params: Json) -> Json:
+        """One round. A tool whose headers have changed is looked up again, once."""
+        try:
+            return await self._once(run, method, params)
+        except McpFailure as problem:
+            if problem.code != HEADER_MISMATCH or method != "tools/call" or not self.traffic.modern:
+                raise
+            await self.learn_headers()
+        return await self._once(run, method, params)
+
+    async def learn_headers(self) -> None:
+        """List all tools, for the session to know which arguments go into headers."""
+        cursor = None
+        for _ in range(PAGES):
+            listed = await self.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            cursor = listed.next_cursor
+            if not cursor:
+                return
+
+    async def _once(self, run: Run, method: str, params: Json) -> Json:
+        self.traffic.forget(run)
+        run.begin_round()
+        try:
+            if method == "tools/list":
+                return await self._tools(run, params)
+            await self._send_raw(method, params)
+            return run.raw or {}
+        except ValidationError:
+            if run.raw is None:
+                raise
+            log.debug("passed on an answer to %s that is not what the revision says", method)
+            return run.raw
+        except MCPError as problem:
+            if problem.code == types.CONNECTION_CLOSED:
+                raise await self._loss(problem.error.message, run) from problem
+            heard = f" ({run.refused})" if run.refused and run.refused not in problem.error.message else ""
+            raise McpFailure(problem.code, problem.error.message + heard, problem.error.data) from problem
+
+    async def _send_raw(self, method: str, params: Json) -> None:
+        await self.session.send_request(_Raw(method=method, params=params), _Anything)
+
+    async def _tools(self, run: Run, params: Json) -> Json:
+        """A page of tools: without those whose header annotations a client has to refuse."""
+        listed = await self.session.list_tools(params=types.PaginatedRequestParams.model_validate(params))
+        assert run.raw is not None
+        kept = {tool.name for tool in listed.tools}
+        return run.raw | {"tools": [tool for tool in run.raw["tools"] if tool["name"] in kept]}
+
+    def _told(self, problem: BaseException, run: Run) -> PatchbayError:
+        return told(self._scene(run), problem)
+
+    def _scene(self, run: Run | None) -> Scene:
+        status = self.web.status if self.web is not None else None
+        return Scene(self.plan.reach, run, self.child, status, self.plan.auth is not None, self.problem)
+
+    async def _loss(self, why: str, run: Run) -> Unreachable:
+        if self.traffic.ended.is_set():
+            with anyio.move_on_after(LATER):  # what ended it is learnt a moment later
+                await self.known.wait()
+        return lost(self._scene(run), why)
+
+
+async def _never(*_: object) -> Any:
+    raise AssertionError("questions are taken out before they reach the session")

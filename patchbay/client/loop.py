@@ -1,0 +1,94 @@
+"""The one background thread with an event loop, on which all connections of this process live.
+
+It starts at the first use and ends when the interpreter does; what still runs on it is cancelled then and may clean
+up. Everything else in this program is synchronous: it hands coroutines over and waits, and a Ctrl-C while it waits
+cancels them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import cache
+from typing import Any, TypeVar
+
+log = logging.getLogger(__name__)
+
+FAREWELL = 10.0
+"""Seconds that what runs on the loop has for cleaning up when the interpreter ends."""
+
+T = TypeVar("T")
+
+
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="patchbay-client", daemon=True)
+        self._thread.start()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin with a coroutine; cancelling the future cancels it. Raises RuntimeError when the loop has ended."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """The value of a coroutine. Raises what it raises, and TimeoutError after `timeout` seconds."""
+        future = self.start(work)
+        try:
+            return future.result(timeout)
+        finally:
+            future.cancel()
+
+    def soon(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on the loop, from any thread; nothing happens when the loop has ended."""
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            log.debug("the loop has ended; %r is not called", function)
+
+    def close(self) -> None:
+        """Cancel everything, wait for its cleaning up, end the thread. Safe to call twice."""
+        if not self._thread.is_alive():
+            return
+        try:
+            self.run(self._cancel_all(), FAREWELL)
+        except TimeoutError:
+            log.warning("some connections did not end within %s s", FAREWELL)
+        self.soon(self._loop.stop)
+        self._thread.join(FAREWELL)
+
+    async def _cancel_all(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+
+@cache
+def _loop_of(pid: int) -> Loop:
+    loop = Loop()
+    atexit.register(loop.close)
+    return loop
+
+
+def shared() -> Loop:
+    """The loop of this process; a forked child, which has none of its parent's threads, gets its own."""
+    return _loop_of(os.getpid())

@@ -1,0 +1,265 @@
+"""Signing in to servers at URLs with OAuth 2.1, as the SDK does it, and the ways in which a client proves who it is.
+
+The ways: a person in a browser, who is sent back to a port of the loopback interface (`Person`); a client with a
+secret or a key of its own (`Machine`); an assertion that an identity provider (`Asserted`) or the platform that the
+program runs on (`Workload`) issued. A server that wants a
+sign-in where none of them is configured gives SignInNeeded, which says what to run.
+Rules: tokens are kept by `tokens.py` only; a code is taken once, on 127.0.0.1, and only with the state we sent (the
+SDK compares it); while a person signs in, no request runs out of time.
+Sources: MCP specification 2025-11-25 and 2026-07-28, basic/authorization; RFC 8252, 8707, 9207; SEP-990, SEP-1933.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import html
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import anyio.to_thread
+import httpx2
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.extensions.client_credentials import (
+    ClientCredentialsOAuthProvider,
+    PrivateKeyJWTOAuthProvider,
+    SignedJWTParameters,
+)
+from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
+from pydantic import AnyUrl
+
+from patchbay.client.assertions import WorkloadAuth
+from patchbay.client.failures import SignInNeeded, Unreachable
+from patchbay.client.proofs import Proving
+from patchbay.client.reach import masked_url
+from patchbay.client.runs import CURRENT
+from patchbay.client.tokens import TokenFile
+
+log = logging.getLogger(__name__)
+
+FIRST_PORT, PORTS = 20000, 12000
+"""Where a browser may come back to: below the ports that Linux gives to connections by itself."""
+
+CALLBACK = "/callback"
+LONGEST_LINE = 16384
+PATIENCE = 300.0
+"""Seconds that a person has to sign in."""
+
+Show = Callable[[str], None]
+"""Shows a person the URL to sign in at, such as by opening a browser; may block, raises nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
+
+    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
+    document, for servers that know those; else the client registers itself.
+    """
+
+    folder: Path
+    show: Show | None = None
+    hint: str = "sign in once on a terminal: patchbay inspect <the same address>"
+    name: str = "Patchbay"
+    metadata_url: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
+    scope: str | None = None
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
+
+    `issuer` is the authorization server that knows it; its credentials go nowhere else.
+    """
+
+    folder: Path
+    client_id: str
+    issuer: str
+    client_secret: str | None = None
+    private_key: str | None = None
+    algorithm: str = "ES256"
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
+
+    folder: Path
+    client_id: str
+    client_secret: str
+    issuer: str
+    assertion: Callable[[str, str], Awaitable[str]]
+    scope: str | None = None
+    method: str = "client_secret_basic"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
+
+    folder: Path
+    client_id: str
+    issuer: str
+    assertion: Callable[[str], Awaitable[str]]
+    scope: str | None = None
+
+
+SignIn = Person | Machine | Asserted | Workload
+
+
+def auth_for(url: str, way: SignIn) -> httpx2.Auth:
+    """What signs the requests to a server, with proofs where it knows them; to be used on the loop only."""
+    return Proving(_plain(url, way), TokenFile(way.folder, url))
+
+
+def _plain(url: str, way: SignIn) -> httpx2.Auth:
+    if isinstance(way, Person):
+        return _person(url, way)
+    kept = TokenFile(way.folder, url)
+    if isinstance(way, Machine):
+        return _machine(url, way, kept)
+    if isinstance(way, Workload):
+        return WorkloadAuth(url, kept, way.client_id, way.issuer, way.assertion, way.scope)
+    return IdentityAssertionOAuthProvider(
+        url,
+        kept,
+        way.client_id,
+        way.client_secret,
+        way.issuer,
+        way.assertion,
+        way.scope,
+        "client_secret_post" if way.method == "client_secret_post" else "client_secret_basic",
+    )
+
+
+def _machine(url: str, way: Machine, kept: TokenFile) -> httpx2.Auth:
+    if way.private_key is not None:
+        signed = SignedJWTParameters(
+            issuer=way.client_id,
+            subject=way.client_id,
+            signing_key=way.private_key,
+            signing_algorithm=way.algorithm,
+        )
+        prove = signed.create_assertion_provider()
+        return PrivateKeyJWTOAuthProvider(url, kept, way.client_id, prove, way.scope, way.issuer)
+    if way.client_secret is None:
+        raise Unreachable(f"{masked_url(url)}: the client {way.client_id!r} has neither a secret nor a private key")
+    return ClientCredentialsOAuthProvider(
+        url, kept, way.client_id, way.client_secret, scope=way.scope, issuer=way.issuer
+    )
+
+
+def _person(url: str, way: Person) -> httpx2.Auth:
+    back = _Return(url, way)
+    metadata = OAuthClientMetadata(
+        client_name=way.name,
+        redirect_uris=[AnyUrl(back.uri)],
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+        scope=way.scope,
+    )
+    kept = _Known(url, way, back.uri)
+    return OAuthClientProvider(url, metadata, kept, back.send, back.wait, way.metadata_url)
+
+
+class _Known(TokenFile):
+    """The kept tokens, with the registration that was made beforehand if there is one."""
+
+    def __init__(self, url: str, way: Person, back: str) -> None:
+        super().__init__(way.folder, url)
+        self._way = way
+        self._back = back
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        if self._way.client_id is None:
+            return await super().get_client_info()
+        return OAuthClientInformationFull(
+            client_id=self._way.client_id,
+            client_secret=self._way.client_secret,
+            redirect_uris=[AnyUrl(self._back)],
+            token_endpoint_auth_method="client_secret_basic" if self._way.client_secret else "none",
+        )
+
+
+class _Return:
+    """Where a browser comes back to: a port of the loopback interface that listens only while somebody signs in.
+
+    The port follows from the server's URL, so that a registration made once stays good.
+    """
+
+    def __init__(self, url: str, way: Person) -> None:
+        self._server = masked_url(url)
+        self._way = way
+        self._port = way.port or FIRST_PORT + int(hashlib.sha256(url.encode()).hexdigest(), 16) % PORTS
+        self.uri = f"http://127.0.0.1:{self._port}{CALLBACK}"
+        self._listening: asyncio.Server | None = None
+        self._came: asyncio.Future[AuthorizationCodeResult] | None = None
+
+    async def send(self, url: str) -> None:
+        """Listen, and show a person where to sign in."""
+        if self._way.show is None:
+            raise SignInNeeded(
+                f"{self._server} wants somebody to sign in, and this program may not ask: {self._way.hint}"
+            )
+        self._came = asyncio.get_running_loop().create_future()
+        try:
+            self._listening = await asyncio.start_server(self._take, "127.0.0.1", self._port, limit=LONGEST_LINE)
+        except OSError as problem:
+            raise Unreachable(f"cannot wait for the browser on port {self._port}: {problem.strerror}") from problem
+        try:
+            with _standing_still():
+                await anyio.to_thread.run_sync(self._way.show, url, abandon_on_cancel=True)
+        except BaseException:
+            self._listening.close()
+            raise
+
+    async def wait(self) -> AuthorizationCodeResult:
+        """What the browser brought."""
+        assert self._listening is not None and self._came is not None
+        try:
+            with _standing_still(), anyio.fail_after(PATIENCE):
+                return await self._came
+        except TimeoutError as problem:
+            raise SignInNeeded(f"nobody signed in to {self._server} within {PATIENCE:g} s") from problem
+        finally:
+            self._listening.close()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = (await asyncio.wait_for(reader.readline(), 10)).decode("latin-1").split(" ")
+            status, words = self._told(line[1] if len(line) == 3 and line[0] == "GET" else "")
+            page = f"<!doctype html><title>Patchbay</title><p>{html.escape(words)}".encode()
+            head = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n"
+            writer.write(head.encode() + b"Connection: close\r\n\r\n" + page)
+            await writer.drain()
+        except (OSError, ValueError, TimeoutError) as problem:
+            log.debug("a visitor on port %s said nothing of use: %s", self._port, problem)
+        finally:
+            writer.close()
+
+    def _told(self, target: str) -> tuple[str, str]:
+        parts = urlsplit(target)
+        said = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        if parts.path != CALLBACK or not {"code", "error"} & set(said) or self._came is None or self._came.done():
+            return "404 Not Found", "There is nothing here."
+        if "code" not in said:
+            why = said.get("error_description") or said["error"]
+            self._came.set_exception(SignInNeeded(f"signing in to {self._server} was refused: {why[:500]}"))
+            return "200 OK", f"Signing in was refused: {why[:500]}"
+        self._came.set_result(AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss")))
+        return "200 OK", "You are signed in. You may close this page."
+
+
+def _standing_still() -> AbstractContextManager[None]:
+    run = CURRENT.get()
+    return nullcontext() if run is None else run.clock.paused()

@@ -1,0 +1,115 @@
+"""A server at a URL: Streamable HTTP or the older pair of GET and POST, with bounds on what a server may send.
+
+Redirects are followed within the server's own origin only (the SDK's rule), so that no header and no token goes
+elsewhere. Bodies beyond the limit and compressed bodies end the connection; a server on a public address may not
+lead us (by sign-in metadata) to a loopback or private one, as far as the address in the URL shows.
+Sources: SPEC-DIGEST 2.1 to 2.4; THREATS 1.8, X19, X20; MCP specification, basic/transports, backwards compatibility.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from patchbay.client.failures import Unreachable
+from patchbay.client.reach import Http
+from patchbay.client.runs import CURRENT
+
+CONNECT = 30.0
+"""Seconds to connect, and to write a piece. Reading has no bound of its own: every request has a deadline."""
+
+GET_INSTEAD = frozenset({400, 404, 405, 406, 415})
+"""Statuses of a POST after which a server of 2024-11-05 is tried."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that fails when it grows too large."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, url: str) -> None:
+        self._inner = inner
+        self._limit = limit
+        self._url = url
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._inner:
+            size += len(piece)
+            if size > self._limit:
+                raise httpx2.ReadError(f"{self._url} sent more than {self._limit} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class Web:
+    """How one server is spoken to over HTTP; `status` is that of the last refused request."""
+
+    def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int) -> None:
+        self.reach = reach
+        self.status: int | None = None
+        self._auth = auth
+        self._limit = limit
+        self._public = _is_public(httpx2.URL(reach.url).host)
+
+    def client(
+        self,
+        headers: Mapping[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        """An HTTP client that keeps the rules of this file. The arguments are those the SDK gives its factories."""
+        return httpx2.AsyncClient(
+            headers={"Accept-Encoding": "identity", **self.reach.headers, **(headers or {})},
+            timeout=timeout or httpx2.Timeout(CONNECT, read=None),
+            auth=auth or self._auth,
+            event_hooks={"request": [self._sending], "response": [self._received]},
+        )
+
+    @asynccontextmanager
+    async def streamable(self) -> AsyncIterator[Any]:
+        """The two streams of Streamable HTTP."""
+        async with (
+            self.client() as client,
+            streamable_http_client(self.reach.url, http_client=client, max_sse_event_size=self._limit) as streams,
+        ):
+            yield streams
+
+    @asynccontextmanager
+    async def pair(self) -> AsyncIterator[Any]:
+        """The two streams of HTTP+SSE, as of 2024-11-05."""
+        url, day = self.reach.url, 24 * 3600.0
+        async with sse_client(url, None, CONNECT, day, self.client, self._auth) as streams:
+            yield streams
+
+    async def _sending(self, request: httpx2.Request) -> None:
+        if self._public and not _is_public(request.url.host):
+            raise Unreachable(f"{self.reach.described} leads to {request.url.host}, which is not a public address")
+
+    async def _received(self, response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
+        if response.status_code >= 400:
+            self.status = response.status_code
+            run = CURRENT.get()
+            if run is not None:
+                run.refused = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Bounded(response.stream, self._limit, str(response.request.url.copy_with(query=None)))
+
+
+def _is_public(host: str) -> bool:
+    """Whether a host, as a URL names it, may be anywhere: neither loopback nor a private address."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return False
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_global
+    except ValueError:
+        return True

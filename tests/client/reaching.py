@@ -1,0 +1,61 @@
+"""How the tests reach servers: the scripted one, and what of this process has to be as before afterwards."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from patchbay.client.connections import Connection
+from patchbay.client.reach import Stdio
+
+SCRIPTED = Path(__file__).with_name("scripted.py")
+ENVIRON: Mapping[str, str] = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "SECRET_KEY": "hidden"}
+
+
+def scripted(*behaviour: str) -> Stdio:
+    """The scripted server with these behaviours."""
+    return Stdio(sys.executable, ("-S", str(SCRIPTED), *behaviour))
+
+
+def opened(*behaviour: str, **options: Any) -> Connection:
+    """A connection to the scripted server, which speaks the handshake."""
+    known: dict[str, Any] = {"environ": ENVIRON, "era": "legacy", "start_timeout": 20}
+    return Connection.open(scripted(*behaviour), **known | options)
+
+
+def text(result: Mapping[str, Any]) -> str:
+    """The text of a tool's result."""
+    return "".join(part.get("text", "") for part in result["content"])
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def descendants() -> set[int]:
+    """All processes below this one."""
+    found: set[int] = set()
+    left = [os.getpid()]
+    while left:
+        pid = left.pop()
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            try:
+                below = {int(word) for word in file.read_text().split()}
+            except FileNotFoundError:
+                continue
+            left += below - found
+            found |= below
+    return found
+
+
+def held() -> tuple[set[int], int, int]:
+    """What this process holds: descendants, descriptors, threads."""
+    return descendants(), len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208

@@ -1,0 +1,149 @@
+"""A server in a file of its own that speaks the handshake by hand, starts in milliseconds and misbehaves on request.
+
+`python -S scripted.py [BEHAVIOUR...]`. Its tool `echo` gives its arguments back; the other tools are named after what
+they do. It is no MCP library's work on purpose: what a broken server does, no library lets one do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+BEHAVIOUR = set(sys.argv[1:])
+TOOLS = ["echo", "ask", "flood", "progress", "hang", "vanish", "error", "broken", "deaf-hang", "huge"]
+FOREVER = 600.0
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
+    sys.stdout.flush()
+
+
+def hear() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line:
+        end()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def end() -> None:
+    """What happens when the client closes the pipe."""
+    while "deaf" in BEHAVIOUR:
+        time.sleep(FOREVER)
+    sys.exit(0)
+
+
+def initialize(id: Any, params: dict[str, Any]) -> None:
+    if "never" in BEHAVIOUR:
+        time.sleep(FOREVER)
+    info = {"name": "scripted", "version": "1", "title": json.dumps(params["capabilities"], sort_keys=True)}
+    capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "logging": {}}
+    result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
+    say({"id": id, "result": result})
+
+
+def call(id: Any, params: dict[str, Any]) -> None:
+    name, arguments = params["name"], params.get("arguments", {})
+    token = params.get("_meta", {}).get("progressToken")
+    if name in ("hang", "deaf-hang"):
+        if name == "deaf-hang":
+            BEHAVIOUR.add("deaf")
+        say(log(f"{name} began"))
+        heard = hear()
+        say(log({"heard": heard["method"], "same": heard.get("params", {}).get("requestId") == id}))
+        return
+    if name == "vanish":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "error":
+        say({"id": id, "error": {"code": -32007, "message": "no", "data": {"why": "because"}}})
+        return
+    if name == "ask":
+        say({"id": "q1", "method": "elicitation/create", "params": {"message": "who?"}})
+        arguments = hear()
+    for number in range(arguments.get("times", 0)):
+        if name == "flood":
+            say(log(number))
+        else:
+            params = {"progressToken": token, "progress": number, "total": arguments["times"]}
+            say({"method": "notifications/progress", "params": params})
+    text = "x" * arguments["bytes"] if name == "huge" else json.dumps(arguments, sort_keys=True)
+    result = {"content": [{"type": "text", "text": text}], "unknown": {"kept": None}}
+    say({"id": id, "result": {"strange": True} if name == "broken" else result})
+
+
+def log(data: Any) -> dict[str, Any]:
+    return {"method": "notifications/message", "params": {"level": "info", "data": data}}
+
+
+def listed(params: dict[str, Any]) -> dict[str, Any]:
+    page = int(params.get("cursor", "0"))
+    if "endless" in BEHAVIOUR:
+        return {"tools": [tool("echo")], "nextCursor": str(page + 1)}
+    if "circle" in BEHAVIOUR:
+        return {"tools": [tool("echo")], "nextCursor": "0"}
+    size = 3
+    tools = [tool(name) for name in TOOLS[page * size : (page + 1) * size]]
+    return {"tools": tools} | ({"nextCursor": str(page + 1)} if (page + 1) * size < len(TOOLS) else {})
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}, "x-unknown": name}
+
+
+def start() -> None:
+    """What it does before it says anything."""
+    if "deaf" in BEHAVIOUR:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "noise" in BEHAVIOUR:
+        sys.stdout.write("Welcome to my server!\n\n{not json}\n[1, 2]\n")
+        sys.stdout.flush()
+    if "flood" in BEHAVIOUR:
+        sys.stderr.write("".join(f"line {number} {'x' * 200}\n" for number in range(20_000)))
+    if "crash" in BEHAVIOUR:
+        sys.stderr.write("no configuration found\n")
+        sys.exit(3)
+    if "family" in BEHAVIOUR:
+        start_family()
+
+
+def start_family() -> None:
+    """A child, a grandchild in a session of its own, and one that is deaf to SIGTERM; their ids on standard error."""
+    for deaf in (False, True):
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            if deaf:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            grandchild = os.fork()
+            sys.stderr.write(f"pid {os.getpid()}\n")
+            sys.stderr.flush()
+            if grandchild == 0 or deaf:
+                time.sleep(FOREVER)
+            os._exit(0)
+        sys.stderr.write(f"pid {child}\n")
+    sys.stderr.flush()
+
+
+def main() -> None:
+    start()
+    while True:
+        message = hear()
+        method, id, params = message.get("method"), message.get("id"), message.get("params", {})
+        if "crash-on-discover" in BEHAVIOUR and method == "server/discover":
+            sys.exit(4)
+        if method == "initialize":
+            initialize(id, params)
+        elif method == "tools/list":
+            say({"id": id, "result": listed(params)})
+        elif method == "tools/call":
+            call(id, params)
+        elif id is not None and method is not None:
+            say({"id": id, "error": {"code": -32601, "message": f"no method {method}"}})
+
+
+main()

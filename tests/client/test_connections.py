@@ -1,0 +1,305 @@
+"""Connections to real servers: this hub, the official SDKs' servers; both eras, every way in."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.client.connections import Connection
+from patchbay.client.eras import Era
+from patchbay.client.failures import McpFailure, Overdue, Unreachable
+from patchbay.client.pool import Connections
+from patchbay.client.reach import Http, Local, Reach, Stdio
+from patchbay.errors import InvalidParams
+from patchbay.events import Log, Pause, Progress, Question
+from patchbay.protocol.callers import Wire
+from tests import hubs
+from tests.client.reaching import ENVIRON, descendants, opened, scripted, text
+from tests.interaction.programs import ROOT, Hub, free_port, running, running_hub
+
+pytestmark = pytest.mark.process
+
+Json = dict[str, Any]
+FIELDS = {"name": "Ada", "color": "blue", "ok": True, "username": "ada", "email": "ada@example.org"}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """The hub as users start it."""
+    with running_hub(tmp_path_factory.mktemp("hub") / "run") as hub:
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hubs.Hub]:
+    """A hub in this process."""
+    hub = hubs.Hub(tmp_path_factory.mktemp("own"))
+    yield hub
+    hub.close()
+
+
+def piped(folder: Path, server: str = "everything") -> Stdio:
+    """A server of a hub that is started for one client."""
+    arguments = ("-m", "patchbay", "stdio", server, "--data", str(folder / "data"), "--servers", str(folder))
+    return Stdio(sys.executable, arguments, {"PYTHONPATH": str(ROOT)})
+
+
+def ask(method: str, params: Mapping[str, Any]) -> Json:
+    """What a person and their model answer."""
+    if method == "elicitation/create":
+        return {"action": "accept", "content": {name: FIELDS[name] for name in params["requestedSchema"]["properties"]}}
+    if method == "sampling/createMessage":
+        said = {"type": "text", "text": "Paris"}
+        return {"role": "assistant", "content": said, "model": "none", "stopReason": "endTurn"}
+    assert method == "roots/list"
+    return {"roots": [{"uri": "file:///home", "name": "home"}]}
+
+
+WAYS = ["http", "sse", "stdio", "local"]
+ERAS: list[Era] = ["auto", "modern", "legacy"]
+BOTH = [(way, era) for way in WAYS for era in ERAS if (way, era) != ("sse", "modern")]
+
+
+@pytest.fixture(scope="module", params=BOTH, ids="-".join)
+def reached(
+    request: pytest.FixtureRequest, hub: Hub, own: hubs.Hub, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connection]:
+    """A connection to `everything`, in every way and era."""
+    way, era = request.param
+    exchange = own.app.extensions["dispatcher"].exchange(Wire("everything", connection="tests"))
+    reaches: dict[str, Reach] = {
+        "http": Http(hub.endpoint("everything")),
+        "sse": Http(f"{hub.endpoint('everything')}/sse"),
+        "stdio": piped(tmp_path_factory.mktemp("piped")),
+        "local": Local("everything"),
+    }
+    if way == "local" and era == "legacy":
+        era = "modern"  # a session in this process is the pipe's affair
+    with Connection.open(
+        reaches[way], era=era, environ=ENVIRON, exchange=exchange, ask=ask, start_timeout=30, timeout=30
+    ) as connection:
+        assert connection.modern == (era != "legacy" and way != "sse")
+        yield connection
+
+
+def test_everything_that_a_server_offers_can_be_used(reached: Connection) -> None:
+    """JN-2, JN-3, JN-4, JN-70: tools, resources and prompts, live, over every transport."""
+    assert reached.info["name"] == "everything"
+    assert {"test_simple_text", "test_sampling"} <= {tool["name"] for tool in reached.tools()}
+    assert text(reached.call("test_simple_text")) == "This is a simple text response for testing."
+    assert reached.call("test_error_handling")["isError"] is True
+    assert "test://static-text" in {resource["uri"] for resource in reached.resources()}
+    assert reached.templates()
+    read = reached.read("test://static-text")["contents"]
+    assert read[0]["text"] == "This is the content of the static text resource."
+    assert "test_simple_prompt" in {prompt["name"] for prompt in reached.prompts()}
+    given = {"arg1": "a", "arg2": "b"}
+    assert "arg1='a'" in str(reached.prompt("test_prompt_with_arguments", given)["messages"])
+    ref = {"type": "ref/prompt", "name": "test_prompt_with_arguments"}
+    assert "paris" in reached.complete(ref, "arg1", "par")["completion"]["values"]
+
+
+def test_a_server_asks_reports_and_logs_while_it_works(reached: Connection) -> None:
+    heard: list[Any] = []
+    reached.call("test_tool_with_progress", on_event=heard.append)
+    assert [item.progress for item in heard if isinstance(item, Progress)] == [0, 50, 100]
+    assert "accept" in text(reached.call("test_elicitation", {"message": "who?"}))
+    assert "Paris" in text(reached.call("test_sampling", {"prompt": "capital?"}))
+
+
+def test_a_question_is_answered_through_the_generator(reached: Connection) -> None:
+    running = reached.request("tools/call", {"name": "test_elicitation", "arguments": {"message": "who?"}})
+    item = next(running)
+    while not isinstance(item, Question):
+        item = next(running)
+    assert item.method == "elicitation/create"
+    assert item.params["message"] == "who?"
+    with pytest.raises(StopIteration) as end:
+        running.send({"action": "decline"})
+    assert "decline" in text(end.value.value)
+
+
+def test_failures_of_the_protocol_are_raised(reached: Connection) -> None:
+    with pytest.raises(McpFailure) as failure:
+        reached.request("no/such/method").send(None)
+    assert failure.value.code == -32601
+
+
+def test_a_request_that_takes_too_long_is_cancelled(reached: Connection) -> None:
+    with pytest.raises(Overdue, match=r"did not answer tools/call within 0\.3 s"):
+        reached.call("slow_compute", {"seconds": 20, "label": "x"}, timeout=0.3)
+    assert text(reached.call("test_simple_text"))
+
+
+def test_silence_is_told_where_that_is_wanted(reached: Connection) -> None:
+    params = {"name": "slow_compute", "arguments": {"seconds": 20, "label": "x"}}
+    running = reached.request("tools/call", params, pauses=iter([0.01, 0.01]), timeout=math.inf)
+    while not isinstance(next(running), Pause):
+        pass
+    running.close()
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_changes_are_told_to_the_listener(hub: Hub, era: Era) -> None:
+    heard: list[str] = []
+    told = threading.Event()
+
+    def listener(method: str, params: Mapping[str, Any]) -> None:
+        heard.append(method)
+        told.set()
+
+    with (
+        Connection.open(Http(hub.endpoint("everything")), era=era, listener=listener) as connection,
+        connection.listening(["tools"]) as listening,
+    ):
+        connection.call("test_trigger_tool_change")
+        assert told.wait(20)
+        assert not listening.done()
+    assert "notifications/tools/list_changed" in heard
+    assert listening.done()
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_official_python_server_is_used(era: Era, tmp_path: Path) -> None:
+    """JN-6, JN-70: a server that nobody here wrote, in both eras."""
+    port = free_port()
+    command = [sys.executable, str(ROOT / "tests/interaction/sdk_server.py"), str(port)]
+    url = f"http://127.0.0.1:{port}/mcp"
+    with (
+        running(command, url, tmp_path, statuses={200, 400, 406}, ends={0, -15}),
+        Connection.open(Http(url), era=era) as connection,
+    ):
+        assert connection.modern == (era != "legacy")
+        assert "greet" in {tool["name"] for tool in connection.tools()}
+        assert text(connection.call("greet", {"name": "Ada"})) == "Hello, Ada!"
+        assert connection.read("test://static-text")["contents"]
+        assert len(connection.prompts()) == 2
+
+
+def test_a_refused_listening_is_raised() -> None:
+    with opened() as connection, pytest.raises(McpFailure), connection.listening(uris=["x://y"]):
+        pass
+
+
+def test_a_local_server_needs_a_hub() -> None:
+    with pytest.raises(Unreachable, match="there is no hub in this process"):
+        Connection.open(Local("echo"))
+
+
+def test_one_connection_serves_all_records_of_a_batch() -> None:
+    """JN-5: one connection is reused, also by many at a time."""
+    before = descendants()
+    with Connections(environ=ENVIRON, era="legacy") as connections:
+        found: list[str] = []
+        work = [
+            threading.Thread(target=lambda n=n: found.append(text(connections.get(scripted()).call("echo", {"n": n}))))
+            for n in range(20)
+        ]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join(30)
+        assert sorted(found) == sorted(f'{{"n": {n}}}' for n in range(20))
+        assert len(descendants() - before) == 2
+        with pytest.raises(Unreachable):
+            connections.get(scripted()).call("vanish")
+        assert text(connections.get(scripted()).call("echo")) == "{}"
+    assert descendants() == before
+    with pytest.raises(RuntimeError):
+        connections.get(scripted())
+
+
+def test_pages_that_never_end_are_a_failure() -> None:
+    """X-15: a hostile server cannot keep a client busy for ever."""
+    with opened("circle") as connection, pytest.raises(McpFailure, match="the cursor '0' came twice"):
+        connection.tools()
+    with opened("endless") as connection, pytest.raises(McpFailure, match="tools/list has more than 1000 pages"):
+        connection.tools()
+
+
+def test_what_nobody_takes_is_bounded() -> None:
+    """X-15: progress gives way to progress; of the rest, what is too much is dropped and told."""
+    with opened() as connection:
+        running = connection.request("tools/call", {"name": "progress", "arguments": {"times": 5000}})
+        first = next(running)
+        assert isinstance(first, Progress)
+        connection.request("tools/call", {"name": "echo"}).close()
+        rest = list(running)
+        assert len(rest) <= 5000
+        assert rest[-1] == Progress(4999, 5000)
+
+
+def test_what_is_taken_is_complete_and_in_order() -> None:
+    with opened() as connection:
+        running = connection.request("tools/call", {"name": "flood", "arguments": {"times": 3000}})
+        assert [item.data for item in running if isinstance(item, Log)] == list(range(3000))
+
+
+def test_cancelling_is_told_to_the_server() -> None:
+    heard = threading.Event()
+    said: list[Any] = []
+
+    def listener(method: str, params: Mapping[str, Any]) -> None:
+        said.append(params["data"])
+        heard.set()
+
+    with opened(listener=listener) as connection:
+        running = connection.request("tools/call", {"name": "hang"})
+        assert next(running) == Log("info", "hang began")
+        running.close()
+        assert heard.wait(10)
+    assert said == [{"heard": "notifications/cancelled", "same": True}]
+
+
+def test_what_a_server_may_ask_for_is_declared() -> None:
+    with opened() as silent, opened(ask=ask) as talking, opened(questions=["sampling"]) as model:
+        assert silent.info["title"] == "{}"
+        assert '"elicitation"' in talking.info["title"]
+        assert '"roots"' in talking.info["title"]
+        assert model.info["title"] == '{"sampling": {}}'
+
+
+def test_a_question_that_nobody_answers_is_refused() -> None:
+    with opened() as connection:
+        refused = text(connection.call("ask"))
+    assert "this client does not answer elicitation/create" in refused
+
+
+def test_the_time_in_which_somebody_is_asked_does_not_count() -> None:
+    with opened() as connection:
+        running = connection.request("tools/call", {"name": "ask"}, timeout=0.5)
+        item = next(running)
+        assert isinstance(item, Question)
+        assert not threading.Event().wait(0.7)
+        with pytest.raises(StopIteration):
+            running.send({"action": "cancel"})
+
+
+def test_a_closed_connection_refuses_at_once() -> None:
+    connection = opened()
+    connection.close()
+    connection.close()
+    with pytest.raises(Unreachable):
+        connection.call("echo")
+
+
+def test_what_a_server_does_not_offer_is_an_empty_list() -> None:
+    """JN-4: a server without prompts has none; one that declares resources and refuses to list them fails."""
+    with opened() as connection:
+        assert connection.prompts() == []
+        with pytest.raises(McpFailure):
+            connection.resources()
+
+
+@pytest.mark.parametrize("value", [float("nan"), "\ud800", object()], ids=["nan", "surrogate", "object"])
+def test_what_cannot_be_sent_harms_nobody_else(value: Any) -> None:
+    with opened() as connection:
+        with pytest.raises(InvalidParams, match="the parameters of tools/call cannot be sent as JSON"):
+            connection.call("echo", {"x": value})
+        assert text(connection.call("echo")) == "{}"

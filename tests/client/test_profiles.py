@@ -1,0 +1,378 @@
+"""Profiles: the places and their order, the three layouts, what is written, and JN's own fourteen tests."""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.client.addresses import parse_address
+from patchbay.client.profile_layouts import Profile, profile_from, reach_of
+from patchbay.client.profiles import Homes, Profiles, find_profile_paths, homes
+from patchbay.client.reach import AddressError, Http, Stdio
+from patchbay.client.references import load_hierarchical_profile, reached, resolve_profile_reference
+from patchbay.client.variables import (
+    ProfileError,
+    substitute_env_vars,
+    substitute_env_vars_recursive,
+)
+
+LAUNCH = {"command": "uv", "args": ["run", "--with", "biomcp-python", "biomcp", "run"], "transport": "stdio"}
+SEARCH = {
+    "tool": "search",
+    "description": "Search biomedical resources",
+    "parameters": {
+        "gene": {"type": "string", "description": "Gene symbol", "required": True},
+        "disease": {"type": "string", "required": False},
+    },
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"gene": {"type": "string", "description": "Gene symbol"}, "disease": {"type": "string"}},
+    "required": ["gene"],
+}
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Homes:
+    return homes(tmp_path / "project", {"HOME": str(tmp_path / "home"), "JN_HOME": str(tmp_path / "bundled")})
+
+
+@pytest.fixture
+def profiles(places: Homes) -> Profiles:
+    return Profiles(places)
+
+
+def put(home: Path | None, name: str, **files: Any) -> Path:
+    assert home is not None
+    directory = home / "profiles" / "mcp" / name
+    directory.mkdir(parents=True, exist_ok=True)
+    for stem, value in files.items():
+        (directory / f"{stem}.json").write_text(value if isinstance(value, str) else json.dumps(value))
+    return directory
+
+
+@pytest.fixture
+def biomcp(places: Homes) -> Path:
+    return put(places.bundled, "biomcp", _meta=LAUNCH, search=SEARCH, trial_search={"tool": "trial_search"})
+
+
+def test_variables_are_put_in() -> None:
+    """J-F14 (1), JN-15: `${VAR}` in a text; the form with a default too."""
+    assert substitute_env_vars("Bearer ${TEST_VAR}", {"TEST_VAR": "test-value"}) == "Bearer test-value"
+    assert substitute_env_vars("${A:-x}${B:-}$C", {"A": ""}) == "x$C"
+
+
+def test_a_missing_variable_is_an_error() -> None:
+    """J-F14 (2), J-F3: never silently empty."""
+    with pytest.raises(ProfileError, match="Environment variable MISSING_VAR not set"):
+        substitute_env_vars("Value: ${MISSING_VAR}", {})
+
+
+def test_variables_are_put_in_everywhere() -> None:
+    """J-F14 (3), JN-15: through objects and lists; an error names the place."""
+    data = {"url": "${URL}/v1", "headers": {"Authorization": "Bearer ${KEY}"}, "list": ["${URL}", "static", 1]}
+    found = substitute_env_vars_recursive(data, {"URL": "https://a", "KEY": "secret"})
+    assert found == {
+        "url": "https://a/v1",
+        "headers": {"Authorization": "Bearer secret"},
+        "list": ["https://a", "static", 1],
+    }
+    with pytest.raises(ProfileError, match=r"f\.json: at headers\.Authorization: Environment variable KEY not set"):
+        substitute_env_vars_recursive(data, {"URL": "https://a"}, "f.json")
+
+
+@pytest.mark.usefixtures("biomcp")
+class TestJnsResolver:
+    """The rest of JN's fourteen tests, against the functions of the same names."""
+
+    def test_meta_is_loaded(self, profiles: Profiles) -> None:
+        """J-F14 (4), JN-13, JN-39."""
+        found = load_hierarchical_profile(profiles, {}, "biomcp")
+        assert found["command"] == "uv" and "biomcp" in " ".join(found["args"])
+
+    def test_meta_and_tool_are_merged(self, profiles: Profiles) -> None:
+        """J-F14 (5), JN-16: the tool's file over `_meta.json`."""
+        found = load_hierarchical_profile(profiles, {}, "biomcp", "search")
+        assert (found["command"], found["tool"], found["inputSchema"]) == ("uv", "search", SCHEMA)
+        assert "tool" not in load_hierarchical_profile(profiles, {}, "biomcp", "dynamic")
+
+    def test_no_profile_is_an_error(self, profiles: Profiles) -> None:
+        """J-F14 (6): with the places that were searched."""
+        with pytest.raises(
+            ProfileError, match=r"MCP server profile not found: nonexistent-xyz; searched .*\.jn/profiles/mcp"
+        ):
+            load_hierarchical_profile(profiles, {}, "nonexistent-xyz")
+
+    def test_tools_are_listed_without_meta(self, profiles: Profiles) -> None:
+        """J-F14 (7), JN-17."""
+        assert profiles.list_server_tools("biomcp") == ["search", "trial_search"]
+
+    @pytest.mark.parametrize(
+        ("reference", "operation"),
+        [
+            ("@biomcp", {"type": "list_resources", "params": {}}),
+            ("@biomcp/search", {"type": "call_tool", "tool": "search", "params": {}}),
+            (
+                "@biomcp/search?gene=BRAF&disease=Melanoma",
+                {"type": "call_tool", "tool": "search", "params": {"gene": "BRAF", "disease": "Melanoma"}},
+            ),
+            ("@biomcp?list=tools", {"type": "list_tools", "params": {}}),
+            (
+                "@biomcp?resource=resource://trials/NCT12345",
+                {"type": "read_resource", "resource": "resource://trials/NCT12345", "params": {}},
+            ),
+            ("@biomcp?tool=search&gene=A", {"type": "call_tool", "tool": "search", "params": {"gene": "A"}}),
+        ],
+    )
+    def test_a_reference_is_resolved(self, profiles: Profiles, reference: str, operation: dict[str, Any]) -> None:
+        """J-F14 (8) to (12), J-F6, JN-7, JN-8, JN-9, JN-10, JN-11: nothing, path tool, query, list, resource."""
+        config, found = resolve_profile_reference(profiles, {}, reference)
+        assert config["command"] == "uv" and found == operation
+
+    def test_a_callers_parameters_are_merged(self, profiles: Profiles) -> None:
+        """J-F14 (13), JN-31, JN-C12: and win."""
+        found = resolve_profile_reference(profiles, {}, "@biomcp/search?gene=A&n=1", {"gene": "TP53"})[1]
+        assert found["params"] == {"gene": "TP53", "n": "1"}
+
+    def test_what_is_no_reference_is_refused(self, profiles: Profiles) -> None:
+        """J-F14 (14)."""
+        with pytest.raises(ProfileError, match="Invalid profile reference"):
+            resolve_profile_reference(profiles, {}, "biomcp/search")
+
+
+def test_the_first_place_with_a_meta_file_is_the_profile(places: Homes, profiles: Profiles) -> None:
+    """JN-14: project, then user, then bundled."""
+    for home, word in ((places.bundled, "bundled"), (places.user, "user"), (places.project, "project")):
+        put(home, "x", _meta={"command": word})
+        assert reach_of(profiles.load("x"), {}) == Stdio(word)
+    assert [path.parent.parent.name for path in find_profile_paths(places)] == [".jn", "jn", "bundled"]
+    assert profiles.list()[0].place == "project"
+
+
+def test_an_overlay_is_explicit(places: Homes, profiles: Profiles, biomcp: Path) -> None:
+    """J-F2: a project may say more about a tool of a bundled server, by name, and never how it is started."""
+    directory = put(places.project, "biomcp", search={"notes": "mine"}, extra={"description": "new"})
+    put(places.user, "biomcp", search={"notes": "theirs", "output_format": "text/plain"})
+    found = profiles.load("biomcp")
+    assert found.tools["search"]["notes"] == "mine" and found.tools["search"]["output_format"] == "text/plain"
+    assert found.tools["search"]["inputSchema"] == SCHEMA and list(found.tools) == ["extra", "search", "trial_search"]
+    assert found.directory == biomcp and len(found.overlays) == 3
+    assert profiles.info("biomcp")["overlays"] == [str(path) for path in found.overlays]
+    put(places.project, "biomcp", extra={"command": "evil"})
+    with pytest.raises(ProfileError, match=r"extra\.json: at command: an overlay may not say how"):
+        profiles.load("biomcp")
+    (directory / "_meta.json").write_text(json.dumps(LAUNCH))
+    assert list(profiles.load("biomcp").tools) == ["extra", "search"], "directories after the profile's own add nothing"
+
+
+def test_three_layouts_are_one_profile() -> None:
+    """JN-C5, JN-C6: flat, one file with tools, nested connection; `required` inside a parameter or as a list."""
+    flat = profile_from("b", LAUNCH, {"search": SEARCH}, "")
+    one = profile_from("b", {**LAUNCH, "tools": {"search": SEARCH}}, {}, "")
+    nested = profile_from("b", {"plugin": "mcp", "connection": LAUNCH, "tools": {"search": SEARCH}}, {}, "")
+    as_schema = profile_from("b", LAUNCH, {"search": {**SEARCH, "parameters": SCHEMA}}, "")
+    assert flat == one == nested == as_schema
+    assert flat.tools["search"]["inputSchema"] == SCHEMA
+
+
+def test_the_documents_own_profiles_load() -> None:
+    """JN-49, JN-51, JN-64: the full profile of the document; the minimal one; one of another plugin."""
+    full = profile_from(
+        "biomcp",
+        {
+            "plugin": "mcp",
+            "server": "biomcp",
+            "description": "BioMCP: Biomedical data",
+            "connection": LAUNCH,
+            "schema_hash": "a3f5b8c2e1f4",
+            "schema_updated": "2025-11-12",
+            "tools": {
+                "search": {"parameters": {"gene": {"required": True}, "disease": {}}, "output_format": "text/plain"}
+            },
+            "tested_with": ["search?gene=BRAF"],
+        },
+        {},
+        "",
+    )
+    assert not full.minimal and full.tools["search"]["inputSchema"]["required"] == ["gene"]
+    assert full.schema_validation == "warn"
+    assert profile_from("b", LAUNCH, {}, "").minimal
+    connection = {"base_url": "https://api.example.org", "headers": {"Authorization": "Token ${KEY}"}, "timeout": 60}
+    http = profile_from(
+        "g", {"plugin": "http", "connection": connection, "schema_hash": None, "endpoints": {"a": {}}}, {}, ""
+    )
+    assert http.launch == connection and http.fields["endpoints"] == {"a": {}}
+
+
+@pytest.mark.parametrize(
+    ("meta", "words"),
+    [
+        ([], "_meta.json: expected a JSON object"),
+        ({}, "expected command .* or url"),
+        ({"command": "a", "url": "http://h"}, "expected command .* or url"),
+        ({"command": "a", "transport": "sse"}, "expected command .* or url"),
+        ({"command": 1}, "at command: expected a program"),
+        ({"command": "a", "args": "b"}, "at args: expected a list of strings"),
+        ({"command": "a", "env": {"A": 1}}, "at env: expected an object of strings"),
+        ({"command": "a", "transport": "ws"}, "at transport: expected one of stdio, auto"),
+        ({"url": "ftp//x"}, "at url: expected http"),
+        ({"command": "a", "connection": {"command": "b"}}, "at connection.command: expected the same"),
+        ({"connection": {"command": "b", "x": 1}}, "at connection.x: expected only"),
+        ({"command": "a", "schema_hash": 1}, "at schema_hash"),
+        ({"command": "a", "schema_validation": "no"}, "at schema_validation: expected one of warn, error, ignore"),
+        ({"command": "a", "schema_updated": "yesterday"}, "at schema_updated: expected an ISO 8601"),
+        ({"command": "a", "tested_with": [1]}, "at tested_with: expected a list of strings"),
+        ({"command": "a", "notes": 1}, "at notes: expected a string"),
+        ({"command": "a", "tools": []}, "at tools: expected an object"),
+        ({"command": "a", "tools": {"t": []}}, r"at tools\.t: expected a JSON object"),
+        ({"command": "a", "tools": {"t": {"tool": "u"}}}, r"at tools\.t\.tool: expected 't'"),
+        ({"command": "a", "tools": {"t": {"parameters": {"p": 1}}}}, r"at tools\.t\.parameters\.p: expected an object"),
+        ({"command": "a", "tools": {"t": {"parameters": {}, "inputSchema": {}}}}, "not both"),
+        ({"command": "a", "tools": {"t": {"output_format": 1}}}, "at output_format: expected a string"),
+        ({"command": "a", "tools": {"t": {"examples": 1}}}, r"at tools\.t\.examples: expected a list"),
+    ],
+)
+def test_what_is_wrong_in_a_profile_is_said_with_its_place(meta: Any, words: str) -> None:
+    with pytest.raises(ProfileError, match=words):
+        profile_from("x", meta, {}, "")
+
+
+def test_files_are_strict_json(places: Homes, profiles: Profiles) -> None:
+    """JN-C7: comments, dots and duplicate keys are errors that name the file; the list goes on without it."""
+    for text in ('{"command": "a", // no\n}', '{"args": [...]}', '{"command": "a", "command": "b"}', "\ufeff{}", ""):
+        path = put(places.user, "bad", _meta=text) / "_meta.json"
+        with pytest.raises(ProfileError, match="expected strict JSON") as caught:
+            profiles.load("bad")
+        assert caught.value.where == str(path)
+    put(places.user, "good", _meta={"command": "a"})
+    rows = {row.name: row for row in profiles.list()}
+    assert "strict JSON" in rows["bad"].problem and rows["good"].minimal and not rows["good"].problem
+
+
+def test_what_is_saved_is_canonical_and_loads_the_same(places: Homes, profiles: Profiles) -> None:
+    """JN-58, JN-C5: `_meta.json` plus one file per tool, under the user's directory, whatever the tools are called."""
+    fields = {"description": "d", "schema_hash": "0" * 32, "x-own": {"kept": True}}
+    tools = {name: {"inputSchema": SCHEMA} for name in ("search", "a/b", "_meta", ".hidden", "Ünï", "..")}
+    profile = Profile("biomcp", "mcp", LAUNCH, fields, tools)
+    directory = profiles.save(profile)
+    assert places.user and directory == places.user / "profiles" / "mcp" / "biomcp"
+    assert profiles.load("biomcp") == profile
+    assert json.loads((directory / "search.json").read_text()) == {"tool": "search", "inputSchema": SCHEMA}
+    assert json.loads((directory / "_meta.json").read_text())["command"] == "uv"
+    assert stat.S_IMODE((directory / "_meta.json").stat().st_mode) == 0o600
+    assert profiles.list_server_tools("biomcp") == sorted(tools)
+
+
+def test_the_version_before_is_kept(profiles: Profiles) -> None:
+    """JN-59: nothing is lost by saving or deleting; a tool that goes away goes with its file."""
+    first = Profile("x", "mcp", {"command": "a"}, {}, {"t": {"notes": "1"}})
+    profiles.save(first)
+    profiles.save(Profile("x", "mcp", {"command": "b"}, {}, {"u": {}}))
+    (stamp,) = profiles.versions("x")
+    assert profiles.version("x", stamp) == first
+    assert profiles.list_server_tools("x") == ["u"]
+    with pytest.raises(ProfileError, match=f"no version 'no'; it has {stamp}"):
+        profiles.version("x", "no")
+    with pytest.raises(ProfileError):
+        profiles.version("x", "..")
+    for number in range(25):
+        profiles.save(Profile("x", "mcp", {"command": str(number)}))
+    assert len(profiles.versions("x")) == 20
+    home = profiles.delete("x")
+    assert (home / "_meta.json").exists() and profiles.list() == []
+
+
+def test_examples_are_off_by_default(profiles: Profiles) -> None:
+    """JN-52: never added unless asked for, never taken away unless asked for."""
+    tool = {"examples": [{"input": {"gene": "BRAF"}, "output_sample": "..."}]}
+    profile = Profile("x", "mcp", {"command": "a"}, {}, {"t": tool})
+    profiles.save(profile)
+    assert "examples" not in profiles.load("x").tools["t"]
+    profiles.save(profile, examples=True)
+    profiles.save(profile)
+    assert profiles.load("x") == profile
+    profiles.save(profile, examples=False)
+    assert "examples" not in profiles.load("x").tools["t"]
+
+
+def test_a_profile_that_would_not_load_is_not_saved(places: Homes, profiles: Profiles, biomcp: Path) -> None:
+    with pytest.raises(ProfileError, match="expected command"):
+        profiles.save(Profile("x"))
+    for name in ("..", "a/b", ".versions", ""):
+        with pytest.raises(ProfileError, match="expected a name"):
+            profiles.save(Profile(name, "mcp", LAUNCH))
+        with pytest.raises(ProfileError, match="expected a name"):
+            profiles.load(name)
+    assert profiles.names() == {"biomcp": biomcp}
+    with pytest.raises(ProfileError, match="bundled"):
+        profiles.delete("biomcp")
+    with pytest.raises(ProfileError, match="expected HOME"):
+        Profiles(Homes(places.project, None, None)).save(Profile("x", "mcp", LAUNCH))
+
+
+def test_a_reader_never_sees_half_a_version(profiles: Profiles) -> None:
+    """JN-59: writers and readers at the same time; every profile read is one that was written."""
+
+    def version(number: int) -> Profile:
+        return Profile("x", "mcp", {"command": str(number)}, {}, {f"t{n}": {"notes": str(number)} for n in range(5)})
+
+    profiles.save(version(0))
+    over = threading.Event()
+
+    def write() -> None:
+        for number in range(1, 30):
+            profiles.save(version(number))
+        over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not over.is_set():
+        found = profiles.load("x")
+        assert {tool["notes"] for tool in found.tools.values()} == {found.launch["command"]}
+    writer.join()
+
+
+def test_a_tool_file_may_start_its_tool_differently(places: Homes, profiles: Profiles) -> None:
+    """JN-16, J-F3: merged first, variables put in afterwards."""
+    put(places.user, "x", _meta={"command": "a", "env": {"K": "${KEY}"}}, t={"args": ["--only", "${T}"]})
+    assert reached(parse_address("@x?list=tools"), profiles, {"KEY": "1"}) == Stdio("a", (), {"K": "1"})
+    assert reached(parse_address("@x/t"), profiles, {"KEY": "1", "T": "2"}) == Stdio("a", ("--only", "2"), {"K": "1"})
+    with pytest.raises(ProfileError, match="Environment variable KEY not set"):
+        reached(parse_address("@x/t"), profiles, {"T": "2"})
+
+
+def test_addresses_reach_presets_urls_and_programs(places: Homes, profiles: Profiles) -> None:
+    """JN-69, JN-70: presets of the project before those of the user; variables in headers."""
+    row = {"launcher": "uvx", "package": "biomcp-python", "command": "biomcp", "args": ["run"]}
+    for home, name in ((places.user, "biomcp"), (places.project, "context7")):
+        assert home is not None
+        home.mkdir(parents=True)
+        other = {"launcher": "npx", "package": "@upstash/context7-mcp@latest", "args": ["--x"], "env": {"K": "${KEY}"}}
+        (home / "mcp-launchers.json").write_text(
+            json.dumps({name: row if name == "biomcp" else other, "both": other if name == "biomcp" else row})
+        )
+    expected = Stdio("uv", ("run", "--with", "biomcp-python", "biomcp", "run"))
+    assert reached(parse_address("mcp://biomcp?tool=search"), profiles, {}) == expected
+    assert reached(parse_address("mcp://both"), profiles, {}) == expected
+    found = reached(parse_address("mcp://context7"), profiles, {"KEY": "1"})
+    assert found == Stdio("npx", ("-y", "@upstash/context7-mcp@latest", "--x"), {"K": "1"})
+    with pytest.raises(AddressError, match=r"no such preset in .*mcp-launchers\.json; it has biomcp, both, context7"):
+        reached(parse_address("mcp://other"), profiles, {})
+    found = reached(parse_address("mcp+http://h/?header.A=Bearer ${T}"), profiles, {"T": "1"})
+    assert found == Http("http://h/", {"A": "Bearer 1"})
+    put(places.user, "web", _meta={"url": "${URL}", "transport": "http"})
+    assert reached(parse_address("@web"), profiles, {"URL": "https://h/mcp"}) == Http("https://h/mcp")
+    with pytest.raises(ProfileError, match="at url"):
+        reached(parse_address("@web"), profiles, {"URL": "no"})
+
+
+def test_info_masks_secrets(places: Homes, profiles: Profiles) -> None:
+    """JN-62."""
+    put(places.user, "x", _meta={"command": "a", "args": ["--token", "abc"], "env": {"KEY": "abc"}, "notes": "n"})
+    found = profiles.info("x")
+    assert "abc" not in json.dumps(found) and found["notes"] == "n" and found["place"] == "user"

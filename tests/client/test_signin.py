@@ -1,0 +1,125 @@
+"""What signing in keeps, and how a browser comes back; the flows themselves are shown by the conformance client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+from patchbay.client.failures import SignInNeeded, Unreachable
+from patchbay.client.signin import Machine, Person, _Return, auth_for
+from patchbay.client.tokens import TokenFile
+
+URL = "https://example.org/mcp"
+
+
+def test_tokens_are_kept_where_nobody_else_reads_them(tmp_path: Path) -> None:
+    """X-15: folder 0700, files 0600, one for each server."""
+    folder = tmp_path / "config" / "tokens"
+    kept = TokenFile(folder, URL)
+    asyncio.run(kept.set_tokens(OAuthToken(access_token="secret", refresh_token="again", expires_in=3600)))
+    asyncio.run(kept.set_client_info(OAuthClientInformationFull(client_id="me", redirect_uris=None)))
+    kept.set_proof("key", "token")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600]
+    again = TokenFile(folder, URL)
+    tokens = asyncio.run(again.get_tokens())
+    assert tokens is not None
+    assert (tokens.access_token, tokens.refresh_token) == ("secret", "again")
+    client = asyncio.run(again.get_client_info())
+    assert client is not None
+    assert client.client_id == "me"
+    assert again.proof() == ("key", "token")
+    assert asyncio.run(TokenFile(folder, "https://example.org/other").get_tokens()) is None
+    again.forget()
+    assert asyncio.run(again.get_tokens()) is None
+
+
+def test_an_access_token_that_has_ended_is_given_out_as_none(tmp_path: Path) -> None:
+    kept = TokenFile(tmp_path, URL)
+    asyncio.run(kept.set_tokens(OAuthToken(access_token="secret", refresh_token="again", expires_in=1)))
+    tokens = asyncio.run(kept.get_tokens())
+    assert tokens is not None
+    assert (tokens.access_token, tokens.refresh_token) == ("", "again")
+
+
+@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"url": "https://example.org/mcp", "tokens": {"x": 1}}'])
+def test_a_damaged_file_is_taken_for_empty(tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    kept = TokenFile(tmp_path, URL)
+    kept.path.write_bytes(damage)
+    assert asyncio.run(kept.get_tokens()) is None
+    assert damage == b"[]" or "sign in again" in caplog.text
+
+
+def test_a_browser_comes_back_once_with_its_code(tmp_path: Path) -> None:
+    """The page listens on the loopback interface only while somebody signs in."""
+    pages: list[str] = []
+
+    def show(url: str) -> None:
+        assert url == "https://login.example.org/?x=1"
+        for path in ("/favicon.ico", "/callback", "/callback?code=abc&state=s&iss=https://login.example.org"):
+            try:
+                with urlopen(back.uri.removesuffix("/callback") + path, timeout=5) as page:
+                    pages.append(page.read().decode())
+            except HTTPError as problem:
+                pages.append(str(problem.code))
+                problem.close()
+
+    async def sign_in() -> tuple[str, str | None, str | None]:
+        await back.send("https://login.example.org/?x=1")
+        came = await back.wait()
+        return came.code, came.state, came.iss
+
+    back = _Return(URL, Person(tmp_path, show))
+    assert asyncio.run(sign_in()) == ("abc", "s", "https://login.example.org")
+    assert pages[:2] == ["404", "404"]
+    assert "You are signed in" in pages[2]
+    with pytest.raises(OSError, match=r"refused"):
+        urlopen(back.uri, timeout=5)
+
+
+def test_a_refused_sign_in_says_why(tmp_path: Path) -> None:
+    def show(url: str) -> None:
+        with urlopen(f"{back.uri}?error=access_denied&error_description=%3Cb%3Eno", timeout=5) as page:
+            assert b"&lt;b&gt;no" in page.read()
+
+    async def sign_in() -> None:
+        await back.send("https://login.example.org/")
+        await back.wait()
+
+    back = _Return(URL, Person(tmp_path, show))
+    with pytest.raises(SignInNeeded, match="was refused: <b>no"):
+        asyncio.run(sign_in())
+
+
+def test_where_nobody_can_sign_in_it_is_said_what_to_run(tmp_path: Path) -> None:
+    back = _Return(URL, Person(tmp_path, hint="run: patchbay inspect mcp+https://example.org/mcp"))
+    with pytest.raises(SignInNeeded, match="run: patchbay inspect"):
+        asyncio.run(back.send("https://login.example.org/"))
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    shown = threading.Event()
+    back = _Return(URL, Person(tmp_path, lambda url: shown.set()))
+    other = _Return(URL, Person(tmp_path, lambda url: shown.set()))
+
+    async def both() -> None:
+        await back.send("https://login.example.org/")
+        try:
+            await other.send("https://login.example.org/")
+        finally:
+            assert back._listening is not None
+            back._listening.close()
+
+    with pytest.raises(Unreachable, match="cannot wait for the browser on port"):
+        asyncio.run(both())
+
+
+def test_a_client_without_credentials_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="neither a secret nor a private key"):
+        auth_for(URL, Machine(tmp_path, "me", "https://login.example.org"))

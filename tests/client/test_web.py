@@ -1,0 +1,289 @@
+"""Servers at URLs that misbehave: what they send is bounded, where they lead is looked at, nothing of them is left."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from patchbay.client.connections import Connection
+from patchbay.client.failures import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.reach import Http
+from tests.client.reaching import held, text
+from tests.hubs import until
+
+Json = dict[str, Any]
+INFO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "bad", "version": "1"}}
+
+
+class Bad(ThreadingHTTPServer):
+    """A server of one endpoint; `tool` does what a call is to meet. It remembers the requests it got."""
+
+    daemon_threads = True
+
+    def __init__(self, tool: Callable[[Handler, Json], None], first: Callable[[Handler, Json], bool]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.tool = tool
+        self.first = first
+        self.got: list[tuple[str, str, dict[str, str]]] = []
+        self.over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/mcp"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is what these tests are about."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers the handshake, and leaves the rest to the server's `tool`."""
+
+    server: Bad
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.got.append(("POST", self.path, {key.lower(): value for key, value in self.headers.items()}))
+        if self.server.first(self, body):
+            return
+        if body.get("method") == "initialize":
+            self.send_json({"jsonrpc": "2.0", "id": body["id"], "result": INFO})
+        elif "id" not in body:
+            self.send_json(None, 202)
+        elif body["method"] == "tools/call":
+            self.server.tool(self, body)
+        else:
+            self.send_json({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32601, "message": "no"}})
+
+    def do_GET(self) -> None:
+        self.server.got.append(("GET", self.path, dict(self.headers.items())))
+        self.send_json(None, 405)
+
+    do_DELETE = do_GET
+
+    def send_json(self, value: Any, status: int = 200, **headers: str) -> None:
+        data = b"" if value is None else json.dumps(value).encode()
+        self.send_bytes(data, status, **{"Content-Type": "application/json"} | headers)
+
+    def send_bytes(self, data: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(data))} | headers).items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def begin_stream(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+
+    def event(self, message: Json) -> None:
+        self.wfile.write(b"data: " + json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n\n")
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is to be said."""
+
+
+def never(handler: Handler, body: Json) -> bool:
+    return False
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Bad]]:
+    """Starts a bad server."""
+    servers: list[Bad] = []
+
+    def start(tool: Callable[[Handler, Json], None] = echo, first: Callable[[Handler, Json], bool] = never) -> Bad:
+        server = Bad(tool, first)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def echo(handler: Handler, body: Json) -> None:
+    result = {"content": [{"type": "text", "text": "hello"}]}
+    handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result})
+
+
+def opened(server: Bad, **options: Any) -> Connection:
+    known: dict[str, Any] = {"era": "legacy"}
+    return Connection.open(Http(server.url, {"Authorization": "Bearer mine"}), **known | options)
+
+
+def test_headers_go_with_every_request(serve: Callable[..., Bad]) -> None:
+    """JN-70: streamable HTTP with the headers that were configured."""
+    server = serve()
+    with opened(server, era="auto") as connection:
+        assert text(connection.call("x")) == "hello"
+    assert len(server.got) >= 4
+    assert {headers.get("authorization", headers.get("Authorization")) for _, _, headers in server.got} == {
+        "Bearer mine"
+    }
+
+
+def test_nobody_there_is_told() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
+        with pytest.raises(Unreachable, match=f"{url} cannot be reached: "):
+            Connection.open(Http(url))
+
+
+def test_a_page_that_is_no_mcp_is_told(serve: Callable[..., Bad]) -> None:
+    def page(handler: Handler, body: Json) -> bool:
+        handler.send_bytes(b"<h1>Hello</h1>", Content_Type="text/html")
+        return True
+
+    with pytest.raises(McpFailure, match="Unexpected content type: text/html"):
+        opened(serve(first=page))
+
+
+def test_an_address_that_is_not_there_names_the_status(serve: Callable[..., Bad]) -> None:
+    def missing(handler: Handler, body: Json) -> bool:
+        handler.send_json(None, 404)
+        return True
+
+    server = serve(first=missing)
+    with pytest.raises(Unreachable, match="405"):
+        opened(server, era="auto")
+    assert "GET" in {method for method, _, _ in server.got}
+
+
+def test_a_server_that_wants_a_sign_in_is_told(serve: Callable[..., Bad]) -> None:
+    def closed(handler: Handler, body: Json) -> bool:
+        handler.send_json(None, 401)
+        return True
+
+    with pytest.raises(SignInNeeded, match="HTTP 401"):
+        opened(serve(first=closed), era="auto")
+
+
+def test_a_stream_that_breaks_off_ends_the_request_and_not_the_connection(serve: Callable[..., Bad]) -> None:
+    def breaks(handler: Handler, body: Json) -> None:
+        if body["params"]["name"] == "whole":
+            return echo(handler, body)
+        handler.begin_stream()
+        handler.event({"method": "notifications/message", "params": {"level": "info", "data": 1}})
+        return None
+
+    with opened(serve(breaks)) as connection:
+        with pytest.raises(Unreachable, match="stream ended without a response"):
+            connection.call("x")
+        assert text(connection.call("whole")) == "hello"
+
+
+@pytest.mark.parametrize("kind", ["json", "stream"])
+def test_a_body_without_end_is_given_up(serve: Callable[..., Bad], kind: str) -> None:
+    """X-15: bodies and events are bounded."""
+
+    def endless(handler: Handler, body: Json) -> None:
+        handler.close_connection = True
+        handler.send_response(200)
+        handler.send_header("Content-Type", {"json": "application/json", "stream": "text/event-stream"}[kind])
+        handler.end_headers()
+        handler.wfile.write(b"data: ")
+        while not handler.server.over.is_set():
+            handler.wfile.write(b"x" * 65536)
+
+    with opened(serve(endless), limit=1_000_000) as connection, pytest.raises((Unreachable, McpFailure)) as failure:
+        connection.call("x", timeout=20)
+    assert not isinstance(failure.value, Overdue)
+
+
+def test_a_compressed_body_is_refused(serve: Callable[..., Bad]) -> None:
+    """X-15: what is small on the wire and large in memory is not taken."""
+
+    def bomb(handler: Handler, body: Json) -> None:
+        data = gzip.compress(b"[" + b" " * 10_000_000 + b"]")
+        handler.send_bytes(data, Content_Type="application/json", Content_Encoding="gzip")
+
+    with opened(serve(bomb)) as connection, pytest.raises(Unreachable, match="compressed"):
+        connection.call("x")
+
+
+def test_no_header_follows_a_redirect_to_another_host(serve: Callable[..., Bad]) -> None:
+    """X-15: credentials stay with the server they were given for."""
+    other = serve()
+
+    def away(handler: Handler, body: Json) -> None:
+        handler.send_json(None, 307, Location=other.url)
+
+    with opened(serve(away)) as connection, pytest.raises(McpFailure, match=r"Redirect to .* not followed"):
+        connection.call("x")
+    assert other.got == []
+
+
+def test_a_server_that_is_silent_is_given_up(serve: Callable[..., Bad]) -> None:
+    def silent(handler: Handler, body: Json) -> bool:
+        handler.server.over.wait(30)
+        return True
+
+    server = serve(first=silent)
+    with pytest.raises(Overdue, match=r"did not answer initialize within 0\.3 s"):
+        opened(server, start_timeout=0.3)
+    server.over.set()
+
+
+def test_connections_to_urls_that_are_dropped_in_every_way_leave_nothing(serve: Callable[..., Bad]) -> None:
+    """JN-1: no descriptor or thread is left; here some hundred, the drill runs more."""
+    drop(serve(some), 30)
+
+
+def some(handler: Handler, body: Json) -> None:
+    """A tool for each way to be dropped."""
+    name = body["params"]["name"]
+    if name == "hang":
+        handler.server.over.wait(1)
+    if name in ("cut", "hang"):
+        handler.begin_stream()
+        handler.event({"method": "notifications/message", "params": {"level": "info", "data": 1}})
+    else:
+        echo(handler, body)
+
+
+def drop(server: Bad, rounds: int) -> None:
+    """Open and drop connections to a server in every way that there is, `rounds` times."""
+    with opened(server):
+        pass
+    before = held()
+    for _ in range(rounds):
+        for way in (closed, cut, overdue, abandoned):
+            way(server)
+    until(lambda: held()[1] <= before[1] and held()[2] <= before[2] + 2, "everything is as before")
+
+
+def closed(server: Bad) -> None:
+    with opened(server) as connection:
+        connection.call("x")
+
+
+def cut(server: Bad) -> None:
+    with opened(server) as connection, pytest.raises(Unreachable):
+        connection.call("cut")
+
+
+def overdue(server: Bad) -> None:
+    with opened(server) as connection, pytest.raises(Overdue):
+        connection.call("hang", timeout=0.01)
+
+
+def abandoned(server: Bad) -> None:
+    with opened(server) as connection:
+        running = connection.request("tools/call", {"name": "cut"})
+        next(running)
+        running.close()
