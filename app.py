@@ -11,6 +11,7 @@ from patchbay.handlers.hosts.pool import Hosts
 from patchbay.protocol.assembly import assemble
 from patchbay.protocol.subscriptions import ENDING
 from patchbay.settings import ROOT, Settings
+from patchbay.transports.activity import activity_blueprint
 from patchbay.transports.content import content_blueprint
 from patchbay.transports.drain import Drain
 from patchbay.transports.failures import register_failures
@@ -18,6 +19,8 @@ from patchbay.transports.health import health_blueprint
 from patchbay.transports.http import McpOverHttp
 from patchbay.transports.http_sse import HttpSse
 from patchbay.transports.mcp_pages import mcp_pages_blueprint
+from patchbay.transports.metrics import metrics_blueprint
+from patchbay.transports.native import NativeOverHttp
 from patchbay.transports.pages import pages_blueprint
 from patchbay.transports.plain import plain_blueprint
 from patchbay.transports.security import secure
@@ -34,6 +37,7 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     dispatcher = assemble(settings, drain.left, hosts)
     catalogue = dispatcher.desk.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
+    drain.on_begin(dispatcher.desk.activity.hurry)
     site = Site(catalogue, settings)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ROOT))
@@ -44,7 +48,10 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(content_blueprint(site))
-    app.register_blueprint(plain_blueprint(site))
+    app.register_blueprint(activity_blueprint(site, dispatcher.desk.activity))
+    app.register_blueprint(metrics_blueprint(dispatcher))
+    app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, app.wsgi_app)
-    app.wsgi_app = McpOverHttp(dispatcher, settings, with_pair)  # type: ignore[method-assign]
+    with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
+    app.wsgi_app = McpOverHttp(dispatcher, settings, with_rpc)  # type: ignore[method-assign]
     return app

@@ -13,11 +13,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, MutableMapping
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from patchbay.errors import MissingCapability, PatchbayError, ProtocolError, TimedOut, ToolFailed
+from patchbay.errors import MissingCapability, PatchbayError, ProtocolError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Done, Event, Failed, Pause, Progress
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,29 @@ FIRST_PAUSE = 0.25
 
 NEXT_PAUSE = 2.0
 """Seconds of silence between later Pauses."""
+
+WIRED = (MissingCapability, ProtocolError, ResourceNotFound)
+"""Failures that may be a JSON-RPC error instead of a result; a missing resource only where one is read."""
+
+
+class Memory(MutableMapping[str, Any]):
+    """JSON values under string keys, kept in the store. What a call does at once, all other calls see at once."""
+
+    @abstractmethod
+    def starting(self, prefix: str) -> list[str]:
+        """The keys that begin with a text, sorted; their values are not read."""
+
+    @abstractmethod
+    def several(self, keys: Iterable[str]) -> dict[str, Any]:
+        """The values of those keys that are there."""
+
+    @abstractmethod
+    def swap(self, changes: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+        """Set all these keys (None takes one away) if each expected one still has its value (None: is not there).
+
+        False, and nothing is changed, when one has another. Whoever reads, computes and swaps again until it works
+        never loses what another call did meanwhile. Raises ToolFailed for what JSON cannot say.
+        """
 
 
 class Hub(Protocol):
@@ -48,8 +72,12 @@ class Hub(Protocol):
         """Say that the content of a resource changed."""
         ...
 
-    def state(self, server: str) -> MutableMapping[str, Any]:
-        """A server's own small memory: JSON values under string keys, kept in the store."""
+    def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
+        """Run a function of the calling definition by itself: nobody waits for it. Raises ToolFailed."""
+        ...
+
+    def state(self, server: str) -> Memory:
+        """A server's own small memory."""
         ...
 
 
@@ -150,7 +178,7 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     except Cancelled as problem:
         yield Failed(problem.message)
     except PatchbayError as problem:
-        yield Failed(problem.message, problem if isinstance(problem, (MissingCapability, ProtocolError)) else None)
+        yield Failed(problem.message, problem if isinstance(problem, WIRED) else None)
     except Exception as problem:
         log.info("tool of %s raised", call.server, exc_info=problem)
         yield Failed("the tool failed" if mask else described(problem))

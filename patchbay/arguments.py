@@ -48,6 +48,28 @@ def problems(checker: Any, value: Any) -> list[dict[str, str]]:
     return found
 
 
+def misfits(checker: Any, schema: Mapping[str, Any], arguments: dict[str, Any]) -> list[dict[str, str]]:
+    """What is wrong with a tool's arguments, after those given under another name have been put under their own.
+
+    A property of the schema may say its other name: `"x-alias": "prompt"` (SUB-C14). `arguments` are changed in place,
+    and only where they do not fit as they are.
+    """
+    wrong = problems(checker, arguments)
+    return problems(checker, arguments) if wrong and _renamed(schema, arguments) else wrong
+
+
+def _renamed(schema: Mapping[str, Any], arguments: dict[str, Any]) -> bool:
+    """Put arguments under their own names; whether there were any under another."""
+    properties = schema.get("properties", {})
+    found = False
+    for name, one in properties.items():
+        alias = one.get("x-alias") if isinstance(one, Mapping) else None
+        if isinstance(alias, str) and alias in arguments and alias not in properties and name not in arguments:
+            arguments[name] = arguments.pop(alias)
+            found = True
+    return found
+
+
 def told(found: list[dict[str, str]]) -> str:
     """Problems as one sentence."""
     parts = [f"{item['path']}: {item['message']}" if item["path"] else item["message"] for item in found]

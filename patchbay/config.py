@@ -143,10 +143,23 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
     if isinstance(value, dict) and value.get("kind") in ("upstream", "documents"):
         raise ConfigError(where, "kind", f'"{value["kind"]}" is not supported yet; expected "static"')
     check(value, where)
+    if value.get("isolation") == "inline" and "environment" in value:
+        raise ConfigError(
+            where, "environment", "expected it only where code runs in processes of its own; this has isolation inline"
+        )
     for name, tool in value.get("tools", {}).items():
         check_tool(tool, where, f"tools.{name}")
     for name, resource in value.get("resources", {}).items():
         check_uri(resource["uri"], where, f"resources.{name}.uri")
+    return dict(value)
+
+
+def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:
+    """How the tools of all servers together are listed: as the field `listing`, from its bytes. Raises ConfigError."""
+    if data is None or not data.strip():
+        return {}
+    value = _json(data, where)
+    check(value, where, kind="listing")
     return dict(value)
 
 
@@ -156,7 +169,10 @@ def lists_tools(fields: Mapping[str, Any]) -> bool:
 
 
 def check(value: Any, where: str, path: str = "", kind: str = "") -> None:
-    """Check a configuration, or one entry of it (`kind` is tool, resource, template or prompt). Raises ConfigError."""
+    """Check a configuration, or one entry of it; raises ConfigError.
+
+    `kind` is tool, resource, template, prompt, listing or, for the whole, empty.
+    """
     if _FAST[kind].is_valid(value):
         return
     found = list(_SLOW[kind].iter_errors(value))
@@ -317,7 +333,7 @@ def _validators() -> tuple[dict[str, Any], dict[str, Any]]:
     """The schema as a whole (under "") and of each entry: one that is fast, one that explains."""
     schemas = {"": SCHEMA} | {
         kind: {"$schema": DIALECT, "$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
-        for kind in ("tool", "resource", "template", "prompt")
+        for kind in ("tool", "resource", "template", "prompt", "listing")
     }
     fast = {kind: jsonschema_rs.Draft202012Validator(schema, retriever=_refuse) for kind, schema in schemas.items()}
     return fast, {kind: jsonschema.Draft202012Validator(schema) for kind, schema in schemas.items()}

@@ -19,6 +19,7 @@
     ├── ToolFailed                                  a tool's own failure: a result, never a JSON-RPC error
     │   └── TimedOut
     └── ContentError                  -32603  500
+        ├── Overtaken                 -32600  409   somebody else changed it meanwhile
         ├── BadCid                    -32602  400   a string that is no CID we can use
         ├── MissingBlob               -32602  404   names every CID that is not there
         ├── CorruptBlob                             bytes that do not hash to their CID
@@ -142,6 +143,12 @@ class TimedOut(ToolFailed):
 
 class ContentError(PatchbayError):
     """Something is wrong with stored content."""
+
+
+class Overtaken(ContentError):
+    """A name is no longer where a change expected it; nothing was changed."""
+
+    code, status = -32600, 409
 
 
 class BadCid(ContentError):

@@ -31,10 +31,14 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A JSON value a tool returned; `content_type` names its media type when the tool said one."""
+    """A JSON value a tool returned; `content_type` names its media type or kind when the tool said one.
+
+    `text` is what it adds to the text of the result: "" nothing, None its JSON in a piece of its own.
+    """
 
     value: Any
     content_type: str | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ def events_of(value: Any) -> Iterator[Event]:
         yield Text(clean(value))
     elif isinstance(value, Bytes):
         yield of_bytes(bytes(value))
+    elif isinstance(value, Data):
+        yield _of_event(value)
     elif (shown := block(value)) is not None:
         yield Content(shown)
     elif (parts := _blocks(value)) is not None:
@@ -82,6 +84,13 @@ def events_of(value: Any) -> Iterator[Event]:
         yield from _by_media_type(*output)
     else:
         yield of_json(value)
+
+
+def _of_event(event: Data) -> Data:
+    """An event that an author made: its value in JSON form, its text clean. Raises ToolFailed."""
+    shown = of_json(event.value)
+    value = shown.value if isinstance(shown, Data) else shown.text
+    return Data(value, event.content_type, None if event.text is None else clean(event.text))
 
 
 def clean(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from patchbay.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
 PREFIX = "PATCHBAY_"
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def _setting(
@@ -55,7 +57,9 @@ class Settings:
         choices=("process", "inline"),
     )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
-    memory: int = _setting(512, "Memory that a Python definition may fill unless its server says otherwise.", "MiB")
+    memory: int = _setting(
+        512, "Memory that each process of a definition may fill unless its server says otherwise.", "MiB"
+    )
     drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
     body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
@@ -68,7 +72,24 @@ class Settings:
     task_minutes: float = _setting(
         60.0, "How long a task may run, and its result is kept after that.", "minutes", least=0.1
     )
+    write_timeout: float = _setting(
+        30.0, "How long a reader may take nothing of what there is for it before it is cut off.", "seconds", least=0.1
+    )
+    idle_timeout: float = _setting(
+        75.0,
+        "How long a request may take to arrive, with a second more for each KiB, and a connection may be idle.",
+        "seconds",
+        least=0.1,
+    )
     keepalive: float = _setting(15.0, "Longest silence on an open stream before a comment is sent.", "seconds")
+    activity_days: float = _setting(7.0, "How long the records of calls are kept; 0 keeps none.", "days")
+    activity_size: int = _setting(64 * 1024 * 1024, "Most that the records of calls take in the store.", "bytes")
+    activity_contents: str = _setting(
+        "auto",
+        "What a record holds of arguments and results: all up to 16 KiB each, their CIDs, or nothing."
+        " Auto is keep when the hub listens on this machine only, else digest.",
+        choices=("auto", "keep", "digest", "none"),
+    )
 
     @classmethod
     def load(cls, given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
@@ -118,6 +139,34 @@ def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:
     """The part of the environment that a child process may see."""
     return {name: os.environ[name] for name in allowed if name in os.environ}
+
+
+def resolved(given: Mapping[str, str], where: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables for a child process, as a configuration gives them: `where` is its server.
+
+    `${NAME}` stands for a variable of the hub's own, `${NAME:-text}` for `text` where that is not set or empty.
+    What comes out empty is left out. Raises ConfigError naming a variable that is not set (J-F3).
+    """
+    environ = os.environ if environ is None else environ
+    values = {key: _expanded(text, f"environment.{key}", where, environ) for key, text in given.items()}
+    return {key: value for key, value in values.items() if value}
+
+
+def _expanded(text: str, path: str, where: str, environ: Mapping[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        name, instead = found.groups()
+        if instead is not None:
+            return environ.get(name) or str(instead)
+        if name not in environ:
+            raise ConfigError(where, path, f"expected the hub's environment to have {name}, and it has not")
+        return environ[name]
+
+    return REFERENCE.sub(value, text)
+
+
+def adopt(variables: Mapping[str, str]) -> None:
+    """Put variables into this process's own environment: a host's, before it knows any definition."""
+    os.environ.update(variables)
 
 
 def forget_request_variables() -> None:

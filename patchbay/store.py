@@ -63,11 +63,14 @@ class Names(Protocol):
         """Every name with this prefix and its CID, sorted by name."""
         ...
 
-    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+    def move(
+        self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
+    ) -> int:
         """Point names elsewhere (None takes one away), all or none; answers the `seq` of the last move.
 
         A change to what already stands is left out; nothing to change answers the present seq.
-        Raises MissingBlob when a CID is not in the store.
+        With `expected` only if these names still point there (None: to nothing), seen in the same moment.
+        Raises MissingBlob when a CID is not in the store, Overtaken when an expected one points elsewhere.
         """
         ...
 
@@ -89,6 +92,14 @@ class Journal(Protocol):
 
     def last(self, topic: str) -> int:
         """The seq of a topic's newest entry, 0 when it has none."""
+        ...
+
+    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[Entry]:
+        """Entries of a topic, newest first; with `before`, those with a smaller seq."""
+        ...
+
+    def trim(self, topic: str, most: int) -> int:
+        """Drop a topic's oldest entries until what is left has at most `most` bytes of data; answers how many."""
         ...
 
     def sweep(self) -> int:

@@ -22,7 +22,7 @@ from patchbay.activation import (
     described,
     pauses,
 )
-from patchbay.errors import MissingCapability, ResourceNotFound, ToolFailed
+from patchbay.errors import MissingCapability, ReadOnly, ResourceNotFound, ToolFailed
 from patchbay.events import Ask, Done, Event, Failed, Log, Progress, Question, Text
 
 
@@ -86,7 +86,13 @@ def test_a_missing_capability_is_kept_as_the_error_of_the_ending() -> None:
 
 
 def test_another_error_of_the_hub_is_the_tools_failure() -> None:
-    assert list(activate(raising(ResourceNotFound("cid://x")), call_of())) == [Failed("no such resource: cid://x")]
+    assert list(activate(raising(ReadOnly("not here")), call_of())) == [Failed("not here")]
+
+
+def test_a_missing_resource_says_so_to_those_who_read_one() -> None:
+    (event,) = activate(raising(ResourceNotFound("cid://x")), call_of())
+    assert isinstance(event, Failed) and event.message == "no such resource: cid://x"
+    assert isinstance(event.error, ResourceNotFound)
 
 
 def test_a_handler_that_pauses_past_its_deadline_is_timed_out() -> None:

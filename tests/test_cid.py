@@ -32,6 +32,22 @@ def test_a_cid_carries_the_sha256_of_its_content_and_verifies_it(data: bytes) ->
     assert text.startswith("bafkrei")
 
 
+@given(st.binary(max_size=2000))
+def test_it_is_written_as_the_library_writes_it(data: bytes) -> None:
+    assert cid_of(data) == str(CID("base32", 1, "raw", multihash.digest(data, "sha2-256")))
+    assert canonical(cid_of(data)) == str(CID.decode(cid_of(data)))
+
+
+@given(st.binary(max_size=20), st.integers(8, 58), st.sampled_from("abcdefghijklmnopqrstuvwxyz234567"))
+def test_a_cid_with_one_character_changed_is_another_or_none(data: bytes, place: int, other: str) -> None:
+    text = cid_of(data)
+    changed = text[:place] + other + text[place + 1 :]
+    if is_cid(changed):
+        assert canonical(changed) == changed == str(CID.decode(changed))
+    else:
+        assert changed != text
+
+
 @given(st.binary(max_size=2000), st.binary(max_size=2000))
 def test_two_contents_never_share_a_cid(one: bytes, other: bytes) -> None:
     assert (cid_of(one) == cid_of(other)) == (one == other)

@@ -325,3 +325,12 @@ def test_a_redirect_is_signalled_with_its_location(location: str) -> None:
     with pytest.raises(Redirected) as signal:
         list(events_of({"redirect": location}))
     assert signal.value.location == location
+
+
+def test_a_typed_event_of_an_author_keeps_its_kind_and_words() -> None:
+    """SUB-C5."""
+    assert one(Data({"at": date(2026, 7, 28)}, "note.event", "caf\ud83d\udc34")) == Data(
+        {"at": "2026-07-28"}, "note.event", "caf🐴"
+    )
+    with pytest.raises(ToolFailed, match="no JSON form"):
+        one(Data(object(), "note.event"))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.skills import Skill
 from patchbay.catalogue.uritemplates import compiled
@@ -52,15 +53,16 @@ class Aggregate(Server):
 
     def _underscored(self, key: str) -> Owner | None:
         # The longest server name that fits wins: names may hold underscores themselves (SUB-C13).
-        servers = {server.name: server for server, _ in self.owners["tools"].values()}
-        for name in sorted(servers, key=len, reverse=True):
-            if key.startswith(f"{name}_") and key[len(name) + 1 :] in servers[name].tools:
-                return servers[name], key[len(name) + 1 :]
+        for name in sorted({server.name for server, _ in self.owners["tools"].values()}, key=len, reverse=True):
+            found = self.owners["tools"].get(f"{name}.{key[len(name) + 1 :]}") if key.startswith(f"{name}_") else None
+            if found is not None and found[0].name == name:
+                return found
         return None
 
 
-def aggregate(servers: Iterable[Server]) -> Aggregate:
-    """One server of all that are served."""
+def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem: str | None = None) -> Aggregate:
+    """One server of all that are served; `listing` goes by public names, `problem` says what is wrong with it."""
+    listing = listing or Listing()
     parts = [server for server in servers if server.enabled and not server.broken]
     gathered: dict[str, dict[str, Descriptor]] = {}
     owners: dict[str, dict[str, Owner]] = {}
@@ -68,6 +70,10 @@ def aggregate(servers: Iterable[Server]) -> Aggregate:
     for kind in ("tools", "resources", "templates", "prompts"):
         gathered[kind], owners[kind], faults = _gathered(kind, parts)
         problems += faults
+    problems += [Problem("variables/listing", f"no tool is served at /mcp: {problem}")] if problem else []
+    problems += listing.problems(gathered["tools"])
+    tools = listing.kept(gathered["tools"])
+    owners["tools"] = {name: owners["tools"][name] for name in tools}
     skills, faults = _skills(parts)
     problems += faults
     version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
@@ -79,12 +85,13 @@ def aggregate(servers: Iterable[Server]) -> Aggregate:
         title="Patchbay",
         description="All servers of this hub",
         instructions="Tools are called server.tool. The servers:\n" + "\n".join(lines),
-        tools=gathered["tools"],
+        tools=tools,
         resources=gathered["resources"],
         templates=gathered["templates"],
         prompts=gathered["prompts"],
         skills=skills,
         problems=tuple(problems),
+        listing=listing,
         owners=owners,
     )
 

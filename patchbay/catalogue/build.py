@@ -16,6 +16,7 @@ from typing import Any
 from patchbay.activation import Hub
 from patchbay.catalogue import entries
 from patchbay.catalogue.entries import Ground
+from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.skills import Skill, skills_of
@@ -82,7 +83,9 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     if not (config is None or fields.get("auto_discover", False)):
         problems += _unlisted(ground, found) if enabled else ()
         found = replace(found, problems=())
-    tools = {name: one for name, one in listed["tool"].items() if one.read_only or not shop.readonly}
+    listing = Listing.of(fields.get("listing", {}))
+    problems += listing.problems(listed["tool"]) if enabled else ()
+    tools = {name: one for name, one in listing.kept(listed["tool"]).items() if one.read_only or not shop.readonly}
     return Server(
         row.name,
         version,
@@ -105,6 +108,7 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
         origin=row.origin,
         timeout=float(fields.get("timeout", shop.timeout)),
         streams=any(one.target.get("streams") for one in tools.values()),
+        listing=listing,
     )
 
 

@@ -23,6 +23,7 @@ from patchbay.catalogue.aggregate import Aggregate, aggregate
 from patchbay.catalogue.build import Workshop, broken, build
 from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
+from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.plan import Planner, Refusal
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
@@ -74,7 +75,8 @@ class Catalogue:
         self._served: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
         self._next_sweep = time.monotonic() + SWEEP
-        self._whole: tuple[Mapping[str, Server], Aggregate] = (self._served, aggregate(()))
+        self._listing: tuple[Listing, str | None] = (Listing(), None)
+        self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self._served, self._listing, aggregate(()))
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -110,12 +112,12 @@ class Catalogue:
         return server
 
     def whole(self) -> Aggregate:
-        """All servers that are served as one, made again when one of them is another."""
-        served, whole = self._whole
-        if served is not self._served:
-            served = self._served
-            whole = aggregate(served.values())
-            self._whole = (served, whole)
+        """All servers that are served as one, made again when one of them, or how they are listed, is another."""
+        served, listing, whole = self._whole
+        if served is not self._served or listing is not self._listing:
+            served, listing = self._served, self._listing
+            whole = aggregate(served.values(), *listing)
+            self._whole = (served, listing, whole)
         return whole
 
     def all(self) -> list[Server]:
@@ -142,7 +144,8 @@ class Catalogue:
             self._spawn(partial(self._watch, self._folder), "servers folder")
 
     def close(self) -> None:
-        """Stop the threads; servers can still be found."""
+        """Stop the threads and what runs by itself; servers can still be found."""
+        self.hub.close()
         self._ending.set()
         self.store.bus.publish(CHANGED)
         for thread in self._threads:
@@ -164,6 +167,7 @@ class Catalogue:
             self._stamp = plan.stamp
             self.mcps_problem = plan.mcps_problem
             self.readonly = plan.readonly
+            self._listing = plan.listing if plan.listing != self._listing else self._listing
             keys = {name: (row, plan.readonly, self._runs.get(name, 0)) for name, row in plan.rows.items()}
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
             self._keys = keys
@@ -181,7 +185,7 @@ class Catalogue:
         fresh = [name for name in names if self._announced.get(name) is not self._servers.get(name)]
         moved = [name for name in sorted(fresh) if self._versions.announce(name, self._servers.get(name))]
         self._announced = self._servers
-        if moved:
+        if self._versions.announce_listing(self._listing[0]) or moved:
             self.store.bus.publish(CHANGED)
 
     def _spawn(self, run: Callable[[], None], name: str) -> None:

@@ -7,29 +7,34 @@ Sources: DESIGN sections 5 and 6; REQUIREMENTS VWR-27, V-C10.
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Protocol
-from urllib.parse import quote, unquote
 
-import orjson
-
-from patchbay.activation import Call
-from patchbay.arguments import problems, told, validator
+from patchbay.activation import Call, CancelFlag, Memory, activate
+from patchbay.arguments import misfits, told, validator
 from patchbay.catalogue.outputs import keep_output
 from patchbay.catalogue.resources import Plugged, read_resource
 from patchbay.catalogue.servers import Server
-from patchbay.errors import ReadOnly, ToolFailed, UnknownServer
-from patchbay.store import Store
+from patchbay.catalogue.state import State
+from patchbay.errors import ToolFailed, UnknownServer
+from patchbay.events import Failed
 from patchbay.views.fold import fold
+
+log = logging.getLogger(__name__)
 
 DEEPEST = 8
 """How many tools may call each other in one chain."""
 
-STATE_LIMIT = 1024 * 1024
-"""Largest value of a server's memory, in bytes of JSON."""
+ALONE = 64
+"""How many functions may run by themselves in one process."""
+
+ALONE_SECONDS = 3600.0
+"""How long one of them may take."""
 
 
 class Running(Plugged, Protocol):
@@ -46,6 +51,8 @@ class CatalogueHub:
     def __init__(self, catalogue: Running, read_limit: int) -> None:
         self._catalogue = catalogue
         self._read_limit = read_limit
+        self._alone: set[CancelFlag] = set()
+        self._counting = threading.Lock()
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
         """The first content of a resource, seen from the calling server. Raises ResourceNotFound, ToolFailed."""
@@ -80,6 +87,43 @@ class CatalogueHub:
             self.remember(found, tool, result)
         return result
 
+    def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
+        """Run a function of the calling server by itself, in at most ALONE_SECONDS. Raises ToolFailed for too many.
+
+        What it says goes nowhere; that it failed goes to the hub's log.
+        """
+        server = self._catalogue.find(call.server)
+        inner = replace(
+            _deeper(call, f"{call.server}, {function} by itself"),
+            target={"function": function},
+            arguments=arguments,
+            deadline=time.monotonic() + ALONE_SECONDS,
+            capabilities={},
+            progress_token=None,
+            cancelled=CancelFlag(),
+        )
+        with self._counting:
+            if len(self._alone) >= ALONE:
+                raise ToolFailed(f"{ALONE} functions run by themselves already; try again later")
+            self._alone.add(inner.cancelled)
+        threading.Thread(target=self._run_alone, args=(server, inner), name=f"{function} alone", daemon=True).start()
+
+    def _run_alone(self, server: Server, call: Call) -> None:
+        assert server.handler is not None, f"{server.name} has nothing that runs a function"
+        try:
+            for event in activate(server.handler, call):
+                if isinstance(event, Failed):
+                    log.warning("%s, %s by itself: %s", server.name, call.target["function"], event.message)
+        finally:
+            with self._counting:
+                self._alone.discard(call.cancelled)
+
+    def close(self) -> None:
+        """Cancel what runs by itself."""
+        with self._counting:
+            for flag in self._alone:
+                flag.set("the hub is ending")
+
     def changed(self, server: str, kind: str) -> None:
         """Run a server's transforms again; listeners hear of it, as the author says so."""
         self._catalogue.rerun(server, kind)
@@ -88,7 +132,7 @@ class CatalogueHub:
         """Tell listeners that a resource's content changed."""
         self._catalogue.store.bus.publish(f"updated/{server}", uri.encode())
 
-    def state(self, server: str) -> MutableMapping[str, Any]:
+    def state(self, server: str) -> Memory:
         """A server's own memory in the store."""
         return State(self._catalogue.store, server, self._catalogue.readonly)
 
@@ -116,47 +160,6 @@ def _deeper(call: Call, word: str | None) -> Call:
 
 
 def _check(schema: Mapping[str, Any], arguments: dict[str, Any], what: str) -> None:
-    wrong = problems(validator(schema), arguments)
+    wrong = misfits(validator(schema), schema, arguments)
     if wrong:
         raise ToolFailed(f"the arguments do not fit {what}: {told(wrong)}")
-
-
-class State(MutableMapping[str, Any]):
-    """JSON values under string keys, each a name in the store; every change is kept as its past."""
-
-    def __init__(self, store: Store, server: str, readonly: bool) -> None:
-        self._store = store
-        self._server = server
-        self._prefix = f"state/{server}/"
-        self._readonly = readonly
-
-    def __getitem__(self, key: str) -> Any:
-        cid = self._store.names.get(self._prefix + quote(key, safe=""))
-        if cid is None:
-            raise KeyError(key)
-        return orjson.loads(self._store.blobs.get(cid))
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        try:
-            data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        except TypeError as problem:
-            raise ToolFailed(f"state holds JSON values: {key}: {problem}") from problem
-        if len(data) > STATE_LIMIT:
-            raise ToolFailed(f"state holds values of at most {STATE_LIMIT} bytes; {key} has {len(data)}")
-        self._move(key, self._store.blobs.put(data), "set")
-
-    def __delitem__(self, key: str) -> None:
-        if self._store.names.get(self._prefix + quote(key, safe="")) is None:
-            raise KeyError(key)
-        self._move(key, None, "deleted")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([unquote(name.removeprefix(self._prefix)) for name in self._store.names.all(self._prefix)])
-
-    def __len__(self) -> int:
-        return len(self._store.names.all(self._prefix))
-
-    def _move(self, key: str, cid: str | None, why: str) -> None:
-        if self._readonly:
-            raise ReadOnly("nothing can be changed here: the hub runs a read-only boot image")
-        self._store.names.move({self._prefix + quote(key, safe=""): cid}, self._server, f"{why} {key}")

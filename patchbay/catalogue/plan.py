@@ -7,6 +7,7 @@ Sources: REQUIREMENTS V-C2, VWR-13, T1.3, T1.8; THREATS S18; DESIGN section 8 (r
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -15,10 +16,16 @@ from dataclasses import dataclass, replace
 from patchbay.boot import is_readonly, variable
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
 from patchbay.catalogue.dropins import drop_ins
+from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
-from patchbay.config import Configs, Mcps
+from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ContentError
 from patchbay.store import Store
+
+log = logging.getLogger(__name__)
+
+LISTING = "variables/listing"
+"""How the tools of all servers together are listed, as the field `listing` of a configuration says it."""
 
 PAGE = 500
 """How many moves of a name are read at once."""
@@ -34,12 +41,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The servers that are to be; `stamp` says of which state of the store."""
+    """The servers that are to be; `stamp` says of which state of the store.
+
+    `listing` is how they are listed together, and why that cannot be known.
+    """
 
     rows: Mapping[str, Row | Refusal]
     readonly: bool
     mcps_problem: str | None
     stamp: tuple[object, ...]
+    listing: tuple[Listing, str | None]
 
 
 class Planner:
@@ -53,7 +64,8 @@ class Planner:
     def stamp(self) -> tuple[object, ...]:
         """What a plan depends on, as CIDs."""
         names = self._store.names
-        return (names.all(PREFIX), names.all(DROP_INS), names.get("variables/mcps"), names.get("root"))
+        single = (names.get("variables/mcps"), names.get(LISTING), names.get("root"))
+        return (names.all(PREFIX), names.all(DROP_INS), *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """The plan for now; `refused` are files of the watched folder that are no servers, and why."""
@@ -63,7 +75,7 @@ class Planner:
             stem = file.partition(".")[0]
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
-        return Plan(self._checked_names(rows), is_readonly(self._store), mcps.problem, stamp)
+        return Plan(self._checked_names(rows), is_readonly(self._store), mcps.problem, stamp, self._listing())
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, Row | Refusal]]:
         files = drop_ins(self._store)
@@ -104,6 +116,14 @@ class Planner:
                 since = move.seq
             before = moves[-1].seq
         return since
+
+    def _listing(self) -> tuple[Listing, str | None]:
+        """How all tools are listed. What cannot be read lets none be seen: it may say which ones nobody is to call."""
+        try:
+            return Listing.of(parse_listing(variable(self._store, "listing"), LISTING)), None
+        except ContentError as problem:
+            log.warning("no tool is served at /mcp: %s", problem.message)
+            return Listing(include=()), problem.message
 
     def _mcps(self) -> Mcps:
         try:

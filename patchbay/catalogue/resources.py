@@ -1,6 +1,7 @@
 """Reading a resource: where a URI leads, the events of reading it, the contents that come of them.
 
-Rules: a server's own resources come first, then its templates, then what the hub itself knows
+Rules: a server's own resources come first, then its templates (which also answer for a resource that is
+only listed), then what the hub itself knows
 (`cid://`, `variable://`, `server://`); content is made when it is read; running a tool by its address
 is for read-only tools alone; every read has a limit.
 Sources: DESIGN sections 5 and 6; REQUIREMENTS VWR-27, V-C10, T6.2 to T6.5.
@@ -67,12 +68,14 @@ class Place:
 def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
     """Where a URI leads, seen from a server. Raises ResourceNotFound, and InvalidParams for a URI that is wrong."""
     own = server.resources.get(uri) or server.skill_files.get(uri)
-    if own is not None:
+    if own is not None and own.target:
         return Place(uri, server, own)
     for key, template in server.templates.items():
         variables = compiled(key).match(uri)
         if variables is not None:
             return Place(uri, server, template, dict(variables))
+    if own is not None:
+        return Place(uri, server, own)
     scheme, _, rest = uri.partition("://")
     if scheme == "server" and "/" in rest.partition("?")[0]:
         return _tool_at(plugged, uri, rest)

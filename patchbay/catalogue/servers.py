@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from patchbay.activation import Call, Events, Handler, activate
+from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
 
@@ -22,8 +23,8 @@ class Server:
     and `config_cid` the CIDs of its parts (None where it has none). `config` is the resolved mcps
     configuration. Descriptors are by name, in the order in which they are listed; resources and
     templates are by URI and URI template, skills by name. `problems` are shown on the meta page. A server with
-    `broken` set is not served; the sentence says why. `rendered` holds lists as bytes, made once for each
-    revision.
+    `broken` set is not served; the sentence says why. `listing` decides what a list shows of `tools`. `rendered`
+    holds lists as bytes, made once for each revision.
     """
 
     name: str
@@ -48,12 +49,23 @@ class Server:
     origin: str = "boot image"
     timeout: float = 30.0
     streams: bool = False
+    listing: Listing = field(default_factory=Listing)
     rendered: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def heard(self) -> str:
         """The name under which changes of this server are told."""
         return self.name
+
+    @property
+    def searches(self) -> bool:
+        """Whether `search_tools` and `call_tool` are served in front of the tools."""
+        return self.listing.searches(self.tools)
+
+    @cached_property
+    def shown(self) -> Mapping[str, Descriptor]:
+        """The tools that a list shows; every one of `tools` can be called all the same."""
+        return self.listing.shown(self.tools)
 
     @cached_property
     def skill_files(self) -> dict[str, Descriptor]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 
 import orjson
 
+from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, Row, parse_row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
@@ -36,7 +37,8 @@ PAGE = 500
 class Versions:
     """Moves `served/<name>` and `lists/<name>` (digests of what clients see).
 
-    `id` tells this process from others; `keep` is how long a change is told to late listeners, in seconds.
+    `lists/` alone is how all of them are listed together. `id` tells this process from others; `keep` is how long
+    a change is told to late listeners, in seconds.
     """
 
     def __init__(self, store: Store, id: str, keep: float) -> None:
@@ -68,6 +70,20 @@ class Versions:
         self._tell(name, said | self._kinds(before, after) if mine else said)
         return True
 
+    def announce_listing(self, listing: Listing) -> bool:
+        """Say how the tools of all servers together are listed; the first process to say so tells their listeners."""
+        before = self._store.names.get(LISTS)
+        plain = before is None and listing == Listing()
+        after = None if plain else self._store.blobs.put(orjson.dumps(asdict(listing)))
+        if before == after:
+            return False
+        self._store.names.move({LISTS: after}, WHO, self._why)
+        if self._mine(LISTS, after):
+            change = orjson.dumps({"kinds": ["tools"]})
+            seq = self._store.journal.append("changes/", change, self._keep)
+            self._store.bus.publish("changed/", orjson.dumps({"kinds": ["tools"], "seq": seq}))
+        return True
+
     def _mine(self, full: str, cid: str | None) -> bool:
         latest = self._store.names.past(full, 1)
         return bool(latest) and latest[0].why == self._why and latest[0].cid == cid
@@ -89,7 +105,9 @@ class Versions:
 def _digests(server: Server) -> bytes:
     """A digest of each list as clients see it."""
     hidden = bool(server.broken) or not server.enabled
-    groups = {"tools": [server.tools], "resources": [server.resources, server.templates], "prompts": [server.prompts]}
+    # What is hidden behind a search counts too: clients keep what they found.
+    tools = [server.tools, server.shown] if server.searches else [server.tools]
+    groups = {"tools": tools, "resources": [server.resources, server.templates], "prompts": [server.prompts]}
     return orjson.dumps({kind: _digest([] if hidden else found) for kind, found in groups.items()})
 
 

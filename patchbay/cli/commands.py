@@ -39,12 +39,15 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
 
 @main.command("stdio", epilog=exits.HELP)
 @click.argument("server", default="")
+@click.option("--native", is_flag=True, help="Speak the native interface of the whole hub instead of MCP.")
 @with_settings
 @click.pass_context
-def stdio_command(context: click.Context, /, server: str, **_: Any) -> None:
+def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any) -> None:
     """Serve one SERVER, or all as one, over standard input and output, for a client that starts this command itself."""
+    if native and server:
+        fail("with --native the methods name their server; leave SERVER out", exits.USAGE)
     try:
-        pipe(settings_of(context), server)
+        pipe(settings_of(context), server, native)
     except PatchbayError as problem:
         fail(problem.message, exits.USAGE)
 

@@ -19,6 +19,7 @@ from patchbay.protocol.assembly import assemble
 from patchbay.protocol.subscriptions import ENDING
 from patchbay.settings import Settings
 from patchbay.transports.drain import SIGNALS, Drain
+from patchbay.transports.native_pipe import NativePipe
 from patchbay.transports.stdio import Pipe
 
 GRACE = 5.0
@@ -52,8 +53,8 @@ def _heard(number: int, frame: FrameType | None) -> None:
     """A handler that does nothing: the interpreter itself writes the signal to the wake-up descriptor."""
 
 
-def pipe(settings: Settings, server: str) -> None:
-    """Serve one server, by its name or `name@cid`, until it is time to end.
+def pipe(settings: Settings, server: str, native: bool = False) -> None:
+    """Serve one server, by its name or `name@cid`, or natively the whole hub, until it is time to end.
 
     Raises UnknownServer or UnavailableServer, ConfigError or ContentError before anything is read.
     """
@@ -66,7 +67,8 @@ def pipe(settings: Settings, server: str) -> None:
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     try:
         dispatcher.server(server)
-        client = Pipe(dispatcher, server, partial(os.read, source), partial(os.write, sink), told.tell)
+        speak = NativePipe if native else partial(Pipe, endpoint=server)
+        client = speak(dispatcher, read=partial(os.read, source), write=partial(os.write, sink), gone=told.tell)
 
         def read() -> None:
             client.serve()
@@ -79,6 +81,7 @@ def pipe(settings: Settings, server: str) -> None:
         drain.begin()
         client.close(END)
     finally:
+        dispatcher.desk.activity.close()
         catalogue.close()
         catalogue.store.close()
 

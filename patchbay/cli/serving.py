@@ -31,6 +31,7 @@ from patchbay.cli import exits, logs
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.transports.drain import SIGNALS
+from patchbay.transports.peers import AtWork, Peers
 
 GRACE = 5
 """Seconds between the end of a drain and the kill."""
@@ -111,6 +112,8 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
             say(f"patchbay: {problem.message}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exits.USAGE)
+    at_work = app.wsgi_app = AtWork(app.wsgi_app, settings.idle_timeout)
+    Peers(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]
     drain.watch_signals()
     serving = threading.Event()

@@ -13,8 +13,8 @@ from typing import Any
 from patchbay.activation import Handler
 from patchbay.errors import ConfigError
 from patchbay.handlers.hosts.handler import hosted_handler
-from patchbay.handlers.hosts.limits import MEMORY, Limits
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.handlers.limits import MEMORY, Limits
 from patchbay.handlers.python import python_handler
 from patchbay.handlers.shell import shell_handler
 
@@ -32,18 +32,24 @@ def handler_for(
 ) -> Handler | None:
     """The handler of a definition (its bytes, their CID, the server's name), or None for a kind that runs nothing.
 
-    `config` is the server's mcps configuration: `isolation`, `memory` and `sandbox` count here; what it
-    does not say is as in `using`. Without that, Python runs inside the hub.
+    `config` is the server's mcps configuration: `isolation`, `memory`, `sandbox` and `environment` count here;
+    what it does not say is as in `using`. Without that, Python runs inside the hub, in its environment. A server
+    with an environment of its own needs processes of its own, and gets them whatever `using` says of isolation.
     """
+    config = config or {}
+    environment = config.get("environment", {})
+    memory = using.memory if using is not None else MEMORY
+    limits = Limits(config.get("memory", memory), config.get("sandbox", False))
     if kind == "shell":
-        return shell_handler(source, cid, name)
+        hidden = using.hosts.hidden if using is not None and using.hosts is not None else ()
+        return shell_handler(source, cid, name, environment, limits, hidden)
     if kind != "python":
         return None
-    config = config or {}
-    if using is None or using.hosts is None or config.get("isolation", using.isolation) == INLINE:
+    if using is None or using.hosts is None:
         return python_handler(source, cid, name)
-    limits = Limits(config.get("memory", using.memory), config.get("sandbox", False))
-    return hosted_handler(using.hosts, source, cid, name, limits)
+    if config.get("isolation", "process" if environment else using.isolation) == INLINE:
+        return python_handler(source, cid, name)
+    return hosted_handler(using.hosts, source, cid, name, limits, environment)
 
 
 @dataclass(frozen=True)

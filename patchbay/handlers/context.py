@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from patchbay.activation import Call, Hub
+from patchbay.activation import Call, Hub, Memory
 from patchbay.arguments import problems, told, validator
 from patchbay.errors import ConfigError, MissingCapability, ToolFailed
 from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, Text, ToolUse
@@ -133,7 +133,7 @@ class Context:
         self._emit(Detach(required))
 
     @property
-    def state(self) -> MutableMapping[str, Any]:
+    def state(self) -> Memory:
         """The server's own small memory: JSON values under string keys."""
         return self._hub("its state").state(self.server)
 
@@ -146,6 +146,18 @@ class Context:
         hub = self._hub(f"calling {server}.{tool}")
         self._emit(ToolUse(f"{server}.{tool}", arguments))
         return hub.call(server, tool, arguments, self._call)
+
+    def start(self, function: str, /, **arguments: Any) -> None:
+        """Have another function of this definition run by itself, with JSON arguments: it goes on after this call.
+
+        Nobody waits for it and its result goes nowhere: it says what it has to say in `state`. It ends with the
+        hub, and has an hour. Raises ToolFailed when too many run.
+        """
+        self._hub(f"starting {function}").start(function, arguments, self._call)
+
+    def uses(self, name: str, input: Any = None, id: str | None = None) -> None:
+        """Say that the work uses a tool that is none of this hub's: an agent's own, for example."""
+        self._emit(ToolUse(name, input, id))
 
     def changed(self, kind: str = "tools") -> None:
         """Say that this server's `tools`, `resources` or `prompts` may have changed."""

@@ -10,7 +10,8 @@ name, an element whose argument is not given is left out, a list in an element o
 several elements, and `{{` is a brace. A tool with a single property of another name uses it as `args`.
 A value may begin with `-`; a definition that minds puts `--` before it.
 `input` is stdin. A child sees its arguments, stdin, an empty folder of its own and the few variables
-listed here; never the hub's settings or secrets. Limits stand in `processes.py`.
+listed here; never the hub's settings or secrets. What it may use of the machine stands in `limits.py` and
+`processes.py`, what it may see of it in `sandbox.py`.
 Sources: DESIGN section 5; REQUIREMENTS V-C6, V-F10 to V-F13, VWR-23, X-16.
 """
 
@@ -31,9 +32,11 @@ from typing import Any
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
+from patchbay.handlers.limits import Limits, bounded, tasks_of_user
 from patchbay.handlers.processes import Channel, Command, run
+from patchbay.handlers.sandbox import available, walls
 from patchbay.outputs import events_of, may_become_media, media_type_of
-from patchbay.settings import environment
+from patchbay.settings import environment, resolved
 
 ONE_LINER = "@bash_command"
 ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
@@ -46,8 +49,20 @@ LINE = 64 * 1024
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
 
 
-def shell_handler(source: bytes, cid: str, name: str) -> Handler:
-    """What runs a shell definition. `cid` is not needed: nothing of a definition is kept between calls."""
+def shell_handler(
+    source: bytes,
+    cid: str,
+    name: str,
+    variables: Mapping[str, str] | None = None,
+    limits: Limits = Limits(),  # noqa: B008 (it never changes)
+    hidden: Sequence[Path] = (),
+) -> Handler:
+    """What runs a shell definition. `cid` is not needed: nothing of a definition is kept between calls.
+
+    A child sees `variables` (with their references, `settings.resolved`) beside those of ALLOWED, and in the
+    sandbox nothing of the folders `hidden`.
+    """
+    before = tasks_of_user()
     first = source.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     one_liner = first.partition(" ")[0] == ONE_LINER
 
@@ -58,7 +73,11 @@ def shell_handler(source: bytes, cid: str, name: str) -> Handler:
             start = _program(first, name) if one_liner else _script(source, name, Path(folder))
             home = Path(folder) / "work"
             home.mkdir()
-            yield from _events(Command([*start, *arguments], environment(ALLOWED), home, stdin), name, call)
+            seen = environment(ALLOWED) | resolved(variables or {}, name)
+            around = bounded(limits, call.left(), before)
+            if limits.sandbox and available():
+                around += walls(hidden, Path(folder))
+            yield from _events(Command([*start, *arguments], seen, home, stdin, around), name, call)
 
     return handle
 

@@ -23,6 +23,9 @@ VERSION = PREFIX + "protocolVersion"
 CAPABILITIES = PREFIX + "clientCapabilities"
 LOG_LEVEL = PREFIX + "logLevel"
 
+LONGEST_NAME = 64
+"""Characters of a client's name, and of its version, that a session knows."""
+
 
 def claims(params: Mapping[str, Any]) -> bool:
     """Whether the params of a message claim the modern era."""
@@ -100,5 +103,12 @@ def _opened(request: Request, wire: Wire, sessions: Sessions) -> Caller:
     if not isinstance(capabilities, dict):
         raise InvalidParams("params.capabilities has to be an object")
     revision = negotiated(requested)
-    session = sessions.open(wire.endpoint, revision, capabilities, wire.principal)
+    session = sessions.open(wire.endpoint, revision, capabilities, wire.principal, _named(request))
     return Caller(revision, session.capabilities, session.level, wire, session)
+
+
+def _named(request: Request) -> str:
+    """What a client calls itself: name and version, cut where they are long; empty when it does not say."""
+    info = request.params.get("clientInfo")
+    parts = [info.get("name"), info.get("version")] if isinstance(info, dict) else []
+    return " ".join(part[:LONGEST_NAME] for part in parts if isinstance(part, str)).encode("utf-8", "replace").decode()

@@ -11,6 +11,7 @@ from patchbay import boot
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.handlers import Handlers
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.keys import load_key
@@ -50,5 +51,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
             states=States(key),
             running=Running(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
+            activity=Activity(store, settings),
+            hosts=hosts,
         )
     )

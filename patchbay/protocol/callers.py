@@ -13,7 +13,7 @@ from patchbay.protocol.versions import Revision
 class Session:
     """A legacy session: what its signed id says (`nonce` to `opened`), and what changed since (`level`, `ended`).
 
-    `opened` is Unix time in seconds; `id` is the whole signed string.
+    `opened` is Unix time in seconds; `id` is the whole signed string; `client` is what the client calls itself.
     """
 
     id: str
@@ -27,6 +27,7 @@ class Session:
     ended: bool = False
     subscribed: set[str] = field(default_factory=set)
     caught_up: bool = False
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Wire:
     `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to
     trimmed values and is None where a transport has none (stdio). `streams` says that more than one
     message can be sent back. `connection` names the one peer that speaks on this wire (stdio); it is None
-    where the request ids of many callers meet. `strict` says that a legacy request needs a session.
+    where the request ids of many callers meet. `strict` says that a legacy request needs a session. `way` names the
+    way in where neither the headers nor their absence do.
     """
 
     endpoint: str
@@ -45,6 +47,7 @@ class Wire:
     streams: bool = True
     connection: str | None = None
     strict: bool = False
+    way: str = ""
 
     @property
     def version(self) -> str | None:

@@ -7,17 +7,14 @@ Sources: SPEC-DIGEST 2.1 steps 15 to 17; REQUIREMENTS X-2, X-2b, X-14.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from patchbay.activation import Call, Cancelled, Events
-from patchbay.arguments import problems, told, validator
 from patchbay.catalogue.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.resources import contents_of, find_resource, resource_events
 from patchbay.descriptors import Descriptor
-from patchbay.errors import InvalidParams, MissingCapability, PatchbayError, ToolFailed
+from patchbay.errors import InvalidParams, MissingCapability, PatchbayError, ResourceNotFound, ToolFailed
 from patchbay.events import Ask, Detach, Done, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
@@ -25,6 +22,7 @@ from patchbay.protocol.headers import check_parameters
 from patchbay.protocol.large import limited
 from patchbay.protocol.task_methods import created, need_tasks
 from patchbay.protocol.tasks import TASKS, Work
+from patchbay.protocol.tools import argument_problems, broken_promise, misfit, nearest, new_call, unknown_tool
 from patchbay.protocol.translate import Notifier, stamped, tool_result
 from patchbay.protocol.turns import Turn
 from patchbay.views.fold import Fold
@@ -37,14 +35,15 @@ def call_tool(turn: Turn) -> Answers:
     name, arguments = _named(turn.params)
     descriptor = turn.server.tools.get(name)
     if descriptor is None:
-        yield _failed(turn, _unknown_tool(turn, name))
+        yield _failed(turn, unknown_tool(turn.server, name))
         return
     schema = descriptor.wire["inputSchema"]
-    if turn.caller.revision.modern and turn.caller.wire.headers is not None:
+    # Who calls by way of `call_tool` repeats the arguments of that one in headers, which has none to be repeated.
+    if turn.caller.revision.modern and turn.caller.wire.headers is not None and not turn.proxied:
         check_parameters(turn.caller.wire.headers, schema, arguments)
-    wrong = problems(_checker(turn, descriptor), arguments)
+    wrong = argument_problems(turn.server, descriptor, arguments)
     if wrong:
-        sentence = f"the arguments do not fit {name}: {told(wrong)}"
+        sentence = misfit(name, wrong)
         if turn.caller.revision.argument_errors:
             raise InvalidParams(sentence, {"details": wrong})
         yield _failed(turn, sentence)
@@ -77,7 +76,7 @@ def get_prompt(turn: Turn) -> Answers:
     name, arguments = _named(turn.params)
     descriptor = turn.server.prompts.get(name)
     if descriptor is None:
-        raise InvalidParams(f"there is no prompt {name!r} here{_nearest(name, turn.server.prompts)}")
+        raise InvalidParams(f"there is no prompt {name!r} here{nearest(name, turn.server.prompts)}")
     call = _call(turn, descriptor, arguments)
     events = prompt_events(turn.server, descriptor, call)
 
@@ -102,18 +101,16 @@ def _named(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
-    target = descriptor.target if descriptor is not None else {}
     meta = turn.params.get("_meta")
     meta = meta if isinstance(meta, Mapping) else {}
     token = meta.get("progressToken")
     if isinstance(token, bool) or not isinstance(token, (str, int)):
         token = None
-    return Call(
-        server=turn.server.name,
-        target=target,
-        arguments=arguments,
-        deadline=time.monotonic() + float(target.get("timeout", turn.server.timeout)),
-        hub=turn.desk.catalogue.hub,
+    call = new_call(
+        turn.desk.catalogue,
+        turn.server,
+        descriptor,
+        arguments,
         principal=turn.caller.wire.principal,
         capabilities=turn.caller.capabilities,
         log_level=turn.caller.log_level,
@@ -121,23 +118,9 @@ def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) 
         meta=meta,
         cancelled=turn.cancelled,
     )
-
-
-def _checker(turn: Turn, descriptor: Descriptor) -> Any:
-    key = ("checker", descriptor.name)
-    found = turn.server.rendered.get(key)
-    if found is None:
-        found = turn.server.rendered[key] = validator(descriptor.wire["inputSchema"])
-    return found
-
-
-def _unknown_tool(turn: Turn, name: str) -> str:
-    return f"there is no tool {name!r} on {turn.server.name}{_nearest(name, turn.server.tools)}"
-
-
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"; did you mean {', '.join(close)}?" if close else ""
+    if turn.run is not None:
+        call.meta = turn.run.calls(descriptor, call.deadline, meta)
+    return call
 
 
 def _failed(turn: Turn, sentence: str) -> Result:
@@ -154,6 +137,8 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
         while True:
             event = events.send(reply)
             reply = None
+            if turn.run is not None:
+                turn.run.saw(event)
             if isinstance(event, Pause):
                 yield event
             elif isinstance(event, Detach):
@@ -210,8 +195,10 @@ def _detached(turn: Turn, event: Detach) -> Answers:
 
 
 def _raise_for(ending: Done | Failed, turn: Turn) -> None:
-    """A failure that is to be a JSON-RPC error: a capability that the modern caller did not declare."""
+    """A failure that is to be a JSON-RPC error: such as a capability that the modern caller did not declare."""
     if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
+        if isinstance(ending.error, ResourceNotFound) and turn.request.method != "resources/read":
+            return
         if isinstance(ending.error, MissingCapability) and not turn.caller.revision.modern:
             return
         raise ending.error
@@ -235,27 +222,10 @@ def _asker(turn: Turn) -> Asker:
 def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, Any]:
     result = fold.result()
     if not result.get("isError"):
-        result = _as_promised(turn, descriptor, result)
+        sentence = broken_promise(turn.server, descriptor, result)
+        if sentence is not None:
+            result = {"content": [*result["content"], {"type": "text", "text": sentence}], "isError": True}
     if not result.get("isError"):
         turn.desk.catalogue.remember(turn.server, descriptor.name, result)
     result = limited(result, turn.desk.catalogue.store.blobs, turn.desk.settings.inline_limit, descriptor)
     return stamped(tool_result(result, turn.caller.revision), turn.server, turn.caller.revision)
-
-
-def _as_promised(turn: Turn, descriptor: Descriptor, result: dict[str, Any]) -> dict[str, Any]:
-    """A result checked against the tool's outputSchema, when it has one."""
-    schema = descriptor.wire.get("outputSchema")
-    if schema is None:
-        return result
-    key = ("output", descriptor.name)
-    checker = turn.server.rendered.get(key)
-    if checker is None:
-        checker = turn.server.rendered[key] = validator(schema)
-    if "structuredContent" not in result:
-        sentence = f"{descriptor.name} has an outputSchema but gave no structured result"
-    else:
-        wrong = problems(checker, result["structuredContent"])
-        if not wrong:
-            return result
-        sentence = f"the result of {descriptor.name} does not fit its outputSchema: {told(wrong)}"
-    return {"content": [*result["content"], {"type": "text", "text": sentence}], "isError": True}

@@ -1,19 +1,26 @@
 """`completion/complete`: values for a prompt's or a template's argument, from the server's `completions`.
 
-At most 100 values that begin with what was typed, ignoring case (SPEC-DIGEST 1.11).
+At most 100 values that begin with what was typed, ignoring case (SPEC-DIGEST 1.11). The values stand in the
+configuration, or a function of the definition gives them when they are asked for.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from patchbay.descriptors import Descriptor
-from patchbay.errors import InvalidParams
+from patchbay.errors import InvalidParams, ToolFailed
+from patchbay.protocol.tools import new_call
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.turns import Turn
+from patchbay.views.fold import fold
 
 MOST = 100
+
+SECONDS = 5.0
+"""How long a function may take to suggest values: somebody is typing."""
 
 
 def complete(turn: Turn) -> dict[str, Any]:
@@ -28,11 +35,34 @@ def complete(turn: Turn) -> dict[str, Any]:
         raise InvalidParams("params.argument.value has to be a string")
     descriptor = _referred(turn, reference)
     configured = turn.server.config.get("completions", {}).get(_key(reference), {})
-    known = configured.get(argument["name"], []) if isinstance(configured, Mapping) else []
     _check_argument(descriptor, argument["name"])
+    known = configured.get(argument["name"], [])
+    if isinstance(known, Mapping):
+        known = _given(turn, descriptor, known["function"], typed)
     values = [value for value in known if value.lower().startswith(typed.lower())]
     completion = {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}
     return stamped({"completion": completion}, turn.server, turn.caller.revision)
+
+
+def _given(turn: Turn, descriptor: Descriptor, function: str, typed: str) -> list[str]:
+    """What a function suggests: it gets what was typed, and what is known of the other arguments. Raises ToolFailed."""
+    context = turn.params.get("context")
+    others = context.get("arguments", {}) if isinstance(context, Mapping) else {}
+    call = new_call(
+        turn.desk.catalogue,
+        turn.server,
+        None,
+        {"value": typed, "arguments": others if isinstance(others, dict) else {}},
+        principal=turn.caller.wire.principal,
+        cancelled=turn.cancelled,
+    )
+    call.target, call.deadline = {"function": function}, min(call.deadline, time.monotonic() + SECONDS)
+    result = fold(turn.server.activate(descriptor, call))
+    found = result.get("structuredContent")
+    if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
+        said = " ".join(block.get("text", "") for block in result["content"]) if result.get("isError") else ""
+        raise ToolFailed(f"{function} gave no list of strings to complete with{': ' if said else ''}{said}")
+    return found
 
 
 def _key(reference: Mapping[str, Any]) -> Any:

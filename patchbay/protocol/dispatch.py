@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
+from weakref import WeakSet
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
@@ -19,24 +21,35 @@ from patchbay.protocol.callers import Caller, Session, Wire
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.narrowing import narrowed
+from patchbay.protocol.runs import Run
 from patchbay.protocol.streams import ENDED
 from patchbay.protocol.translate import not_served
 from patchbay.protocol.turns import Cancellations, Desk, Turn
 
 log = logging.getLogger(__name__)
 
+RECORDED = frozenset(("tools/call", "resources/read", "prompts/get"))
+"""Methods that run something: each call leaves a record."""
+
 
 class Dispatcher:
     """Serves messages at the desk. Safe to use from many threads.
 
-    `places` are those for streams that only listen, whichever way in they come by; each holds a thread.
+    `places` are those for streams that only listen, whichever way in they come by; each holds a thread. `streams` are
+    the bodies of answers that are being streamed.
     """
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.places = threading.BoundedSemaphore(max(1, desk.settings.listeners))
+        self.streams: WeakSet[Any] = WeakSet()
         alone = desk.settings.workers == 1
-        self._cancellations = Cancellations(desk.running, desk.catalogue.store, alone)
+        self.cancellations = Cancellations(desk.running, desk.catalogue.store, alone)
+
+    @property
+    def listening(self) -> int:
+        """How many places are taken."""
+        return max(1, self.desk.settings.listeners) - self.places._value
 
     def admit(self, message: Message, wire: Wire) -> Caller:
         """The terms of a message; raises the error of the first check that fails."""
@@ -67,13 +80,15 @@ class Dispatcher:
     def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Sign]:
         """The answers to a message: for a request at last one Result or Failure, unless it was cancelled."""
         if isinstance(message, Request):
-            request, server = narrowed(message, server)
-            turn = Turn(self.desk, request, caller, server)
+            request, server, proxied = narrowed(message, server)
+            run = self._begun(request, caller, server) if request.method in RECORDED else None
+            turn = Turn(self.desk, request, caller, server, proxied=proxied, run=run)
             # Known from here on, not only once somebody reads: a cancellation may be the very next message.
             if caller.owner is not None:
-                self._cancellations.listen()
+                self.cancellations.listen()
                 self.desk.running.add(caller.owner, message.id, turn.cancelled)
-            return self._answer(turn)
+            answers = self._answer(turn)
+            return answers if run is None else run.watch(answers)
         if isinstance(message, Notification):
             self._note(message, caller)
         elif caller.session is not None and isinstance(message, (Result, Failure)):
@@ -88,9 +103,30 @@ class Dispatcher:
 
     def cancel_all(self, owner: str, why: str) -> None:
         """Cancel everything that is being answered for one owner (`Caller.owner`), in whichever process."""
-        self._cancellations.cancel_all(owner, why)
+        self.cancellations.cancel_all(owner, why)
 
-    def _answer(self, turn: Turn) -> Iterator[Message | Sign]:
+    def _begun(self, request: Request, caller: Caller, server: Server) -> Run:
+        """The record of a request that runs something."""
+        params = request.params
+        meta = params.get("_meta")
+        if request.method == "resources/read":
+            name = params.get("uri")
+            given: Any = {"uri": name}
+        else:
+            name, given = params.get("name"), params.get("arguments")
+        return self.desk.activity.begin(
+            request.method,
+            name if isinstance(name, str) else "",
+            server,
+            caller.wire,
+            given if isinstance(given, dict) else None,
+            meta if isinstance(meta, dict) else None,
+            caller.session,
+            caller.revision.name,
+            request.id,
+        )
+
+    def _answer(self, turn: Turn) -> Generator[Message | Sign, None, None]:
         request, caller = turn.request, turn.caller
         try:
             row = METHODS.get(request.method)
@@ -113,4 +149,4 @@ class Dispatcher:
         id = notification.params.get("requestId")
         if isinstance(id, (str, int)):
             why = reason if isinstance(reason, str) else "no reason given"
-            self._cancellations.cancel(caller.owner, id, why)
+            self.cancellations.cancel(caller.owner, id, why)

@@ -40,7 +40,7 @@ class Lists:
         return Rendered(found)
 
     def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:
-        entries: Mapping[str, Descriptor] = getattr(server, kind)
+        entries: Mapping[str, Descriptor] = server.shown if kind == "tools" else getattr(server, kind)
         chosen, more = self._cut(kind, list(entries), cursor)
         result: dict[str, Any] = {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen], **more}
         return orjson.dumps(stamped(result, server, revision, cache=True))

@@ -1,21 +1,60 @@
-"""At the endpoint of all servers, a request that names one thing is answered by the server it belongs to.
+"""Which server answers a request, and as what: the one that has what the request names, as that server says it.
 
-What is named is said as that server says it; lists, discovery and what nobody has stay with the whole.
+At the endpoint of all servers a request that names one thing goes to the server it belongs to; lists, discovery
+and what nobody has stay with the whole. Where `call_tool` stands in front of the tools, calling it is calling the
+tool: its id, `_meta` and answers to questions stay, so that nothing behind this file can tell the two apart but by
+`Narrowed.proxied`. Whatever a client sent in headers has been compared with what it sent in the body before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.listing import CALL, SEARCH
+from patchbay.catalogue.search import finder
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
 
 _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
 
 
-def narrowed(request: Request, server: Server) -> tuple[Request, Server]:
-    """The request and the server that answers it."""
+class Narrowed(NamedTuple):
+    """A request and the server that answers it; `proxied` where the client called `call_tool`, not the tool itself."""
+
+    request: Request
+    server: Server
+    proxied: bool = False
+
+
+def narrowed(request: Request, server: Server) -> Narrowed:
+    """The request as the server that answers it knows it."""
+    if request.method == "tools/call" and server.searches:
+        inner = _called(request.params)
+        proxied = inner is not None
+        request = replace(request, params=inner) if inner is not None else request
+        if request.params.get("name") in (SEARCH, CALL):
+            return Narrowed(request, finder(server), proxied)
+        return Narrowed(*_owned(request, server), proxied)
+    return Narrowed(*_owned(request, server))
+
+
+def _called(params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The params of the call that a `call_tool` asks for; None for any other call, and for one without a name."""
+    given = params.get("arguments")
+    if params.get("name") != CALL or not isinstance(given, dict):
+        return None
+    name, arguments = given.get("name"), given.get("arguments", {})
+    # What does not fit its schema is refused by it, with the words that any tool has for that.
+    if not isinstance(name, str) or not isinstance(arguments, dict) or given.keys() - {"name", "arguments"}:
+        return None
+    return {**params, "name": name, "arguments": arguments}
+
+
+def _owned(request: Request, server: Server) -> tuple[Request, Server]:
+    """The request and the server that has what it names."""
     if not isinstance(server, Aggregate):
         return request, server
     kind, name = _NAMED.get(request.method), request.params.get("name")

@@ -55,15 +55,17 @@ class Sessions:
         self._at_hand: OrderedDict[str, _AtHand] = OrderedDict()
         self._lock = Lock()
 
-    def open(self, endpoint: str, revision: Revision, capabilities: Mapping[str, Any], principal: str) -> Session:
-        """A new session; its id is printable ASCII."""
+    def open(
+        self, endpoint: str, revision: Revision, capabilities: Mapping[str, Any], principal: str, client: str = ""
+    ) -> Session:
+        """A new session; its id is printable ASCII. `client` is what the client calls itself."""
         nonce = secrets.token_urlsafe(16)
         known = [name for name in _KEPT if revision.elicitation or name != "elicitation"]
         kept = {name: value for name, value in capabilities.items() if name in known and isinstance(value, dict)}
         if len(orjson.dumps(kept)) > 1024:
             kept = {name: {} for name in kept if name != "extensions"}
-        text = str(self._serializer.dumps([nonce, endpoint, revision.name, kept, principal]))
-        session = Session(text, nonce, endpoint, revision, kept, principal, time.time(), caught_up=True)
+        text = str(self._serializer.dumps([nonce, endpoint, revision.name, kept, principal, client]))
+        session = Session(text, nonce, endpoint, revision, kept, principal, time.time(), caught_up=True, client=client)
         self._keep(session)
         return session
 
@@ -89,11 +91,12 @@ class Sessions:
     def _read(self, id: str) -> _AtHand:
         try:
             value, moment = self._serializer.loads(id, max_age=int(self._seconds), return_timestamp=True)
-            nonce, endpoint, revision, capabilities, principal = value
+            nonce, endpoint, revision, capabilities, principal, client = value
             row = REVISIONS[revision]
         except (BadData, ValueError, TypeError, KeyError) as problem:
             raise UnknownSession("no such session here; send initialize to open a new one") from problem
-        return self._keep(Session(id, nonce, endpoint, row, capabilities, principal, moment.timestamp()))
+        opened = moment.timestamp()
+        return self._keep(Session(id, nonce, endpoint, row, capabilities, principal, opened, client=client))
 
     def _keep(self, session: Session) -> _AtHand:
         with self._lock:

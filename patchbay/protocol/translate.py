@@ -12,7 +12,7 @@ from typing import Any
 from patchbay import __version__
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError, ResourceNotFound
-from patchbay.events import LOG_LEVELS, Event, Log, Progress, Text, ToolUse
+from patchbay.events import LOG_LEVELS, Data, Event, Log, Progress, Text, ToolUse
 from patchbay.jsonrpc import Failure, Id, Notification, failure
 from patchbay.protocol.callers import Caller
 from patchbay.protocol.versions import Revision
@@ -122,7 +122,7 @@ class Notifier:
             return
         elif isinstance(event, Progress):
             yield from self._moved(event.progress, event.total, event.message)
-        elif isinstance(event, Text) and self._streams:
+        elif isinstance(event, (Text, Data)) and event.text and self._streams:
             yield from self._moved(max(self._reached, 0.0) + 1, None, event.text)
         elif isinstance(event, ToolUse):
             yield from self._moved(max(self._reached, 0.0) + 1, None, f"Using tool: {event.name}")

@@ -13,10 +13,13 @@ import orjson
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
+from patchbay.handlers.hosts.pool import Hosts
 from patchbay.jsonrpc import Id, Request
+from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.callers import Caller
 from patchbay.protocol.lists import Lists
+from patchbay.protocol.runs import Run
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners, cancelled_topic
 from patchbay.protocol.tasks import Tasks
@@ -84,10 +87,11 @@ class Cancellations:
             threading.Thread(target=self._hear, args=(mailbox,), name="cancellations", daemon=True).start()
             self._heard = True
 
-    def cancel(self, owner: str, id: Any, reason: str) -> None:
-        """Cancel one request of an owner."""
-        self._running.cancel(owner, id, reason)
+    def cancel(self, owner: str, id: Any, reason: str) -> bool:
+        """Cancel one request of an owner; whether it was being answered in this process."""
+        here = self._running.cancel(owner, id, reason)
         self._publish(owner, {"id": id, "reason": reason})
+        return here
 
     def cancel_all(self, owner: str, reason: str) -> None:
         """Cancel every request of an owner."""
@@ -126,17 +130,25 @@ class Desk:
     states: States
     running: Running
     tasks: Tasks
+    activity: Activity
+    hosts: Hosts
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request, its terms, its server, and whether its answer is still wanted."""
+    """One request, its terms, its server, and whether its answer is still wanted.
+
+    `proxied` says that the client called the tool by way of `call_tool`. `run` is what is recorded of it, where it
+    runs something.
+    """
 
     desk: Desk
     request: Request
     caller: Caller
     server: Server
     cancelled: CancelFlag = field(default_factory=CancelFlag)
+    proxied: bool = False
+    run: Run | None = None
 
     @property
     def params(self) -> Mapping[str, Any]:

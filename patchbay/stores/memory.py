@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from itertools import accumulate, islice
 
 from patchbay.cid import canonical, cid_of, content_in, verify
-from patchbay.errors import MissingBlob
+from patchbay.errors import MissingBlob, Overtaken
 from patchbay.store import Blobs, Bus, Entry, Journal, Move, Names
 from patchbay.stores.bus import LocalBus
 
@@ -57,14 +58,19 @@ class MemoryNames:
 
     def all(self, prefix: str = "") -> dict[str, str]:
         with self._lock:
-            return {name: self._now[name] for name in sorted(self._now) if name.startswith(prefix)}
+            return {name: self._now[name] for name in sorted(name for name in self._now if name.startswith(prefix))}
 
-    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+    def move(
+        self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
+    ) -> int:
         wanted = {name: None if cid is None else canonical(cid) for name, cid in changes.items()}
         missing = self._blobs.missing(cid for cid in wanted.values() if cid is not None)
         if missing:
             raise MissingBlob(missing, why)
         with self._lock:
+            for name, cid in (expected or {}).items():
+                if self._now.get(name) != (None if cid is None else canonical(cid)):
+                    raise Overtaken(f"{name} was changed meanwhile")
             at = time.time()
             for name, cid in wanted.items():
                 if self._now.get(name) == cid:
@@ -108,6 +114,21 @@ class MemoryJournal:
         with self._lock:
             entries = self._topics.get(topic)
             return entries[-1][1].seq if entries else 0
+
+    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[Entry]:
+        with self._lock:
+            newest = reversed(self._topics.get(topic, ()))
+            older = (entry for _, entry in newest if before is None or entry.seq < before)
+            return list(islice(older, max(0, limit)))
+
+    def trim(self, topic: str, most: int) -> int:
+        with self._lock:
+            entries = self._topics.get(topic, [])
+            sizes = accumulate(len(entry.data) for _, entry in reversed(entries))
+            kept = sum(1 for size in sizes if size <= most)
+            dropped = len(entries) - kept
+            del entries[:dropped]
+            return dropped
 
     def sweep(self) -> int:
         now, dropped = time.time(), 0

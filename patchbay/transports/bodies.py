@@ -2,13 +2,14 @@
 
 A server in front may hand over an empty body where it was cut, or exactly the limit where there was more;
 so the lengths are compared here: never more than the limit, never less than was announced.
-Nothing can interrupt the reading of a body whose sender has gone silent. So the worker bounds how many are read
-at once (`UPLOADS`): they cannot hold every thread.
-Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13); REQUIREMENTS V-C7.
+The worker bounds how many bodies are read at once (`UPLOADS`): those that arrive slowly cannot hold every thread.
+One that arrives too slowly is cut off with its connection (`peers.py`), and reads as one that ends too early.
+Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13, M17); REQUIREMENTS V-C7.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from threading import Semaphore
@@ -18,12 +19,19 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
+from patchbay.transports.peers import AT_WORK, AtWork
 
 UPLOADS = "patchbay.uploads"
 """Name in the environ of the semaphore that bounds how many bodies are read at once; without one there is no bound."""
 
 PATIENCE = 1.0
 """Seconds that a request waits for its turn to be read."""
+
+
+class Unsupported(InvalidRequest):
+    """A body of another kind than is taken here."""
+
+    status = 415
 
 
 class TooManyUploads(PatchbayError):
@@ -33,6 +41,12 @@ class TooManyUploads(PatchbayError):
 
     def __init__(self) -> None:
         super().__init__("too many requests are being sent here slowly; try again later")
+
+
+class TooSlow(InvalidRequest):
+    """A body was cut off because it did not arrive in time."""
+
+    status = 408
 
 
 @lru_cache(maxsize=256)
@@ -52,6 +66,15 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
+def check_json(environ: Mapping[str, Any]) -> None:
+    """Let a request pass whose body says that it is plain JSON; raises Unsupported (415)."""
+    kind = environ.get("CONTENT_TYPE") or ""
+    if media_type(kind) != "application/json":
+        raise Unsupported(f"Content-Type has to be application/json; it is {kind or 'missing'}")
+    if environ.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
+        raise Unsupported("Content-Encoding is not served: send the body as it is")
+
+
 def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
     """The `Mcp-*` headers of a request: lower-case names, values without the blanks and tabs around them."""
     return {
@@ -64,8 +87,8 @@ def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
 def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
     """The body of a request, at most `limit` bytes.
 
-    Raises TooLarge (413), InvalidRequest (400) when the body is shorter than its Content-Length says, and
-    TooManyUploads (503).
+    Raises TooLarge (413), InvalidRequest (400) when the body is shorter than its Content-Length says, TooSlow (408)
+    when that is because it was cut off, and TooManyUploads (503).
     """
     announced = _announced(environ.get("CONTENT_LENGTH"))
     if announced is not None and announced > limit:
@@ -73,10 +96,14 @@ def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
     if announced is None and not _chunked(environ):
         return b""
     wanted = limit + 1 if announced is None else announced
+    begun = time.monotonic()
     body = _in_turn(environ, wanted)
     if len(body) > limit:
         raise TooLarge(f"the body has more than {limit} bytes, which are the most (setting body_limit)")
     if announced is not None and len(body) < announced:
+        at_work: AtWork | None = environ.get(AT_WORK)
+        if at_work is not None and time.monotonic() - begun >= at_work.patience:
+            raise TooSlow(f"the body did not arrive in time: {len(body)} of {announced} bytes (setting idle_timeout)")
         raise InvalidRequest(f"the body ends after {len(body)} bytes; Content-Length says {announced}")
     return body
 
@@ -96,17 +123,23 @@ def _chunked(environ: Mapping[str, Any]) -> bool:
 def _in_turn(environ: Mapping[str, Any], wanted: int) -> bytes:
     turns: Semaphore | None = environ.get(UPLOADS)
     if turns is None:
-        return _read(environ["wsgi.input"], wanted)
+        return _read(environ, wanted)
     # Without a timeout first: it is the quicker way, and the usual one.
     if not (turns.acquire(blocking=False) or turns.acquire(timeout=PATIENCE)):
         raise TooManyUploads
     try:
-        return _read(environ["wsgi.input"], wanted)
+        return _read(environ, wanted)
     finally:
         turns.release()
 
 
-def _read(stream: Any, wanted: int) -> bytes:
+def _read(environ: Mapping[str, Any], wanted: int) -> bytes:
+    at_work: AtWork | None = environ.get(AT_WORK)
+    stream = environ["wsgi.input"]
+    return _pieces(stream, wanted) if at_work is None else at_work.apart(_pieces, stream, wanted)
+
+
+def _pieces(stream: Any, wanted: int) -> bytes:
     pieces: list[bytes] = []
     while wanted > 0:
         piece = stream.read(wanted)

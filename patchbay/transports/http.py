@@ -23,12 +23,12 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams import LISTENER, Pulse, Replay, parse_event_id
 from patchbay.settings import Settings
 from patchbay.transports.batches import answer_batch
-from patchbay.transports.bodies import UPLOADS, accepted, headers_of, media_type, read_body
+from patchbay.transports.bodies import UPLOADS, accepted, check_json, headers_of, read_body
 from patchbay.transports.cors import with_cors
 from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
 from patchbay.transports.security import check_host_and_origin
 from patchbay.transports.site import wants_html
-from patchbay.transports.sse import Readers, listener_body, replay_body, stream_body
+from patchbay.transports.sse import listener_body, replay_body, stream_body
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,6 @@ class McpOverHttp:
         self.settings = settings
         self._others = others
         self._pulse = Pulse(dispatcher.desk.catalogue.store)
-        self._readers = Readers()
         # Far below the number of threads: bodies that do not arrive leave most of them to everybody else.
         self._uploads = threading.BoundedSemaphore(max(1, settings.threads // 4))
 
@@ -83,11 +82,7 @@ class McpOverHttp:
         return self._get(environ, endpoint) if method == "GET" else self._delete(environ, endpoint)
 
     def _post(self, environ: Environ, endpoint: str) -> Reply:
-        kind = environ.get("CONTENT_TYPE") or ""
-        if media_type(kind) != JSON:
-            return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
-        if environ.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
-            return refusal(415, "Content-Encoding is not served: send the body as it is")
+        check_json(environ)
         json, stream = accepted(environ.get("HTTP_ACCEPT", ""))
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
@@ -132,7 +127,7 @@ class McpOverHttp:
         self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
         body = stream_body(first, answers, said, caller, self._pulse, self.settings)
-        self._readers.watch(body)
+        self.dispatcher.streams.add(body)
         return stream_reply(body)
 
     def _listen(self, said: Request, caller: Caller) -> Reply:

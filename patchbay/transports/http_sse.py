@@ -88,7 +88,7 @@ class HttpSse:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
         if not self._dispatcher.places.acquire(blocking=False):
             return busy(None)
-        wire = Wire(endpoint)
+        wire = Wire(endpoint, way="http+sse")
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
         reply = stream_reply(self._frames(channel, wire))
         # A body that was never begun is not told of its end; this is called in any case.
@@ -129,7 +129,7 @@ class HttpSse:
         kind = environ.get("CONTENT_TYPE") or ""
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
-        wire = Wire(endpoint)
+        wire = Wire(endpoint, way="http+sse")
         channel = self._channel(environ, wire)
         value = parse(read_body(environ, self._settings.body_limit))
         try:

@@ -22,7 +22,7 @@ AGGREGATE = "patchbay"
 def instruction_page(site: Site) -> Response:
     """The page of GET /mcp: overview, documentation, servers, snippets for the aggregate endpoint."""
     url = f"{base_url()}/mcp"
-    servers = [summary(each) for each in site.catalogue.all()]
+    servers = [summary(each, site.settings) for each in site.catalogue.all()]
     return site.content_html("mcp/instruction.html", "mcp", url=url, servers=servers, snippets=snippets(AGGREGATE, url))
 
 
@@ -38,7 +38,7 @@ def meta_page(site: Site, address: str) -> Response:
     return site.content_html(
         "mcp/meta.html",
         "mcp",
-        server=detail(server),
+        server=detail(server, site.settings),
         url=url,
         pinned_url=base + exact if exact and status(server) == "on" else None,
         snippets=snippets(server.name, url),

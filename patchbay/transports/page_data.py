@@ -1,17 +1,20 @@
 """What pages show: servers and descriptors as plain values, ready for a template.
 
-Pure functions. Nothing here reads a request or a store; what a stranger wrote stays text.
+Nothing here reads a request or a store; what a stranger wrote stays text.
 Sources: REQUIREMENTS VWR-5, VWR-6; MCP specification, server/tools and JSON Schema 2020-12.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
+from patchbay.handlers.confinement import confinement
+from patchbay.settings import Settings
 
 HINTS = {
     "readOnlyHint": ("reads only", "may change things"),
@@ -46,8 +49,8 @@ def status(server: Server) -> str:
     return "on" if server.enabled else "off"
 
 
-def summary(server: Server) -> dict[str, Any]:
-    """A server as one card or row: a JSON object of plain values."""
+def summary(server: Server, settings: Settings) -> dict[str, Any]:
+    """A server as one card or row: a JSON object of plain values. `runs` says where its code runs."""
     groups = (
         (len(server.tools), "tool"),
         (len(server.resources) + len(server.templates), "resource"),
@@ -63,6 +66,7 @@ def summary(server: Server) -> dict[str, Any]:
         "broken": server.broken,
         "problems": len(server.problems),
         "version": server.version,
+        "runs": asdict(confinement(server.kind, server.config, settings.isolation, settings.memory)),
         "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
         "endpoint": endpoint(server.name),
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
@@ -70,9 +74,9 @@ def summary(server: Server) -> dict[str, Any]:
     }
 
 
-def detail(server: Server) -> dict[str, Any]:
+def detail(server: Server, settings: Settings) -> dict[str, Any]:
     """Everything the meta page shows of a server."""
-    return summary(server) | {
+    return summary(server, settings) | {
         "instructions": server.instructions,
         "definition": server.definition,
         "config_cid": server.config_cid,

@@ -52,7 +52,7 @@ class _Views:
         return self._site.html(
             "server.html",
             "servers",
-            server=detail(found),
+            server=detail(found, self._site.settings),
             source=self._text_of(found.definition),
             versions=self._past(f"served/{found.name}"),
             past=self._past(f"servers/{found.name}"),
@@ -93,7 +93,7 @@ class _Views:
         return [asdict(each) for each in found]
 
     def _summaries(self) -> list[dict[str, Any]]:
-        return [summary(each) for each in self._site.catalogue.all()]
+        return [summary(each, self._site.settings) for each in self._site.catalogue.all()]
 
     def _past(self, name: str) -> list[dict[str, Any]]:
         return [asdict(move) for move in self._store.names.past(name, PAST)]

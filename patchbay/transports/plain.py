@@ -23,10 +23,14 @@ from patchbay.arguments import problems, told, validator
 from patchbay.catalogue.queries import arguments_of
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import InvalidParams, InvalidRequest, ToolFailed, UnknownServer
+from patchbay.errors import InvalidParams, ToolFailed, UnknownServer
 from patchbay.events import Data, Event, Text
-from patchbay.jsonrpc import parse
-from patchbay.transports.bodies import media_type, read_body
+from patchbay.jsonrpc import Result, parse
+from patchbay.protocol.activity import Activity
+from patchbay.protocol.callers import Wire
+from patchbay.protocol.runs import Run
+from patchbay.protocol.tracing import KEYS
+from patchbay.transports.bodies import Unsupported, media_type, read_body
 from patchbay.transports.security import SANDBOX_CSP, check_same_origin
 from patchbay.transports.site import Site
 from patchbay.views.fold import Fold, shown
@@ -43,25 +47,25 @@ class UnknownTool(UnknownServer):
     """The server has no tool of that name, or none that plain HTTP may run."""
 
 
-class Unsupported(InvalidRequest):
-    """A body that is neither JSON nor a form."""
-
-    status = 415
-
-
 class _Views:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, activity: Activity) -> None:
         self._site = site
+        self._activity = activity
 
     def run(self, name: str, function: str | None = None) -> Response:
         """Run a tool and answer with what it gave. Raises UnknownServer, UnknownTool, InvalidParams."""
         server = self._site.catalogue.find(name)
         tool = _tool(server, function or name)
         arguments = self._arguments(tool)
-        wrong = problems(validator(tool.wire["inputSchema"]), arguments)
-        if wrong:
-            raise InvalidParams(f"the arguments do not fit {tool.name}: {told(wrong)}", {"details": wrong})
-        return answer(*self._events(server, tool, arguments))
+        meta = {key: request.headers[key] for key in KEYS if key in request.headers}
+        with self._activity.begin("tools/call", tool.name, server, Wire(name, way="plain"), arguments, meta) as run:
+            run.client = request.headers.get("User-Agent")
+            wrong = problems(validator(tool.wire["inputSchema"]), arguments)
+            if wrong:
+                raise InvalidParams(f"the arguments do not fit {tool.name}: {told(wrong)}", {"details": wrong})
+            result, events = self._events(server, tool, arguments, run, meta)
+            run.end(Result(0, result))
+        return answer(result, events)
 
     def _arguments(self, tool: Descriptor) -> dict[str, Any]:
         schema = tool.wire["inputSchema"]
@@ -84,14 +88,16 @@ class _Views:
         return value
 
     def _events(
-        self, server: Server, tool: Descriptor, arguments: dict[str, Any]
+        self, server: Server, tool: Descriptor, arguments: dict[str, Any], run: Run, meta: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[Event]]:
         catalogue = self._site.catalogue
         deadline = time.monotonic() + float(tool.target.get("timeout", server.timeout))
         call = Call(server.name, tool.target, arguments, deadline, hub=catalogue.hub)
+        call.meta = run.calls(tool, deadline, meta)
         fold = Fold()
         kept: list[Event] = []
         for event in server.activate(tool, call):
+            run.saw(event)
             fold.add(event)
             if isinstance(event, (Text, Data)):
                 kept.append(event)
@@ -128,7 +134,7 @@ def answer(result: Mapping[str, Any], events: list[Event]) -> Response:
 
 def _of_content(result: Mapping[str, Any], events: list[Event]) -> Response:
     content = result["content"]
-    data = [event for event in events if isinstance(event, Data)]
+    data = [event for event in events if isinstance(event, Data) and event.text is None]
     if len(data) == 1 and len(content) == 1:
         return _of_data(data[0])
     if all(item["type"] == "text" for item in content):
@@ -184,9 +190,9 @@ def _response(body: bytes, kind: str) -> Response:
     return response
 
 
-def plain_blueprint(site: Site) -> Blueprint:
+def plain_blueprint(site: Site, activity: Activity) -> Blueprint:
     """`/<server>` and `/<server>/<function>`; every other route of the hub goes first."""
-    views = _Views(site)
+    views = _Views(site, activity)
     plain = Blueprint("plain", __name__)
     plain.add_url_rule("/<name>", "server", views.run, methods=["GET", "POST"])
     plain.add_url_rule("/<name>/<function>", "function", views.run, methods=["GET", "POST"])

@@ -83,9 +83,9 @@ def _list_cid(rendered: bytes) -> str:
     return cid_of(rendered)
 
 
-def stream_reply(body: Iterator[bytes]) -> Reply:
-    """An event stream that nothing between us and the reader may hold back."""
-    return Reply(200, body, STREAM, [("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")])
+def stream_reply(body: Iterator[bytes], kind: str = STREAM) -> Reply:
+    """A stream, of events unless said otherwise, that nothing between us and the reader may hold back."""
+    return Reply(200, body, kind, [("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")])
 
 
 def refusal(status: int, sentence: str, *headers: tuple[str, str]) -> Reply:

@@ -48,7 +48,7 @@ class Pipe:
     ) -> None:
         desk = dispatcher.desk
         self._dispatcher = dispatcher
-        self._connection = Connection(Wire(endpoint, connection=secrets.token_urlsafe(16)), desk.sessions)
+        self._connection = Connection(Wire(endpoint, connection=secrets.token_urlsafe(16), way="stdio"), desk.sessions)
         self._lines = lines(read, desk.settings.body_limit)
         self._writer = Writer(write, gone)
         self._crew = Crew(MOST)

@@ -32,7 +32,7 @@ class Fold:
         self.ending: Ending | None = None
         self._items: list[dict[str, Any]] = []
         self._pieces: list[str] = []
-        self._data: list[Any] = []
+        self._data: list[Data] = []
         self._uses: list[str] = []
 
     def add(self, event: Event) -> None:
@@ -44,15 +44,18 @@ class Fold:
         elif isinstance(event, Content):
             self._put(dict(event.block))
         elif isinstance(event, Data):
-            self._put(_text(shown(event.value)))
-            self._data.append(event.value)
+            self._add_data(event)
         elif isinstance(event, ToolUse):
             self._uses.append(f"Using tool: {event.name}")
         elif isinstance(event, (Done, Failed)):
             self.ending = event
 
     def result(self) -> dict[str, Any]:
-        """The tool result: `content`, `structuredContent` (of the only Data of a call that worked), `isError`."""
+        """The tool result: `content`, `structuredContent` (of a call that worked), `isError`.
+
+        Structured is the only Data that there was, or the last that adds nothing to the text: a command says lines,
+        which are text, and its exit code. Where nothing else was said, it is the text too (SUB-23).
+        """
         ending = self.ending or UNFINISHED
         content = [*self._items, *self._open_text()]
         if not any(item["type"] == "text" for item in content):
@@ -60,9 +63,20 @@ class Fold:
         if isinstance(ending, Failed):
             return {"content": [*content, _text(ending.message)], "isError": True}
         result: dict[str, Any] = {"content": content}
-        if len(self._data) == 1:
-            result["structuredContent"] = self._data[0]
+        silent = [one for one in self._data if one.text == ""]
+        if silent or len(self._data) == 1:
+            last = (silent or self._data)[-1]
+            result["structuredContent"] = last.value
+            if not content:
+                content.append(_text(shown(last.value)))
         return result
+
+    def _add_data(self, event: Data) -> None:
+        self._data.append(event)
+        if event.text is None:
+            self._put(_text(shown(event.value)))
+        else:
+            self._pieces.append(event.text)
 
     def _put(self, item: dict[str, Any]) -> None:
         self._items += self._open_text()

@@ -2,7 +2,7 @@
 
 Rules: what a scenario showed is read from the `checks.json` files that the suite writes, never from its
 text; a scenario that was expected and did not run is a failure, and so is a warning; nothing may fail.
-`scripts/conformance --help` says how to use this file.
+`scripts/conformance --help` says how to use this file; the scenarios for clients are run by `client_suite.py`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,10 @@ def run_all(url: str, revisions: Iterable[str], folder: Path) -> Outcomes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; answers the exit code."""
-    parser = argparse.ArgumentParser(prog="scripts/conformance", description="Run the official conformance suite.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/conformance",
+        description="Run the official conformance suite; with --client first, its scenarios for clients.",
+    )
     parser.add_argument("--keep", type=Path, help="keep the suite's files in this folder")
     given = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import dedent
@@ -14,6 +14,7 @@ from patchbay.activation import Call, Handler, activate
 from patchbay.cid import cid_of
 from patchbay.errors import ResourceNotFound, ToolFailed
 from patchbay.events import Event, Pause
+from patchbay.handlers.limits import Limits
 from patchbay.handlers.python import python_handler
 from patchbay.handlers.shell import shell_handler
 from patchbay.views.fold import fold
@@ -85,10 +86,10 @@ def python(source: str, name: str = "tool") -> Handler:
     return python_handler(data, cid_of(data), name)
 
 
-def shell(source: str | bytes, name: str = "tool") -> Handler:
+def shell(source: str | bytes, name: str = "tool", hidden: Sequence[Path] = (), **limits: Any) -> Handler:
     """The handler of a shell definition."""
     data = source if isinstance(source, bytes) else dedent(source).encode()
-    return shell_handler(data, cid_of(data), name)
+    return shell_handler(data, cid_of(data), name, limits=Limits(**limits), hidden=hidden)
 
 
 def call_of(arguments: dict[str, Any] | None = None, /, left: float = BOUND, **more: Any) -> Call:

@@ -242,7 +242,7 @@ def test_a_child_sees_no_setting_and_no_secret(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(name, "/nonexistent/secret")
     monkeypatch.setenv("LANG", "C.UTF-8")
     lines = dict(line.split("=", 1) for line in said("@bash_command env").splitlines())
-    assert lines.keys() <= {"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"}
+    assert lines.keys() <= {"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "PATCHBAY_CALL"}
     assert lines["LANG"] == "C.UTF-8"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.cid import cid_of
-from patchbay.errors import BadCid, ConfigError, CorruptBlob, MissingBlob
+from patchbay.errors import BadCid, ConfigError, CorruptBlob, MissingBlob, Overtaken
 from patchbay.store import Store
 from patchbay.stores import open_store
 
@@ -163,6 +163,30 @@ def test_a_sweep_drops_what_is_over_and_never_reuses_a_seq(store: Store) -> None
     assert store.journal.sweep() == 0
 
 
+def test_the_tail_of_a_topic_is_read_newest_first(store: Store) -> None:
+    first, second, third = (store.journal.append("records", data) for data in (b"1", b"2", b"3"))
+    store.journal.append("other", b"x")
+    assert [(entry.seq, entry.data) for entry in store.journal.tail("records")] == [
+        *((third, b"3"), (second, b"2"), (first, b"1"))
+    ]
+    assert [entry.seq for entry in store.journal.tail("records", limit=1)] == [third]
+    assert [entry.seq for entry in store.journal.tail("records", before=third)] == [second, first]
+    assert store.journal.tail("records", before=first) == store.journal.tail("nothing") == []
+
+
+def test_a_trimmed_topic_keeps_its_newest_entries_that_fit(store: Store) -> None:
+    for data in (b"a" * 100, b"b" * 10, b"c" * 10):
+        store.journal.append("records", data, keep=3600)
+    store.journal.append("other", b"x" * 1000)
+    assert store.journal.trim("records", 120) == 0
+    assert store.journal.trim("records", 119) == 1
+    assert [entry.data[:1] for entry in store.journal.read("records")] == [b"b", b"c"]
+    assert store.journal.trim("records", 10) == 1
+    assert store.journal.trim("records", 0) == 1
+    assert store.journal.trim("nothing", 0) == 0
+    assert len(store.journal.read("other")) == 1
+
+
 def test_many_threads_write_and_read_without_losing_anything(store: Store) -> None:
     """T13.4"""
     begin = threading.Barrier(8)
@@ -191,3 +215,40 @@ def test_a_store_that_answers_says_nothing_and_a_closed_one_says_so(store: Store
     store.close()
     assert store.check() == "the store is closed"
     store.close()
+
+
+def test_names_move_only_from_where_they_are_expected(store: Store) -> None:
+    one, two = store.blobs.put(b"one"), store.blobs.put(b"two")
+    store.names.move({"a": one}, "me", "first", {"a": None, "b": None})
+    for expected in ({"a": None}, {"a": two}, {"a": one, "b": one}):
+        with pytest.raises(Overtaken, match="was changed meanwhile"):
+            store.names.move({"a": two, "b": two}, "me", "second", expected)
+    assert store.names.all() == {"a": one}
+    store.names.move({"a": None, "b": two}, "me", "third", {"a": one})
+    assert store.names.all() == {"b": two}
+    assert [move.why for move in store.names.past("a")] == ["third", "first"]
+
+
+def test_of_those_who_move_a_name_from_one_place_only_one_succeeds(store: Store) -> None:
+    cids = [store.blobs.put(str(number).encode()) for number in range(8)]
+    start = threading.Barrier(len(cids))
+
+    def claim(cid: str) -> bool:
+        start.wait()
+        try:
+            store.names.move({"a": cid}, "me", "mine", {"a": None})
+        except Overtaken:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(cids)) as pool:
+        won = [cid for cid, mine in zip(cids, pool.map(claim, cids), strict=True) if mine]
+    assert [store.names.get("a")] == won
+
+
+def test_names_are_listed_by_how_they_begin_whatever_comes_behind(store: Store) -> None:
+    cid = store.blobs.put(HELLO)
+    names = ["a/", "a/b", "a/\u00e4", "a/\U0001f434", "a0", "b"]
+    store.names.move(dict.fromkeys(names, cid), "me", "all")
+    assert set(store.names.all("a/")) == set(names[:4])
+    assert set(store.names.all("")) == set(names)

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.transports.native_pipe import NativePipe
 from patchbay.transports.stdio import Pipe
 from tests.hubs import BOUND, Hub, modern_request
 
@@ -26,9 +27,16 @@ class Talk:
         self._held = b""
         self._changed = threading.Condition()
         dispatcher: Dispatcher = hub.app.extensions["dispatcher"]
-        self.pipe = Pipe(dispatcher, server, lambda most: self._input.get(), self._write)
+        self.pipe = self._pipe(dispatcher, server)
         self._reader = threading.Thread(target=self.pipe.serve, daemon=True)
         self._reader.start()
+
+    def _pipe(self, dispatcher: Dispatcher, server: str) -> Pipe | NativePipe:
+        """The transport that is talked to."""
+        return Pipe(dispatcher, server, self._read, self._write)
+
+    def _read(self, most: int) -> bytes:
+        return self._input.get()
 
     def _write(self, data: memoryview) -> int:
         # Takes a part only, as an operating system may.
@@ -111,6 +119,31 @@ class Talk:
         """End it, whatever is going on."""
         self.end(0)
         assert self.pipe.close(BOUND)
+
+
+class NativeTalk(Talk):
+    """One native conversation."""
+
+    def _pipe(self, dispatcher: Dispatcher, server: str) -> NativePipe:
+        return NativePipe(dispatcher, self._read, self._write)
+
+    def call(self, method: str, params: Any = None, id: Any = 1) -> int:
+        """Send a request; its subscription id."""
+        self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        result = self.answer(id)["result"]
+        assert isinstance(result, int)
+        return result
+
+    def items(self, subscription: int) -> list[Json]:
+        """Every item of a subscription, once the last is there."""
+        self.until(lambda one: item_of(one, subscription).get("type") == "done", f"no done for {subscription}")
+        return [item for one in self.said if (item := item_of(one, subscription))]
+
+
+def item_of(said: Any, subscription: int) -> Json:
+    """The item that a message brings for a subscription; empty for any other message."""
+    params = said.get("params", {})
+    return dict(params["result"]) if params.get("subscription") == subscription else {}
 
 
 def same(one: Any, other: Any) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from patchbay.boot import change
 from patchbay.cid import cid_of
+from patchbay.handlers.confinement import confinement
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER, get, links, read, said, set_variable, town_hub
 from tests.transports.hostile import Reader
@@ -42,6 +44,17 @@ def test_the_meta_page_says_what_a_server_offers(hub: Hub) -> None:
     assert {f"/cid/{server.version}", f"/cid/{server.definition}"} <= links(html)
     assert f"http://localhost/mcp/town@{server.version}" in text
     assert server.tools["visit"].digest in html
+
+
+def test_the_meta_page_and_its_json_say_how_a_server_runs(hub: Hub) -> None:
+    """THREATS 1.6: what confines its code, and what does not."""
+    rows = {row["name"]: row["runs"] for row in get(hub, "/servers.json").json or []}
+    for name in ("town", "echo", "jq"):
+        server = hub.catalogue.find(name)
+        runs = confinement(server.kind, server.config, hub.settings.isolation, hub.settings.memory)
+        assert rows[name] == asdict(runs)
+        assert runs.sentence[1:] in Reader(read(hub, f"/mcp/meta/{name}")).text
+    assert rows["town"]["sentence"] == "in a process of its own, memory 512 MiB, otherwise unconfined"
 
 
 def test_the_meta_page_says_why_something_is_not_listed(hub: Hub) -> None:

@@ -64,6 +64,17 @@ def test_several_data_are_items_of_their_own_and_not_structured() -> None:
     assert fold([Data(1), Data(2), Done()]) == {"content": [text("1"), text("2")]}
 
 
+def test_data_with_words_of_its_own_is_text_and_the_one_without_is_structured() -> None:
+    """SUB-C5: a command says lines, which are text, and an exit code, which is not."""
+    lines = [Data({"line": "a"}, "bash.event", "a\n"), Data({"line": "b"}, "bash.event", "b")]
+    end = Data({"code": 0}, "bash.event", "")
+    assert fold([*lines, end, Done()]) == {"content": [text("a\nb")], "structuredContent": {"code": 0}}
+    assert fold([*lines, end, Failed("broke")]) == {"content": [text("a\nb"), text("broke")], "isError": True}
+    assert fold([lines[0], Done()]) == {"content": [text("a\n")], "structuredContent": {"line": "a"}}
+    assert fold([*lines, Done()]) == {"content": [text("a\nb")]}
+    assert fold([end, Done()]) == {"content": [text('{\n  "code": 0\n}')], "structuredContent": {"code": 0}}
+
+
 def test_huge_integers_are_written_out() -> None:
     assert fold([Data([2**70]), Done()])["content"] == [text("[\n  1180591620717411303424\n]")]
 
@@ -108,6 +119,7 @@ events = st.one_of(
     st.text().map(Text),
     st.just(Content(IMAGE)),
     st.integers().map(Data),
+    st.builds(Data, st.integers(), st.none(), st.text(max_size=5)),
     st.just(Pause()),
     st.just(Progress(1)),
     st.just(ToolUse("t")),

@@ -109,7 +109,7 @@ def event_frame(event: Event) -> bytes:
 
 
 _PARTS: Mapping[type, tuple[int, Callable[[Any], Any]]] = {
-    Data: (DATA, lambda event: [event.value, event.content_type]),
+    Data: (DATA, lambda event: [event.value, event.content_type, event.text]),
     Content: (CONTENT, lambda event: event.block),
     Progress: (PROGRESS, lambda event: [event.progress, event.total, event.message]),
     Log: (LOG, lambda event: [event.level, event.data, event.logger]),
@@ -133,8 +133,8 @@ def event_of(kind: int, body: bytes) -> Event:
 
 
 def _data(value: Any) -> Data:
-    found, content_type = value
-    return Data(found, _checked(content_type, str, type(None)))
+    found, content_type, text = value
+    return Data(found, _checked(content_type, str, type(None)), _checked(text, str, type(None)))
 
 
 def _progress(value: Any) -> Progress:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
@@ -21,10 +21,10 @@ from patchbay.events import Ask, Detach, Event, Log
 from patchbay.handlers.context import CAPABILITY
 from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.frames import BadFrame
-from patchbay.handlers.hosts.limits import Limits
 from patchbay.handlers.hosts.link import STORY, Gone, HostLink
 from patchbay.handlers.hosts.pool import Hosts, Order
 from patchbay.handlers.hosts.service import LONG, grant, wish
+from patchbay.handlers.limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -41,13 +41,17 @@ TRIES = 3
 """How many hosts are tried that turn out to be gone before they got the call."""
 
 
-def hosted_handler(hosts: Hosts, source: bytes, cid: str, name: str, limits: Limits) -> Handler:
+def hosted_handler(
+    hosts: Hosts, source: bytes, cid: str, name: str, limits: Limits, environment: Mapping[str, str] | None = None
+) -> Handler:
     """What runs the functions of a definition in hosts. Nothing is started before the first call.
+
+    `environment` is for the hosts, with its references (`settings.resolved`).
 
     The handler raises what the function raises (a failure that is not the hub's own keeps its name
     and message), and ToolFailed when the host ends, or none is free before the deadline.
     """
-    order = Order(name, cid, source, limits)
+    order = Order(name, cid, source, limits, environment or {})
 
     def handle(call: Call) -> Events:
         conversation = yield from _begun(hosts, order, call)
@@ -219,13 +223,14 @@ class Conversation:
 
         Nobody waits for that. What the function wishes while it cleans up is granted on a thread of its own.
         """
+        why = "given up" if self._call.cancelled or self._call.left() <= 0 else "lost"
         self.host.warn(grace)
         try:
-            threading.Thread(target=self._see_off, args=(hosts, grace), name="end of a tool", daemon=True).start()
+            threading.Thread(target=self._see_off, args=(hosts, grace, why), name="end of a tool", daemon=True).start()
         except RuntimeError:  # no more threads: it has to end without a farewell
-            hosts.stop(self.host)
+            hosts.stop(self.host, why)
 
-    def _see_off(self, hosts: Hosts, grace: float) -> None:
+    def _see_off(self, hosts: Hosts, grace: float, why: str) -> None:
         until = time.monotonic() + grace
         try:
             while (left := until - time.monotonic()) > 0:
@@ -237,4 +242,4 @@ class Conversation:
         except (ToolFailed, BadFrame):
             pass  # it has ended, or has nothing more to say
         finally:
-            hosts.stop(self.host)
+            hosts.stop(self.host, why)

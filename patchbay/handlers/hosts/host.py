@@ -31,7 +31,9 @@ from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.handlers.definitions import Definition
 from patchbay.handlers.functions import work
 from patchbay.handlers.hosts import frames
-from patchbay.handlers.hosts.limits import (
+from patchbay.handlers.hosts.output import Printed
+from patchbay.handlers.hosts.remote import RemoteHub
+from patchbay.handlers.limits import (
     MIB,
     CpuTime,
     adopt_orphans,
@@ -41,9 +43,8 @@ from patchbay.handlers.hosts.limits import (
     name_process,
     peak,
 )
-from patchbay.handlers.hosts.output import Printed
-from patchbay.handlers.hosts.remote import RemoteHub
 from patchbay.handlers.runners import Stopped
+from patchbay.settings import adopt
 
 SLOW = 0.1
 """Seconds of loading after which a definition counts as slow, and gets a host that is warm."""
@@ -202,7 +203,8 @@ class Host:
 
     def _load(self, body: bytes) -> None:
         head, _, source = body.partition(b"\n")
-        self._name, cid, self._memory = orjson.loads(head)
+        self._name, cid, self._memory, variables = orjson.loads(head)
+        adopt(variables)
         name_process(self._name)
         self._definition = Definition(source, cid, self._name)
         bound_memory(self._memory)

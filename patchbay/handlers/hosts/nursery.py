@@ -32,7 +32,7 @@ from struct import Struct
 import orjson
 
 from patchbay.handlers.hosts.host import live
-from patchbay.handlers.hosts.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user
+from patchbay.handlers.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user
 
 ORDER = Struct("<BQd")
 SPAWN, STOP = 1, 2

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,12 @@ import orjson
 from patchbay.activation import PAUSE, Call, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
-from patchbay.handlers.hosts import frames, sandbox
-from patchbay.handlers.hosts.limits import Limits
+from patchbay.handlers import sandbox
+from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.link import Gone, HostLink
 from patchbay.handlers.hosts.zygote import Zygote
+from patchbay.handlers.limits import Limits
+from patchbay.settings import resolved
 
 log = logging.getLogger(__name__)
 
@@ -45,22 +47,41 @@ ROUND = 1.0
 """Seconds between two rounds of housekeeping."""
 
 
+ENDINGS = ("spent", "idle", "given up", "lost")
+"""Why hosts end: after many calls or when one left something behind; when nobody needed them; with a call that was
+cancelled or took too long; by themselves, in the middle of a call or between two."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCounts:
+    """The hosts of a pool: how many there may be, how many are `busy`, `idle`, `blank` and `ending` now, and how many
+    were started and have ended since the pool began, the latter by reason (ENDINGS)."""
+
+    most: int
+    now: Mapping[str, int]
+    started: int
+    ended: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a host is to know: a definition, for one server, within limits."""
+    """What a host is to know: a definition, for one server, within limits, with variables for its environment."""
 
     name: str
     cid: str
     source: bytes
     limits: Limits
+    environment: Mapping[str, str] = field(default_factory=dict)
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", f"{self.name} {self.cid} {self.limits}")
+        object.__setattr__(self, "key", f"{self.name} {self.cid} {self.limits} {dict(self.environment)}")
 
     def frame(self) -> bytes:
-        """How a host gets it."""
-        return frames.frame(frames.LOAD, orjson.dumps([self.name, self.cid, self.limits.memory]) + b"\n" + self.source)
+        """How a host gets it. Raises ConfigError for a variable that the hub does not have."""
+        variables = resolved(self.environment, self.name)
+        head = orjson.dumps([self.name, self.cid, self.limits.memory, variables])
+        return frames.frame(frames.LOAD, head + b"\n" + self.source)
 
 
 class Hosts:
@@ -69,7 +90,7 @@ class Hosts:
     def __init__(self, most: int = MOST, hidden: Sequence[Path] = (), calls: int = CALLS, idle: float = IDLE) -> None:
         self._most = max(1, most)
         self._share = max(1, self._most * 3 // 4)
-        self._hidden = hidden
+        self.hidden = hidden
         self._calls = calls
         self._patience = idle
         self._free = threading.Condition()
@@ -79,6 +100,8 @@ class Hosts:
         self._spares: list[HostLink] = []
         self._zygotes: dict[str, Zygote] = {}
         self._waiting = 0
+        self._started = 0
+        self._ended: Counter[str] = Counter()
         self._closed = threading.Event()
         self._keeper: threading.Thread | None = None
 
@@ -89,7 +112,10 @@ class Hosts:
             return idle.pop() if idle else None
 
     def soon(self, order: Order, call: Call) -> Generator[Event, Any, HostLink]:
-        """A host for a call, waiting while all are busy. Raises ToolFailed when none is free before the deadline."""
+        """A host for a call, waiting while all are busy. Raises ToolFailed when none is free before the deadline.
+
+        Raises ConfigError when it would lack a variable of its environment.
+        """
         for seconds in pauses(call):
             until = time.monotonic() + seconds
             while True:
@@ -118,12 +144,13 @@ class Hosts:
             if self._waiting:
                 self._free.notify_all()
         if not usable:
-            self.stop(host)
+            self.stop(host, "spent")
 
-    def stop(self, host: HostLink) -> None:
-        """Have a host end, with everything it started."""
+    def stop(self, host: HostLink, why: str = "lost") -> None:
+        """Have a host end, with everything it started. `why` is one of ENDINGS."""
         host.end()
         with self._free:
+            self._ended[why] += 1
             self._let_go(host)
             if host.slow and not self._idle.get(host.order.key):
                 self._warm(host.order)
@@ -146,6 +173,14 @@ class Hosts:
             host.close()
         with self._free:
             self._reap()
+
+    def counts(self) -> HostCounts:
+        """How many hosts there are of each kind, and what became of the others."""
+        with self._free:
+            idle = sum(len(hosts) for hosts in self._idle.values())
+            busy = self._live.total() - idle
+            now = {"busy": busy, "idle": idle, "blank": len(self._spares), "ending": len(self._ending)}
+            return HostCounts(self._most, now, self._started, {why: self._ended[why] for why in ENDINGS})
 
     @property
     def pids(self) -> list[int]:
@@ -172,11 +207,12 @@ class Hosts:
     def _new(self, order: Order) -> HostLink:
         if self._closed.is_set():
             raise ToolFailed("the hub is ending")
+        known = order.frame()
         host = self._blank(order)
         host.order = order
         self._live[order.name] += 1
         try:
-            host.backlog = host.write(order.frame())
+            host.backlog = host.write(known)
         except Gone as problem:
             self._let_go(host)
             raise ToolFailed(host.story(0.1)) from problem
@@ -188,7 +224,7 @@ class Hosts:
     def _blank(self, order: Order) -> HostLink:
         """A host that knows nothing yet: one that stands by, and another in its place."""
         if order.limits.sandbox and sandbox.available():
-            return self._spawn(order.key, sandbox.walls(self._hidden))
+            return self._spawn(order.key, sandbox.walls(self.hidden))
         spares = [host for host in self._spares if not host.ended()]
         for host in self._spares:
             if host not in spares:
@@ -206,6 +242,7 @@ class Hosts:
                 log.warning("the process that holds the hosts has ended; another one is started")
                 zygote.close()
             zygote = self._zygotes[which] = Zygote(walls)
+        self._started += 1
         return zygote.spawn()
 
     def _warm(self, order: Order) -> None:
@@ -245,6 +282,7 @@ class Hosts:
 
     def _dismiss(self, host: HostLink) -> None:
         """End an idle host."""
+        self._ended["idle"] += 1
         idle = self._idle[host.order.key]
         idle.remove(host)
         if not idle:

@@ -6,10 +6,10 @@ Sources: DESIGN section 6; `activation.Hub`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from patchbay.activation import Call
+from patchbay.activation import Call, Memory
 
 
 class RemoteHub:
@@ -27,6 +27,10 @@ class RemoteHub:
         """A tool result of another server's tool. Raises ToolFailed."""
         return dict(self._request("call", server, tool, arguments))
 
+    def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
+        """Run a function of this definition by itself. Raises ToolFailed."""
+        self._request("start", function, arguments)
+
     def changed(self, server: str, kind: str) -> None:
         """Say that this server's lists may have changed."""
         self._request("changed", kind)
@@ -35,12 +39,12 @@ class RemoteHub:
         """Say that a resource's content changed."""
         self._request("updated", uri)
 
-    def state(self, server: str) -> MutableMapping[str, Any]:
+    def state(self, server: str) -> Memory:
         """This server's own memory."""
         return RemoteState(self._request)
 
 
-class RemoteState(MutableMapping[str, Any]):
+class RemoteState(Memory):
     """JSON values under string keys, kept in the hub."""
 
     def __init__(self, request: Callable[..., Any]) -> None:
@@ -64,3 +68,12 @@ class RemoteState(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._request("state.keys"))
+
+    def starting(self, prefix: str) -> list[str]:
+        return list(self._request("state.starting", prefix))
+
+    def several(self, keys: Iterable[str]) -> dict[str, Any]:
+        return dict(self._request("state.several", list(keys)))
+
+    def swap(self, changes: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+        return bool(self._request("state.swap", dict(changes), dict(expected)))

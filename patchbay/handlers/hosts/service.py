@@ -74,20 +74,28 @@ def _delete(hub: Hub, call: Call, key: str) -> bool:
 _WISHES: Mapping[str, Callable[..., Any]] = {
     "read": _read,
     "call": _call,
+    "start": lambda hub, call, function, arguments: hub.start(function, arguments, call),
     "changed": lambda hub, call, kind: hub.changed(call.server, kind),
     "updated": lambda hub, call, uri: hub.updated(call.server, uri),
     "state.get": _get,
     "state.set": _set,
     "state.delete": _delete,
     "state.keys": lambda hub, call: list(hub.state(call.server)),
+    "state.starting": lambda hub, call, prefix: hub.state(call.server).starting(prefix),
+    "state.several": lambda hub, call, keys: hub.state(call.server).several(map(str, keys)),
+    "state.swap": lambda hub, call, changes, expected: hub.state(call.server).swap(changes, expected),
 }
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "read": (str, list),
     "call": (str, str, dict),
+    "start": (str, dict),
     "changed": (str,),
     "updated": (str,),
     "state.get": (str,),
     "state.set": (str, object),
     "state.delete": (str,),
     "state.keys": (),
+    "state.starting": (str,),
+    "state.several": (list,),
+    "state.swap": (dict, dict),
 }

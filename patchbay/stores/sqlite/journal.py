@@ -31,6 +31,21 @@ class SqliteJournal:
             query = "SELECT coalesce(max(seq), 0) FROM journal WHERE topic = ?"
             return int(connection.execute(query, (topic,)).fetchone()[0])
 
+    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[Entry]:
+        query = (
+            "SELECT seq, topic, data, at FROM journal WHERE topic = :topic AND (:before IS NULL OR seq < :before)"
+            " ORDER BY seq DESC LIMIT :limit"
+        )
+        given = {"topic": topic, "before": before, "limit": max(0, limit)}
+        with self._database.read() as connection:
+            return [Entry(*row) for row in connection.execute(query, given).fetchall()]
+
+    def trim(self, topic: str, most: int) -> int:
+        sums = "SELECT seq, sum(length(data)) OVER (ORDER BY seq DESC) AS total FROM journal WHERE topic = ?"
+        query = f"DELETE FROM journal WHERE seq IN (SELECT seq FROM ({sums}) WHERE total > ?)"
+        with self._database.write(durable=False) as connection:
+            return connection.execute(query, (topic, most)).rowcount
+
     def sweep(self) -> int:
         with self._database.write(durable=False) as connection:
             return connection.execute("DELETE FROM journal WHERE until <= ?", (time.time(),)).rowcount

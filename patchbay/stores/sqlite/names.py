@@ -7,9 +7,12 @@ import time
 from collections.abc import Mapping
 
 from patchbay.cid import canonical, content_in
-from patchbay.errors import MissingBlob
+from patchbay.errors import MissingBlob, Overtaken
 from patchbay.store import Move
 from patchbay.stores.sqlite.database import Database
+
+LAST = chr(0x10FFFF)
+"""No name goes on with a character behind this one, so that a listing ends where its prefix ends."""
 
 
 class SqliteNames:
@@ -20,22 +23,28 @@ class SqliteNames:
 
     def get(self, name: str) -> str | None:
         with self._database.read() as connection:
-            row = connection.execute("SELECT cid FROM names WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+            return _now(connection, name)
 
     def all(self, prefix: str = "") -> dict[str, str]:
-        query = "SELECT name, cid FROM names WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name"
+        query = (
+            "SELECT name, cid FROM names"
+            " WHERE name >= ?1 AND name < ?2 AND substr(name, 1, length(?1)) = ?1 ORDER BY name"
+        )
         with self._database.read() as connection:
-            return dict(connection.execute(query, (prefix,)).fetchall())
+            return dict(connection.execute(query, (prefix, f"{prefix}{LAST}")).fetchall())
 
-    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+    def move(
+        self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
+    ) -> int:
         wanted = {name: None if cid is None else canonical(cid) for name, cid in changes.items()}
         with self._database.write() as connection:
+            for name, cid in (expected or {}).items():
+                if _now(connection, name) != (None if cid is None else canonical(cid)):
+                    raise Overtaken(f"{name} was changed meanwhile")
             _need(connection, wanted, why)
             at = time.time()
             for name, cid in wanted.items():
-                row = connection.execute("SELECT cid FROM names WHERE name = ?", (name,)).fetchone()
-                if (None if row is None else row[0]) != cid:
+                if _now(connection, name) != cid:
                     _point(connection, name, cid, (at, who, why))
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM moves").fetchone()[0])
 
@@ -47,6 +56,11 @@ class SqliteNames:
         given = {"name": name, "before": before, "limit": max(0, limit)}
         with self._database.read() as connection:
             return [Move(*row) for row in connection.execute(query, given).fetchall()]
+
+
+def _now(connection: sqlite3.Connection, name: str) -> str | None:
+    row = connection.execute("SELECT cid FROM names WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def _need(connection: sqlite3.Connection, wanted: Mapping[str, str | None], why: str) -> None:

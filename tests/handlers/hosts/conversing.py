@@ -10,8 +10,8 @@ from patchbay.activation import Handler
 from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.handlers.hosts.handler import hosted_handler
-from patchbay.handlers.hosts.limits import Limits
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.handlers.limits import Limits
 from tests.handlers.calls import call_of, events
 
 

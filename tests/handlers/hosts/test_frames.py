@@ -24,7 +24,7 @@ JSON = st.recursive(
 )
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(Text, TEXT),
-    st.builds(Data, JSON, st.none() | TEXT),
+    st.builds(Data, JSON, st.none() | TEXT, st.none() | TEXT),
     st.builds(Content, st.dictionaries(TEXT, JSON, max_size=3)),
     st.builds(Progress, FINITE | st.integers(), st.none() | st.integers(), st.none() | TEXT),
     st.builds(Log, st.sampled_from(["debug", "error"]), JSON, st.none() | TEXT),

@@ -1,8 +1,8 @@
-"""Bubblewrap around a zygote, for definitions that ask for it (`sandbox: true`), where it is installed and works.
+"""Bubblewrap around the processes of definitions that ask for it (`sandbox: true`), where it is installed and works.
 
 Inside: the file system is read-only, /tmp is private and in memory, there is no network, only its
-own processes are seen, and the hub's data is not there. One zygote per definition, so that
-definitions do not share any of this.
+own processes are seen, and the hub's data is not there. One sandbox per Python definition, and one
+per call of a command, so that definitions do not share any of this.
 Sources: THREATS 1.6 (file escape); bwrap(1).
 """
 
@@ -11,10 +11,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 PROGRAM = "bwrap"
 TMP = Path("/tmp")
@@ -33,8 +32,11 @@ def available() -> bool:
     return subprocess.run([program, *WALLS, "true"], capture_output=True, timeout=10, check=False).returncode == 0
 
 
-def walls(hidden: Sequence[Path]) -> list[str]:
-    """The beginning of a command line that puts the rest of it into the sandbox; `hidden` folders are empty there."""
+def walls(hidden: Sequence[Path], own: Path | None = None) -> list[str]:
+    """The beginning of a command line that puts the rest of it into the sandbox.
+
+    `hidden` folders are empty there; only the folder `own` can be written to, beside /tmp.
+    """
     needed = {Path(place).resolve() for place in (sys.prefix, sys.base_prefix, *sys.path) if place}
     inside = sorted(place for place in needed if place.is_relative_to(TMP) and place.exists())
     covered = [str(place.resolve()) for place in hidden if place.exists()]
@@ -43,16 +45,6 @@ def walls(hidden: Sequence[Path]) -> list[str]:
         *WALLS,
         *(word for place in inside for word in ("--ro-bind", str(place), str(place))),
         *(word for place in covered for word in ("--tmpfs", place)),
+        *(("--bind", str(own), str(own)) if own is not None else ()),
         "--",
     ]
-
-
-def confinement(config: Mapping[str, Any], isolation: str = "process") -> str:
-    """Where the Python code of a server with this configuration runs, in words; `isolation` is the hub's default."""
-    if config.get("isolation", isolation) == "inline":
-        return "unconfined, inside the hub"
-    if not config.get("sandbox", False):
-        return "unconfined, in a process of its own"
-    if not available():
-        return "unconfined, in a process of its own: a sandbox is asked for, but bubblewrap does not work here"
-    return "in a sandbox: read-only files, a private /tmp, no network"

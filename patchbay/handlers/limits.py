@@ -1,4 +1,5 @@
-"""What a host may use of the machine, and how the kernel is told.
+"""What the processes of tools may use of the machine, and how the kernel is told: hosts say so themselves, a command
+is begun by a shell that says so and becomes the command.
 
 Resource limits hold for each process of a tool by itself. Memory is what it may fill beyond what an
 empty host has (RLIMIT_DATA, Linux only; shared memory is not counted). The number of processes is
@@ -35,7 +36,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_NAME = 1, 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the hosts of a definition may use: `memory` in MiB; whether they are to run in the sandbox."""
+    """What the processes of a definition may use: `memory` in MiB; whether they are to run in the sandbox."""
 
     memory: int = MEMORY
     sandbox: bool = False
@@ -114,6 +115,26 @@ def tasks_of_user() -> int:
         except OSError:  # it ended meanwhile, or is not ours to look at
             continue
     return found
+
+
+def bounded(limits: Limits, seconds: float, tasks: int) -> list[str]:
+    """The beginning of a command line that has the rest of it run within limits, of each process by itself.
+
+    `seconds` is how long the call may still take, `tasks` how many tasks its user had before. What the kernel, or an
+    administrator, allows less of stays as it is. Memory is all that a process may fill.
+    """
+    cpu = int((seconds + CPU_SLACK) * (os.cpu_count() or 1)) + 1
+    most = "unlimited" if os.getuid() == 0 else str(tasks + PROCESSES)
+    return ["/bin/sh", "-c", _BOUNDS, "sh", str(cpu), str(limits.memory * 1024), most]
+
+
+_BOUNDS = (
+    "exec 3>&2 2>/dev/null; unset PWD OLDPWD SHLVL; "
+    f"ulimit -c 0; ulimit -f {LARGEST_FILE // 512}; ulimit -n {DESCRIPTORS}; "
+    'ulimit -t "$1"; ulimit -d "$2"; test "$3" = unlimited || ulimit -u "$3" || ulimit -p "$3"; '
+    'shift 3; exec "$@" 2>&3 3>&-'
+)
+"""The same words for every command; what belongs to one are arguments, never a part of them."""
 
 
 class CpuTime:

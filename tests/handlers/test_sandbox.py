@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.handlers.confinement import confinement
 from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.hosts.sandbox import available, confinement, walls
+from patchbay.handlers.sandbox import available, walls
 from tests.handlers.hosts.conversing import hosted, value
 
 LOOK = """
@@ -53,7 +54,7 @@ def test_a_definition_that_asks_for_the_sandbox_has_it_where_it_works(hosts: Hos
     """THREATS 1.6: file escape."""
     with socket_server() as port:
         found = value(hosted(hosts, LOOK, sandbox=True), data=str(data), port=port)
-    walled = confinement({"sandbox": True}).startswith("in a sandbox")
+    walled = confinement("python", {"sandbox": True}).sandboxed
     assert walled == available()
     assert found == ([False, []] if walled else [True, ["key"]])
     assert (data.parent / "canary").exists() != walled
@@ -62,12 +63,6 @@ def test_a_definition_that_asks_for_the_sandbox_has_it_where_it_works(hosts: Hos
 def test_a_definition_that_does_not_ask_for_it_runs_without(hosts: Hosts, data: Path) -> None:
     with socket_server() as port:
         assert value(hosted(hosts, LOOK), data=str(data), port=port) == [True, ["key"]]
-
-
-def test_what_a_page_says() -> None:
-    assert confinement({}) == "unconfined, in a process of its own"
-    assert confinement({}, "inline") == confinement({"isolation": "inline"}) == "unconfined, inside the hub"
-    assert confinement({"isolation": "inline", "sandbox": True}) == "unconfined, inside the hub"
 
 
 def test_the_walls_leave_the_interpreter_and_hide_the_data(data: Path) -> None:

@@ -1,0 +1,109 @@
+"""Finding tools by what they do: `search_tools`, answered from an index of one version of a server.
+
+The index is made when somebody searches for the first time, in memory, and goes with its server.
+Names count most, then titles, descriptions and what is known of the arguments.
+Sources: MCP specification, server/tools; REQUIREMENTS SUB-15.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from patchbay.activation import Call, Events
+from patchbay.catalogue.listing import CALL, FOUND, SEARCH, front
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.errors import ToolFailed
+from patchbay.events import Data
+from patchbay.fulltext import Document, Index
+
+WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "arguments": 1.0}
+SHOWN = ("name", "title", "description", "inputSchema", "annotations")
+"""What a search tells of a tool."""
+
+DEEPEST = 4
+"""How many objects inside each other are looked into for names of arguments."""
+
+
+def finder(server: Server) -> Server:
+    """The server that answers `search_tools` for another one; made once for each version."""
+    found = server.rendered.get("finder")
+    if found is None:
+        # Two callers may come at once; only one of the two is kept.
+        found = server.rendered.setdefault("finder", _made(server))
+    assert isinstance(found, Server)
+    return found
+
+
+def _made(server: Server) -> Server:
+    search = ToolSearch(server.tools)
+
+    def handle(call: Call) -> Events:
+        if call.target["front"] == CALL:
+            raise ToolFailed(f"{CALL} cannot call itself: expected the name of a tool that {SEARCH} finds")
+        yield Data(search.found(call.arguments["query"], call.arguments.get("limit", FOUND)))
+
+    return Server(
+        server.name,
+        server.version,
+        "static",
+        tools=front(server.tools),
+        handler=handle,
+        pinned=server.pinned,
+        timeout=server.timeout,
+    )
+
+
+class ToolSearch:
+    """Searches some tools. Safe for many threads."""
+
+    def __init__(self, tools: Mapping[str, Descriptor]) -> None:
+        self._tools = tools
+        self._lock = threading.Lock()
+
+    def found(self, query: str, limit: int = FOUND) -> dict[str, Any]:
+        """The structured result of a search; an empty query gives the first tools."""
+        with self._lock:
+            index = self._index
+        names = [hit.key for hit in index.search(query, limit)] if query.strip() else list(self._tools)[:limit]
+        result: dict[str, Any] = {"tools": [_shown(self._tools[name].wire) for name in names]}
+        if not names:
+            result["hint"] = "No tool has any of these words. Try other words, or an empty query for the first tools."
+        return result
+
+    @cached_property
+    def _index(self) -> Index:
+        index = Index(WEIGHTS)
+        index.put(*(Document(name, texts_of(one.wire)) for name, one in self._tools.items()))
+        return index
+
+
+def _shown(wire: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: wire[key] for key in SHOWN if key in wire}
+
+
+def texts_of(wire: Mapping[str, Any]) -> dict[str, str]:
+    """What is searched of a tool, by column."""
+    return {
+        "name": wire["name"],
+        "title": wire.get("title") or (wire.get("annotations") or {}).get("title") or "",
+        "description": wire.get("description") or "",
+        "arguments": " ".join(_words(wire.get("inputSchema"))),
+    }
+
+
+def _words(schema: Any, depth: int = 0) -> Iterator[str]:
+    """Names, titles, descriptions and choices of the properties of a schema, also of objects and lists inside it."""
+    if not isinstance(schema, Mapping) or depth > DEEPEST:
+        return
+    properties = schema.get("properties")
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+        yield name
+        if isinstance(inner, Mapping):
+            yield from (inner[key] for key in ("title", "description") if isinstance(inner.get(key), str))
+            yield from (one for one in inner.get("enum") or () if isinstance(one, str))
+            yield from _words(inner, depth + 1)
+    yield from _words(schema.get("items"), depth + 1)

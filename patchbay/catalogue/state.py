@@ -1,0 +1,104 @@
+"""A server's own memory: the catalogue's filler of `activation.Memory`.
+
+Each key is a name in the store and each value a blob, so every change is kept as the key's past. A swap is one
+move of names: all processes of the hub see all of it at once, or nothing.
+Sources: DESIGN sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+import orjson
+
+from patchbay.activation import Memory
+from patchbay.cid import cid_of
+from patchbay.errors import Overtaken, ReadOnly, ToolFailed
+from patchbay.store import Store
+
+LIMIT = 1024 * 1024
+"""Largest value, in bytes of JSON."""
+
+
+class State(Memory):
+    """The memory of one server in a store."""
+
+    def __init__(self, store: Store, server: str, readonly: bool) -> None:
+        self._store = store
+        self._server = server
+        self._prefix = f"state/{server}/"
+        self._readonly = readonly
+
+    def __getitem__(self, key: str) -> Any:
+        cid = self._store.names.get(self._name(key))
+        if cid is None:
+            raise KeyError(key)
+        return self._value(cid)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._check()
+        self._move({self._name(key): self._store.blobs.put(_dumped(key, value))}, f"set {key}")
+
+    def __delitem__(self, key: str) -> None:
+        if self._store.names.get(self._name(key)) is None:
+            raise KeyError(key)
+        self._move({self._name(key): None}, f"deleted {key}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.starting(""))
+
+    def __len__(self) -> int:
+        return len(self._store.names.all(self._prefix))
+
+    def starting(self, prefix: str) -> list[str]:
+        """The keys that begin with a text, sorted."""
+        start = len(self._prefix)
+        return sorted(unquote(name[start:]) for name in self._store.names.all(self._name(prefix)))
+
+    def several(self, keys: Iterable[str]) -> dict[str, Any]:
+        """The values of those keys that are there."""
+        found = {key: self._store.names.get(self._name(key)) for key in keys}
+        return {key: self._value(cid) for key, cid in found.items() if cid is not None}
+
+    def swap(self, changes: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+        """Set or take away all these keys if each expected one still has its value. Raises ToolFailed, ReadOnly."""
+        self._check()
+        seen = {
+            self._name(key): None if value is None else cid_of(_dumped(key, value)) for key, value in expected.items()
+        }
+        data = {key: None if value is None else _dumped(key, value) for key, value in changes.items()}
+        moves = {self._name(key): None if one is None else self._store.blobs.put(one) for key, one in data.items()}
+        try:
+            self._move(moves, f"swapped {', '.join(changes)}"[:1000], seen)
+        except Overtaken:
+            return False
+        return True
+
+    def _name(self, key: str) -> str:
+        return self._prefix + quote(key, safe="")
+
+    def _value(self, cid: str) -> Any:
+        return orjson.loads(self._store.blobs.get(cid))
+
+    def _check(self) -> None:
+        if self._readonly:
+            raise ReadOnly("nothing can be changed here: the hub runs a read-only boot image")
+
+    def _move(
+        self, changes: Mapping[str, str | None], why: str, expected: Mapping[str, str | None] | None = None
+    ) -> None:
+        self._check()
+        self._store.names.move(changes, self._server, why, expected)
+
+
+def _dumped(key: str, value: Any) -> bytes:
+    """A value as JSON, the same bytes for the same value. Raises ToolFailed."""
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError as problem:
+        raise ToolFailed(f"state holds JSON values: {key}: {problem}") from problem
+    if len(data) > LIMIT:
+        raise ToolFailed(f"state holds values of at most {LIMIT} bytes; {key} has {len(data)}")
+    return data

@@ -1,0 +1,247 @@
+"""Records of calls: how they are kept in the journal, found again, and shown.
+
+One entry of the journal topic `activity` holds the records of some calls that one process wrote at once, oldest first;
+a record's id is `<seq of the entry>-<place in it>`. Entries are JSON, compressed where that pays, and last only as long
+as the settings say: arguments and results are in them, never in the blob store, where nothing is ever forgotten.
+Sources: DESIGN section 10; REQUIREMENTS 1 (who, what, when).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from patchbay.cid import cid_of, cid_of_digest
+from patchbay.errors import InvalidParams
+from patchbay.protocol.activity_terms import mode_of
+from patchbay.protocol.runs import Run
+from patchbay.store import Entry, Journal
+
+TOPIC = "activity"
+"""The journal topic of the records, and the bus topic that says there are new ones."""
+
+SMALL = 2048
+"""Bytes of an entry that are not worth compressing."""
+
+PAGE = 50
+"""Entries that are read at once."""
+
+SEARCHED = 50_000
+"""Records that one search looks at; whoever wants to look further goes on from where it stopped."""
+
+LONGEST = 512
+"""Characters that are kept of a name, and of a client's name."""
+
+OUTCOMES = ("ok", "is_error", "error", "cancelled", "timeout", "asked", "task")
+"""How a call can end: as its tool wanted, with `isError`, with a JSON-RPC error, without an answer, by its deadline,
+with a question to the caller, by going on as a task."""
+
+_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,4})")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One call. `at` is Unix time in seconds; `ms` and `first_ms` (until the first event) are milliseconds.
+
+    `events` counts what the activation said, its ending too; `size` is about how many bytes the answer has. `arguments`
+    and `answer` are JSON, and None where they were not kept; their CIDs are of that JSON, in canonical form.
+    """
+
+    id: str
+    at: float
+    ms: float
+    first_ms: float | None
+    way: str
+    endpoint: str
+    method: str
+    server: str
+    version: str
+    definition: str | None
+    name: str
+    digest: str | None
+    outcome: str
+    code: int | None
+    events: int
+    progress: int
+    size: int
+    principal: str
+    session: str | None
+    client: str | None
+    revision: str | None
+    trace: str | None
+    task: str | None
+    arguments: Any
+    arguments_cid: str | None
+    answer: Any
+    answer_cid: str | None
+
+    def shown(self) -> dict[str, Any]:
+        """The record as a JSON object, with its time also as ISO 8601."""
+        values = {name: getattr(self, name) for name in _FIELDS}
+        return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
+
+    def summary(self) -> dict[str, Any]:
+        """The same without arguments and answer, for lists."""
+        return {name: value for name, value in self.shown().items() if name not in ("arguments", "answer")}
+
+
+_FIELDS = tuple(row.name for row in fields(Record))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which records are wanted: of a server, a tool (or prompt, or resource), an outcome, since a Unix time."""
+
+    server: str = ""
+    tool: str = ""
+    outcome: str = ""
+    since: float = 0.0
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record is one of them."""
+        return (
+            (not self.server or record.server == self.server)
+            and (not self.tool or record.name == self.tool)
+            and (not self.outcome or record.outcome == self.outcome)
+            and record.at >= self.since
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Records, newest first; `next` is where the next page begins (`before`), None when there are no more."""
+
+    records: list[Record]
+    next: str | None
+
+
+def row_of(run: Run, mode: str) -> list[Any]:
+    """A run that has ended as it is kept: the fields of Record in their order, without its id.
+
+    Whole milliseconds and microseconds stand for the times, SHA-256 for CIDs: the writer has to be quick.
+    """
+    server, descriptor, wire = run.server, run.named, run.wire
+    mode = mode_of(server, descriptor, mode)
+    return [
+        int(run.at * 1000),
+        int((run.ended - run.begun) * 1e6),
+        int((run.first - run.begun) * 1e6) if run.first else None,
+        wire.way or ("in process" if wire.headers is None else "http"),
+        wire.endpoint,
+        run.method,
+        server.name,
+        server.version,
+        server.definition,
+        (descriptor.name if descriptor is not None else run.name)[:LONGEST],
+        descriptor.digest if descriptor is not None else None,
+        run.outcome,
+        run.code,
+        run.events,
+        run.progress,
+        run.size,
+        wire.principal,
+        run.session.nonce if run.session is not None else wire.connection,
+        _client(run),
+        run.revision or None,
+        run.trace.id if run.trace is not None else None,
+        run.task,
+        *_contents(run.arguments, mode),
+        *_contents(run.answer, mode),
+    ]
+
+
+def _client(run: Run) -> str | None:
+    """`name version` of whoever calls, where it said so."""
+    info = run.client if run.client is not None else run.session.client if run.session is not None else None
+    if isinstance(info, str):
+        return info[:LONGEST] or None
+    if not isinstance(info, Mapping):
+        return None
+    told = " ".join(str(info[key]) for key in ("name", "version") if isinstance(info.get(key), str))
+    return told[:LONGEST] or None
+
+
+def _contents(data: bytes | None, mode: str) -> tuple[str | None, str | None]:
+    """JSON text and digest (hexadecimal) as they are kept: one of them, or neither."""
+    if data is None or mode == "none":
+        return None, None
+    return (data.decode(), None) if mode == "keep" else (None, sha256(data).hexdigest())
+
+
+def encoded(rows: list[list[Any]]) -> bytes:
+    """Rows as the data of one entry."""
+    data = orjson.dumps(rows)
+    return data if len(data) < SMALL else zlib.compress(data, 1)
+
+
+def records_in(entry: Entry) -> list[Record]:
+    """The records of one entry, oldest first."""
+    data = entry.data if entry.data[:1] == b"[" else zlib.decompress(entry.data)
+    return [_record(f"{entry.seq}-{place}", row) for place, row in enumerate(orjson.loads(data))]
+
+
+def _record(id: str, row: list[Any]) -> Record:
+    at, took, first, *plain, arguments, arguments_digest, answer, answer_digest = row
+    times = (at / 1000, took / 1000, None if first is None else first / 1000)
+    told = (*_told(arguments, arguments_digest), *_told(answer, answer_digest))
+    values = dict(zip(_FIELDS, (id, *times, *plain, *told), strict=True))
+    return Record(**values)
+
+
+def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:
+    if text is not None:
+        return orjson.loads(text), cid_of(text.encode())
+    return None, cid_of_digest(bytes.fromhex(digest)) if digest is not None else None
+
+
+def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = None) -> Page:
+    """The newest records that are wanted, at most `limit`, older than `before`. Raises InvalidParams."""
+    found: list[Record] = []
+    last = None
+    for looked, record in enumerate(_backwards(journal, before)):
+        if len(found) >= limit or looked >= SEARCHED or record.at < wanted.since - 3600:
+            # An hour of grace: records are in the order of their ends, and `since` is about beginnings.
+            return Page(found, None if record.at < wanted.since - 3600 else last)
+        last = record.id
+        if wanted.fits(record):
+            found.append(record)
+    return Page(found, None)
+
+
+def _backwards(journal: Journal, before: str | None) -> Iterator[Record]:
+    """Every record, newest first, beginning below one."""
+    seq: int | None = None
+    if before is not None:
+        seq, place = parsed(before)
+        entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
+        if entry is not None and entry.seq == seq:
+            yield from reversed(records_in(entry)[:place])
+    while entries := journal.tail(TOPIC, PAGE, seq):
+        for entry in entries:
+            yield from reversed(records_in(entry))
+        seq = entries[-1].seq
+
+
+def find(journal: Journal, id: str) -> Record | None:
+    """One record. Raises InvalidParams for what is no record's id."""
+    seq, place = parsed(id)
+    entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
+    if entry is None or entry.seq != seq:
+        return None
+    records = records_in(entry)
+    return records[place] if place < len(records) else None
+
+
+def parsed(id: str) -> tuple[int, int]:
+    """The two numbers of a record's id. Raises InvalidParams."""
+    parts = _ID.fullmatch(id)
+    if parts is None:
+        raise InvalidParams(f"{id!r:.60} is no record's id; it looks like 120-3")
+    return int(parts[1]), int(parts[2])

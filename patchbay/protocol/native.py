@@ -1,0 +1,151 @@
+"""The native interface (Plexus): a call is answered at once by a subscription id, then by its items as they come.
+
+It joins where MCP does: the catalogue finds, the same checks are made, `Server.activate` runs. There is no handshake,
+no session and no revision. Unsubscribing cancels the call, and nothing is said after it. A caller cannot be asked
+here: a tool that asks fails, and says so.
+Sources: REQUIREMENTS SUB-1, SUB-4 to SUB-6, SUB-35, SUB-40, S-F1, S-F9, S-F10; https://www.jsonrpc.org/specification.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from patchbay.activation import CancelFlag
+from patchbay.catalogue.aggregate import Aggregate
+from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, PatchbayError
+from patchbay.events import Done, Failed, Pause
+from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message
+from patchbay.protocol.callers import Wire
+from patchbay.protocol.incidents import incident
+from patchbay.protocol.introspection import introspect, plexus_hash
+from patchbay.protocol.methods import METHODS
+from patchbay.protocol.native_calls import events_of
+from patchbay.protocol.native_names import Misled, Params, find, find_owner
+from patchbay.protocol.turns import Cancellations, Desk
+from patchbay.views.native import Item, Stamp, guidance, items, notification
+
+log = logging.getLogger(__name__)
+
+ID_BITS = 53
+"""Bits of a subscription id: a whole number that every JSON reader keeps exactly, and that nobody guesses."""
+
+_METHOD = re.compile(r"[A-Za-z0-9_.-]{1,257}")
+_UNSUBSCRIBE = re.compile(r"(plexus[._]unsubscribe|.+[._]unsubscribe_.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A native request. `params` is an array (bound by position) or an object (by name)."""
+
+    id: Id
+    method: str
+    params: Params
+
+
+Stream = Generator[Result | Notification | Pause, None, None]
+"""What answers a call: first the Result with the subscription id, then one Notification for each item."""
+
+Answer = Stream | Result | Failure
+
+
+def asked(value: Any) -> Asked | None:
+    """A native request from one parsed JSON value; None for a notification, which asks for nothing.
+
+    Raises InvalidRequest for everything else, an array of messages too.
+    """
+    if isinstance(value, list):
+        raise InvalidRequest("an array of messages is not served here: send one message at a time")
+    params = value.get("params") if isinstance(value, dict) else None
+    if params is not None and not isinstance(params, (list, dict)):
+        raise InvalidRequest('"params" has to be an array (by position) or an object (by name)')
+    said = message({**value, "params": {}} if isinstance(params, list) else value)
+    if isinstance(said, Request):
+        return Asked(said.id, said.method, params if isinstance(params, list) else said.params)
+    if isinstance(said, Notification):
+        return None
+    raise InvalidRequest("nothing was asked here, so there is nothing to answer: send a request with a method")
+
+
+class Native:
+    """Answers native requests. Safe to use from many threads.
+
+    Who may unsubscribe is the connection that subscribed, or any caller of its principal where connections do not last.
+    """
+
+    def __init__(self, desk: Desk, cancellations: Cancellations) -> None:
+        self._desk = desk
+        self._cancellations = cancellations
+
+    def answer(self, request: Asked, wire: Wire) -> Answer:
+        """The answer to a request. Nothing runs before its stream is read; closing the stream cancels the call."""
+        method, whole = request.method, self._desk.catalogue.whole()
+        try:
+            if _UNSUBSCRIBE.fullmatch(method) and find_owner(whole, method) is None:
+                return self._unsubscribe(request, _owner(wire))
+            if method in METHODS:
+                raise MethodNotFound(f"{method} is a method of MCP, which is served at /mcp")
+            if not _METHOD.fullmatch(method):
+                raise MethodNotFound(f"{method!r:.140} is no method: methods are called namespace.method")
+        except PatchbayError as problem:
+            return failure(request.id, problem)
+        return self._stream(request, wire, whole)
+
+    def cancel_all(self, wire: Wire, why: str) -> None:
+        """Cancel every call of a connection."""
+        self._cancellations.cancel_all(_owner(wire), why)
+
+    def _unsubscribe(self, request: Asked, owner: str) -> Result:
+        """Cancel one call; the result says whether it was running in this process."""
+        params = request.params
+        given = [params.get("subscription")] if isinstance(params, Mapping) else list(params)
+        if len(given) != 1 or isinstance(given[0], bool) or not isinstance(given[0], int):
+            raise InvalidParams(f"{request.method} takes one subscription id, a whole number")
+        found = self._cancellations.cancel(owner, given[0], "unsubscribed")
+        return Result(request.id, Rendered(b"true" if found else b"false"))
+
+    def _stream(self, request: Asked, wire: Wire, whole: Aggregate) -> Stream:
+        owner, subscription, flag = _owner(wire), secrets.randbits(ID_BITS), CancelFlag()
+        self._cancellations.listen()
+        # Known before its id is told, so that unsubscribing may be the very next message.
+        self._desk.running.add(owner, subscription, flag)
+        try:
+            yield Result(request.id, Rendered(b"%d" % subscription))
+            with closing(self._items(request, wire, whole, flag)) as found:
+                for item in found:
+                    if flag:
+                        return
+                    yield item if isinstance(item, Pause) else notification(request.method, subscription, item)
+        finally:
+            self._desk.running.remove(owner, subscription, flag)
+
+    def _items(
+        self, request: Asked, wire: Wire, whole: Aggregate, flag: CancelFlag
+    ) -> Generator[Item | Pause, None, None]:
+        """The items of one call; whatever happens, the last is `done`."""
+        stamp = Stamp(plexus_hash(whole))
+        try:
+            said = introspect(request.method, request.params, whole)
+            if said is not None:
+                yield from (*items(said, stamp), *items(Done(), stamp))
+                return
+            server, descriptor = find(self._desk.catalogue, request.method)
+            stamp = replace(stamp, segments=(server.name,))
+            with closing(events_of(self._desk, server, descriptor, request.params, wire, flag)) as events:
+                for event in events:
+                    yield from (event,) if isinstance(event, Pause) else items(event, stamp)
+        except Misled as problem:
+            stamp = replace(stamp, segments=problem.segments)
+            yield guidance(problem.kind, problem.hints, stamp)
+            yield from items(Failed(problem.message), stamp)
+        except Exception:
+            yield from items(Failed(incident(log, f"in the native call {request.method:.140}").message), stamp)
+
+
+def _owner(wire: Wire) -> str:
+    return wire.connection or f"native-{wire.principal}"

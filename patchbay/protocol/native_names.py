@@ -1,0 +1,126 @@
+"""From a native method and its params to a tool and its arguments.
+
+`namespace.method` is one tool of one server; `namespace_method` is the older spelling, and a namespace alone means the
+tool that is called like its server. The longest namespace that fits wins. What cannot be found or bound is Misled,
+which says what to do next.
+Sources: REQUIREMENTS SUB-35, SUB-C13, SUB-C16, X-8, X-18, S-F1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from patchbay.catalogue.aggregate import Aggregate, Owner
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.errors import ToolFailed, UnknownServer
+from patchbay.protocol.tools import argument_problems, misfit
+from patchbay.views.native import Kind
+
+Params = Mapping[str, Any] | Sequence[Any]
+
+
+class Misled(ToolFailed):
+    """A call that cannot begin: `kind` and `hints` are those of the guidance item, `segments` its provenance."""
+
+    def __init__(
+        self, message: str, kind: Kind, hints: dict[str, Any], segments: tuple[str, ...] = ("plexus",)
+    ) -> None:
+        super().__init__(message)
+        self.kind: Kind = kind
+        self.hints = hints
+        self.segments = segments
+
+
+def activations(whole: Aggregate) -> dict[str, tuple[Server, tuple[str, ...]]]:
+    """Every namespace that has methods, sorted: its server and the sorted names of its methods."""
+    found: dict[str, tuple[Server, tuple[str, ...]]] | None = whole.rendered.get("activations")
+    if found is None:
+        servers = {server.name: server for server, _ in whole.owners["tools"].values()}
+        owned = sorted((server.name, key) for server, key in whole.owners["tools"].values())
+        names = {name: tuple(key for of, key in owned if of == name) for name in sorted(servers)}
+        found = whole.rendered["activations"] = {name: (servers[name], keys) for name, keys in names.items()}
+    return found
+
+
+def find(catalogue: Catalogue, method: str) -> tuple[Server, Descriptor]:
+    """The tool that a method stands for. Raises Misled."""
+    whole = catalogue.whole()
+    owner = find_owner(whole, method)
+    if owner is None:
+        raise _not_found(catalogue, whole, method)
+    return owner[0], owner[0].tools[owner[1]]
+
+
+def find_owner(whole: Aggregate, method: str) -> Owner | None:
+    """The server and the tool's name there, or None."""
+    return whole.owners["tools"].get(method) or _alone(whole, method) or whole.owner("tools", method)
+
+
+def _alone(whole: Aggregate, namespace: str) -> Owner | None:
+    return whole.owners["tools"].get(f"{namespace}.{namespace}")
+
+
+def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> Misled:
+    known = activations(whole)
+    fitting = [name for name in known if method == name or method.startswith((f"{name}.", f"{name}_"))]
+    if not fitting:
+        namespace = method.partition("." if "." in method else "_")[0]
+        where = {"activation": namespace, "action": "call_plexus_schema"}
+        return Misled(_no_activation(catalogue, namespace), "activation_not_found", where)
+    namespace = max(fitting, key=len)
+    rest, methods = method[len(namespace) + 1 :], known[namespace][1]
+    hints: dict[str, Any] = {"activation": namespace, "method": rest, "available_methods": list(methods)}
+    clash = next((problem.reason for problem in whole.problems if problem.where == method), None)
+    close = get_close_matches(rest, methods, n=1, cutoff=0.4)
+    if close:
+        hints |= {"action": "try_method", "method": f"{namespace}.{close[0]}"}
+    else:
+        hints |= {"action": "call_activation_schema", "namespace": namespace}
+    what = f"there is no method {rest!r:.140} in {namespace}" if rest else f"{namespace} is no method by itself"
+    return Misled(f"{what}; {clash or 'it has: ' + ', '.join(methods)}", "method_not_found", hints)
+
+
+def _no_activation(catalogue: Catalogue, namespace: str) -> str:
+    try:
+        server = catalogue.find(namespace)
+    except UnknownServer as problem:
+        return problem.message
+    return f"the server {server.name} has no tools"
+
+
+def arguments_for(server: Server, descriptor: Descriptor, params: Params) -> dict[str, Any]:
+    """The arguments that params stand for, checked against the tool's schema. Raises Misled."""
+    schema = descriptor.wire["inputSchema"]
+    try:
+        arguments = bound(params, list(schema.get("properties", {})), schema.get("required", ()))
+        wrong = argument_problems(server, descriptor, arguments)
+        reason = misfit(descriptor.name, wrong) if wrong else None
+    except TooMany as problem:
+        reason = problem.message
+    if reason is None:
+        return arguments
+    hints = {"method": f"{server.name}.{descriptor.name}", "reason": reason, "method_schema": schema}
+    hints |= {"action": "call_activation_schema", "namespace": server.name}
+    raise Misled(reason, "invalid_params", hints, (server.name,))
+
+
+class TooMany(ToolFailed):
+    """More positional params than there are parameters."""
+
+
+def bound(params: Params, names: Sequence[str], required: Sequence[str]) -> dict[str, Any]:
+    """Params by name. An array is bound in the order of `names`; null leaves out what is not required.
+
+    Raises TooMany.
+    """
+    if isinstance(params, Mapping):
+        return dict(params)
+    if len(params) > len(names):
+        known = f": {', '.join(names)}" if names else ""
+        raise TooMany(f"{len(params)} params were given by position, and there are {len(names)}{known}")
+    pairs = zip(names, params, strict=False)
+    return {name: value for name, value in pairs if value is not None or name in required}

@@ -1,0 +1,164 @@
+"""One call being answered, as what is recorded of it: what it saw, and how it ended.
+
+This is where every way to run something joins the records. MCP does so in `dispatch.py`; any other way does
+
+    with desk.activity.begin("tools/call", name, server, wire, arguments) as run:
+        call.meta = run.calls(descriptor, call.deadline, call.meta)
+        for event in server.activate(descriptor, call):
+            run.saw(event)
+        run.end(Result(0, fold.result()))
+
+All of it together has to cost a few microseconds; whatever can wait is done by the writer (`activity.py`).
+Source: DESIGN section 10 (activity records go to a bounded background writer).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.errors import PatchbayError
+from patchbay.events import Event, Pause, Progress
+from patchbay.jsonrpc import Failure, Message, Rendered, Result, Sign
+from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.tracing import Trace
+
+_LISTS = {"tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources"}
+
+
+class Recorder(Protocol):
+    """What a run is recorded by."""
+
+    running: set[Run]
+
+    def look(self, run: Run, answer: Mapping[str, Any] | Rendered) -> None:
+        """See the answer of a run that ends."""
+        ...
+
+    def take(self, run: Run) -> None:
+        """Take a run that has ended."""
+        ...
+
+
+class Run:
+    """One call being answered, and what is to be recorded of it. One thread at a time uses it.
+
+    Used as a context: leaving it without an ending counts as cancelled, or as an error when one was raised.
+    Times are `time.monotonic()` moments, except `at`.
+    """
+
+    # Defaults of the class: most runs change few of them, and each costs time to set.
+    session: Session | None = None
+    client: Any = None
+    revision = ""
+    descriptor: Descriptor | None = None
+    trace: Trace | None = None
+    deadline = float("inf")
+    arguments: bytes | None = None
+    answer: bytes | None = None
+    first = 0.0
+    ended = 0.0
+    events = 0
+    progress = 0
+    size = 0
+    outcome = ""
+    code: int | None = None
+    task: str | None = None
+
+    def __init__(self, recorder: Recorder, method: str, name: str, server: Server, wire: Wire) -> None:
+        self._recorder = recorder
+        self.method = method
+        self.name = name
+        self.server = server
+        self.wire = wire
+        self.at = time.time()
+        self.begun = time.monotonic()
+
+    def calls(self, descriptor: Descriptor | None, deadline: float, meta: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What is run and until when; answers the `_meta` for it, with the trace context of this run's span."""
+        self.descriptor = descriptor
+        self.deadline = deadline
+        return meta if self.trace is None else self.trace.handed_on(meta)
+
+    @property
+    def named(self) -> Descriptor | None:
+        """What was called, also where it came to nothing; None when the server has none of that name."""
+        if self.descriptor is not None:
+            return self.descriptor
+        found = _LISTS.get(self.method)
+        return getattr(self.server, found).get(self.name) if found else None
+
+    def saw(self, event: Event) -> None:
+        """One event of the activation."""
+        if type(event) is Pause:
+            return
+        if not self.events:
+            self.first = time.monotonic()
+        self.events += 1
+        if type(event) is Progress:
+            self.progress += 1
+
+    def end(self, said: Result | Failure | None) -> None:
+        """How it ended: with a result, with an error, or (None) cancelled. A second ending changes nothing."""
+        if self.ended:
+            return
+        self.ended = time.monotonic()
+        late = self.ended >= self.deadline
+        if said is None:
+            self.outcome = "cancelled"
+        elif type(said) is Failure:
+            self.outcome, self.code = "timeout" if late else "error", said.error.get("code")
+            self._recorder.look(self, said.error)
+        elif type(said) is Result:
+            result = said.result
+            self.outcome = _outcome(result, late)
+            if self.outcome == "task":
+                self.task = str(result["taskId"]) if type(result) is dict and "taskId" in result else None
+            self._recorder.look(self, result)
+        if self.trace is not None:
+            self.trace.end(self.outcome, self.code, said.error.get("message") if type(said) is Failure else None)
+        self._recorder.take(self)
+
+    def watch(self, answers: Generator[Message | Sign, None, None]) -> Iterator[Message | Sign]:
+        """The answers to a request as they come; the last one is how the run ends."""
+        running = self._recorder.running
+        running.add(self)
+        try:
+            for said in answers:
+                if type(said) is Result or type(said) is Failure:
+                    self.end(said)
+                yield said
+        finally:
+            answers.close()
+            running.discard(self)
+            self.end(None)
+
+    def __enter__(self) -> Self:
+        self._recorder.running.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._recorder.running.discard(self)
+        if self.ended:
+            return
+        if isinstance(problem, PatchbayError):
+            self.end(Failure(0, {"code": problem.code, "message": problem.message}))
+        elif isinstance(problem, Exception):
+            self.end(Failure(0, {"code": PatchbayError.code, "message": "internal error"}))
+        else:
+            self.end(None)
+
+
+def _outcome(result: Mapping[str, Any] | Rendered, late: bool) -> str:
+    if isinstance(result, Rendered):
+        return "ok"
+    if result.get("isError"):
+        return "timeout" if late else "is_error"
+    kind = result.get("resultType", "complete")
+    return {"input_required": "asked", "task": "task"}.get(kind, "ok") if kind != "complete" else "ok"

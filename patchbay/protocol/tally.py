@@ -1,0 +1,67 @@
+"""What is counted of calls: how many ended how, and how long they took, for each tool.
+
+Labels are bounded: only names that a server has are labels, never what a stranger asked for, and beyond `MOST` of them
+the rest is counted together under `OTHERS`.
+Source: https://prometheus.io/docs/practices/naming/ (labels, units).
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from patchbay.protocol.runs import Run
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds of the buckets of durations, in seconds; one more bucket is without a bound."""
+
+MOST = 1000
+"""Tools, prompts and resources that are counted each by itself."""
+
+OTHERS = "(others)"
+
+Key = tuple[str, str, str]
+"""Server, method, and the name of the tool, prompt or resource; empty when the server has none of that name."""
+
+
+@dataclass(slots=True)
+class Count:
+    """Calls of one tool: how many ended how, how many took how long (not added up), seconds in all."""
+
+    outcomes: dict[str, int] = field(default_factory=dict)
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+
+
+class Tally:
+    """Counts since the process began. Safe to use from many threads."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._counts: dict[Key, Count] = {}
+
+    def count(self, *runs: Run) -> None:
+        """Count runs that have ended."""
+        with self._lock:
+            for run in runs:
+                self._count(run)
+
+    def _count(self, run: Run) -> None:
+        descriptor = run.named
+        key = (run.server.name, run.method, descriptor.name if descriptor is not None else "")
+        count = self._counts.get(key)
+        if count is None:
+            if len(self._counts) >= self._most:
+                key = (OTHERS, run.method, OTHERS)
+            count = self._counts.setdefault(key, Count())
+        seconds = run.ended - run.begun
+        count.outcomes[run.outcome] = count.outcomes.get(run.outcome, 0) + 1
+        count.buckets[bisect_left(BOUNDS, seconds)] += 1
+        count.seconds += seconds
+
+    def counts(self) -> dict[Key, Count]:
+        """What has been counted, as copies."""
+        with self._lock:
+            return {key: Count(dict(one.outcomes), list(one.buckets), one.seconds) for key, one in self._counts.items()}

@@ -1,0 +1,169 @@
+"""Spans of calls, where OpenTelemetry is installed and somebody has set up where spans go; otherwise nothing happens.
+
+The hub makes the spans and leaves the rest (exporters, sampling) to the SDK and its variables: start it with
+`opentelemetry-instrument patchbay serve`. The trace context comes from `_meta` (`traceparent`, `tracestate`, `baggage`,
+as W3C writes them); the tool, and whatever it calls, gets that of the hub's own span in the same place.
+Sources: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/; SPEC-DIGEST 1.7; https://www.w3.org/TR/trace-context/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from patchbay.catalogue.servers import Server
+from patchbay.jsonrpc import Id
+from patchbay.protocol.callers import Session, Wire
+
+try:
+    from opentelemetry import trace as api
+    from opentelemetry.baggage.propagation import W3CBaggagePropagator
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, NoOpTracerProvider, ProxyTracerProvider, Span, SpanKind, StatusCode
+    from opentelemetry.trace import TracerProvider as Provider
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ImportError:  # an optional library: without it there are no spans
+    INSTALLED = False
+else:
+    INSTALLED = True
+
+SCOPE = "patchbay"
+KEYS = ("traceparent", "tracestate", "baggage")
+LOOK = 1.0
+"""Seconds between two looks whether somebody has set up where spans go."""
+
+LONGEST = 8192
+"""Characters of one of them that are looked at."""
+
+TARGETS = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
+"""Methods that name something, and the attribute that says what."""
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+
+
+class Traced(Protocol):
+    """What a span says of a call."""
+
+    method: str
+    name: str
+    server: Server
+    wire: Wire
+    session: Session | None
+    revision: str
+    begun: float
+
+
+class Trace:
+    """What one call has to do with a trace: the `id` (32 hexadecimal digits, or None) and its span, if there is one."""
+
+    __slots__ = ("_span", "id")
+
+    def __init__(self, id: str | None, span: Span | None = None) -> None:
+        self.id = id
+        self._span = span
+
+    def handed_on(self, meta: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A `_meta` whose trace context is that of the span; as it was where there is no span."""
+        if self._span is None:
+            return meta
+        carrier: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(carrier, api.set_span_in_context(self._span, Context()))
+        return {**{key: value for key, value in meta.items() if key != "tracestate"}, **carrier}
+
+    def end(self, outcome: str, code: int | None, message: Any) -> None:
+        """The call has ended: so has its span."""
+        span = self._span
+        if span is None:
+            return
+        kind = error_type(outcome, code)
+        if kind is not None:
+            span.set_attribute("error.type", kind)
+            span.set_status(StatusCode.ERROR, message if isinstance(message, str) else None)
+        if code is not None:
+            span.set_attribute("rpc.response.status_code", str(code))
+        span.set_attribute("patchbay.outcome", outcome)
+        span.end()
+
+
+def error_type(outcome: str, code: int | None) -> str | None:
+    """`error.type` for an outcome, None where the call worked."""
+    if outcome in ("ok", "asked", "task"):
+        return None
+    if outcome == "error":
+        return str(code) if code is not None else "_OTHER"
+    return "tool_error" if outcome == "is_error" else outcome
+
+
+class Tracing:
+    """Begins spans with a provider; without one, with the one that is set up in this process, if any is."""
+
+    def __init__(self, provider: Provider | None = None) -> None:
+        self._given = provider
+        self._provider = provider
+        self._looked = float("-inf")
+
+    def begin(self, run: Traced, meta: Mapping[str, Any], id: Id | None) -> Trace | None:
+        """The trace of a call that begins; None when it has none and nobody wants one."""
+        provider = self._provider if self.active(run.begun) else None
+        if provider is None:
+            told = meta.get("traceparent")
+            found = _TRACEPARENT.fullmatch(told) if isinstance(told, str) and len(told) <= LONGEST else None
+            return Trace(found[1]) if found else None
+        span = _begun(provider, run, meta, id)
+        context = span.get_span_context()
+        return Trace(f"{context.trace_id:032x}" if context.is_valid else None, span)
+
+    def active(self, now: float) -> bool:
+        """Whether spans are wanted; `now` is a `time.monotonic()` moment."""
+        # Asking costs more than all the rest of a record: once a second is enough.
+        if now - self._looked > LOOK and INSTALLED and self._given is None:
+            self._looked = now
+            found = api.get_tracer_provider()
+            self._provider = None if isinstance(found, (ProxyTracerProvider, NoOpTracerProvider)) else found
+        return self._provider is not None
+
+
+def _begun(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | None) -> Span:
+    carrier = {key: value for key in KEYS if isinstance(value := meta.get(key), str) and len(value) <= LONGEST}
+    parent = TraceContextTextMapPropagator().extract(carrier, Context())
+    around = api.get_current_span().get_span_context()
+    links = None
+    context: Context | None = None
+    if api.get_current_span(parent).get_span_context().is_valid:
+        context = W3CBaggagePropagator().extract(carrier, parent)
+        links = [Link(around)] if around.is_valid else None
+    # Without a parent named by the caller, what goes on around the call (a traced HTTP request) is its parent.
+    attributes = _attributes(run, id)
+    target = attributes.get(TARGETS.get(run.method, ""))
+    name = f"{run.method} {target}" if target else run.method
+    return provider.get_tracer(SCOPE).start_span(name, context, SpanKind.SERVER, attributes, links)
+
+
+def _attributes(run: Traced, id: Id | None) -> dict[str, str]:
+    """What the span says from the beginning. A name that the server does not have is a stranger's: it is left out."""
+    wire, server = run.wire, run.server
+    said = {
+        "mcp.method.name": run.method,
+        "patchbay.server": server.name,
+        "patchbay.server.version": server.version,
+        "network.transport": "pipe" if wire.connection is not None else "tcp",
+    }
+    if run.method == "tools/call":
+        said["gen_ai.operation.name"] = "execute_tool"
+        if run.name in server.tools:
+            said["gen_ai.tool.name"] = run.name
+    elif run.method == "prompts/get" and run.name in server.prompts:
+        said["gen_ai.prompt.name"] = run.name
+    elif run.method == "resources/read":
+        said["mcp.resource.uri"] = run.name
+    if wire.connection is None:
+        said["network.protocol.name"] = "http"
+    if id is not None:
+        said["jsonrpc.request.id"] = str(id)
+    if run.revision:
+        said["mcp.protocol.version"] = run.revision
+    if run.session is not None:
+        # Not the whole id: that one opens the session to whoever reads it.
+        said["mcp.session.id"] = run.session.nonce
+    return said

@@ -1,0 +1,127 @@
+"""The native interface over HTTP: POST /rpc.
+
+One request a post. Its answer is what `Accept` prefers: an event stream, lines of JSON, or one JSON document with
+everything in it, which comes when the call is over. The checks of a request are those of /mcp, in the same order.
+Closing a stream cancels its call: natively nothing is kept for somebody who comes back.
+Sources: REQUIREMENTS SUB-4, SUB-5, SUB-26; DESIGN sections 8 and 11; docs/native.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from functools import lru_cache
+from typing import Any
+
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from patchbay.errors import PatchbayError
+from patchbay.events import Pause
+from patchbay.jsonrpc import Failure, Result, encode, failure, parse, readable_id
+from patchbay.protocol.callers import Wire
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.incidents import incident
+from patchbay.protocol.native import Native, Stream, asked
+from patchbay.settings import Settings
+from patchbay.transports.bodies import check_json, read_body
+from patchbay.transports.cors import with_cors
+from patchbay.transports.lines import as_line
+from patchbay.transports.replies import JSON, STREAM, Reply, StartResponse, json_reply, refusal, stream_reply
+from patchbay.transports.security import check_host_and_origin
+from patchbay.transports.sse import Body
+from patchbay.views.native import collected
+from patchbay.views.sse import COMMENT, event
+
+log = logging.getLogger(__name__)
+
+Environ = MutableMapping[str, Any]
+PATH = "/rpc"
+NDJSON = "application/x-ndjson"
+
+WIRE = Wire("", way="native")
+"""What is known of every caller. They share their subscriptions: over HTTP whoever knows an id can unsubscribe."""
+
+
+class NativeOverHttp:
+    """WSGI: answers what is posted to /rpc, and hands everything else on to `others`."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._native = Native(dispatcher.desk, dispatcher.cancellations)
+        self._settings = settings
+        self._others = others
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"].removesuffix("/") != PATH:
+            return self._others(environ, start_response)
+        return with_cors(environ, self._reply(environ)).send(start_response)
+
+    def _reply(self, environ: Environ) -> Reply:
+        """The answer to a request; errors are JSON-RPC messages, never a page."""
+        try:
+            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
+            if environ["REQUEST_METHOD"] == "OPTIONS":
+                return Reply(204)
+            if environ["REQUEST_METHOD"] != "POST":
+                return refusal(405, "this address takes POST", ("Allow", "POST"))
+            return self._post(environ)
+        except PatchbayError as problem:
+            return json_reply(failure(None, problem), problem.status)
+        except Exception:
+            return json_reply(failure(None, incident(log, f"at {PATH}")), 500)
+
+    def _post(self, environ: Environ) -> Reply:
+        check_json(environ)
+        form = preferred(environ.get("HTTP_ACCEPT", ""))
+        if form is None:
+            return refusal(406, f"Accept has to name {STREAM}, {NDJSON} or {JSON}")
+        value = parse(read_body(environ, self._settings.body_limit))
+        try:
+            request = asked(value)
+        except PatchbayError as problem:
+            return json_reply(failure(readable_id(value), problem), problem.status)
+        if request is None:
+            return Reply(202)
+        answer = self._native.answer(request, WIRE)
+        if isinstance(answer, Failure):
+            return json_reply(answer, answer.status)
+        if form == JSON:
+            return json_reply(answer if isinstance(answer, Result) else collected(answer))
+        return self._streamed(_alone(answer) if isinstance(answer, Result) else answer, form)
+
+    def _streamed(self, messages: Stream, form: str) -> Reply:
+        body = Body(_frames(messages, form), messages, goes_on=False)
+        self._dispatcher.streams.add(body)
+        return stream_reply(body, form)
+
+
+def _alone(answer: Result) -> Stream:
+    yield answer
+
+
+def _frames(messages: Stream, form: str) -> Iterator[bytes]:
+    """Each message as an event or as a line; a Pause as what readers of that form pass over."""
+    lines = form == NDJSON
+    for message in messages:
+        if isinstance(message, Pause):
+            yield b"\n" if lines else COMMENT
+        else:
+            yield as_line(encode(message)) if lines else event(encode(message))
+
+
+@lru_cache(maxsize=256)
+def preferred(accept: str) -> str | None:
+    """The form an `Accept` header asks for: of those it likes equally, the one that says most the soonest.
+
+    A wildcard, or no header, takes a JSON document; a stream has to be named. None when nothing fits.
+    """
+    if not accept.strip():
+        return JSON
+    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    json = max((qualities.get(kind, 0) for kind in (JSON, "application/*", "*/*")), default=0)
+    likes = {STREAM: qualities.get(STREAM, 0), NDJSON: qualities.get(NDJSON, 0), JSON: qualities.get(JSON, json)}
+    best = max(likes, key=lambda form: likes[form])
+    return best if likes[best] > 0 else None

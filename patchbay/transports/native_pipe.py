@@ -1,0 +1,91 @@
+"""The native interface over a pair of byte streams, one JSON message a line (`patchbay stdio --native`).
+
+There is no handshake. Every call runs beside the others, and their items come mixed: each names its subscription.
+What is unsubscribed, or still running when the connection ends, is cancelled.
+Sources: REQUIREMENTS SUB-37, SUB-40, S-F11; DESIGN section 6 (every queue has a bound).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from patchbay.errors import PatchbayError, TooLarge
+from patchbay.events import Pause
+from patchbay.jsonrpc import Failure, Id, Result, encode, failure, parse, readable_id
+from patchbay.protocol.callers import Wire
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.incidents import incident
+from patchbay.protocol.native import Native, Stream, asked
+from patchbay.transports.conversations import Busy
+from patchbay.transports.crew import Crew
+from patchbay.transports.lines import Writer, lines
+from patchbay.transports.stdio import MOST
+
+log = logging.getLogger(__name__)
+
+
+class NativePipe:
+    """One client on a pipe; `read`, `write` and `gone` are those of `stdio.Pipe`."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        read: Callable[[int], bytes],
+        write: Callable[[memoryview], int],
+        gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._native = Native(dispatcher.desk, dispatcher.cancellations)
+        self._wire = Wire("", connection=secrets.token_urlsafe(16), way="native stdio")
+        self._lines = lines(read, dispatcher.desk.settings.body_limit)
+        self._writer = Writer(write, gone)
+        self._crew = Crew(MOST)
+
+    def serve(self) -> None:
+        """Take every message, until there are no more. Calls may still be running then: see `finish`."""
+        for line in self._lines:
+            value = None
+            try:
+                if isinstance(line, TooLarge):
+                    raise line
+                value = parse(line)
+                self._take(value)
+            except PatchbayError as problem:
+                self._send(failure(readable_id(value), problem))
+            except Exception:
+                self._send(failure(readable_id(value), incident(log, "on a native pipe")))
+
+    def finish(self, seconds: float) -> bool:
+        """Let what is running come to its end for `seconds`; whether all has ended."""
+        return self._crew.wait(seconds)
+
+    def close(self, seconds: float) -> bool:
+        """Cancel what is still running and wait `seconds` for it; whether all has ended."""
+        self._native.cancel_all(self._wire, "the connection ended")
+        return self._crew.wait(seconds)
+
+    def _take(self, value: Any) -> None:
+        request = asked(value)
+        if request is None:
+            return
+        answer = self._native.answer(request, self._wire)
+        if isinstance(answer, (Result, Failure)):
+            self._send(answer)
+        elif not self._crew.run(lambda: partial(self._tell, request.id, next(answer), answer)):
+            raise Busy(self._crew.most)
+
+    def _tell(self, id: Id, first: Any, messages: Stream) -> None:
+        """In a thread of the crew: send the subscription id, then every item."""
+        try:
+            self._send(first)
+            for said in messages:
+                if not isinstance(said, Pause):
+                    self._send(said)
+        except Exception:
+            self._send(failure(id, incident(log, "on a native pipe")))
+
+    def _send(self, said: Any) -> None:
+        self._writer.send(encode(said))

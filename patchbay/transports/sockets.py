@@ -1,0 +1,136 @@
+"""What the kernel knows of this process's connections, and how one is shut down that belongs to the web server.
+
+The web server keeps its sockets to itself; here they are known by their descriptors. A descriptor may be closed and
+used again at any moment, so it is never closed here, and what is shut down is a copy that was compared first.
+It works when the process has no descriptor left, which is when it is needed most.
+Needs /proc and struct tcp_info, so Linux, complete since 4.6.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import socket
+import stat
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+ESTABLISHED, CLOSE_WAIT = 1, 8
+"""States of a connection of which this end may still send: the other end is there, or only reads."""
+
+# struct tcp_info of linux/tcp.h: state, unacked segments, milliseconds since data was sent and since some was
+# received, bytes that the other end acknowledged, bytes it sent, bytes not sent yet.
+INFO = struct.Struct("=B23xI16xI4xI64xQQ8xI")
+
+ABORT = struct.pack("ii", 1, 0)
+"""SO_LINGER so that closing drops what was not sent; the kernel would go on offering it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the kernel says of one connection; ages in seconds. `pending`: the other end has not got everything."""
+
+    state: int
+    pending: bool
+    sent_ago: float
+    received_ago: float
+    acknowledged: int
+    received: int
+
+    @classmethod
+    def of(cls, descriptor: int) -> Counters | None:
+        """The counters of a TCP socket; None when it is none, or closed."""
+        found = _asked(descriptor, lambda seen: seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size))
+        if found is None or len(found) < INFO.size:
+            return None
+        state, unacked, sent, received, acknowledged, bytes_in, unsent = INFO.unpack(found)
+        return cls(state, bool(unacked or unsent), sent / 1000, received / 1000, acknowledged, bytes_in)
+
+    @property
+    def open(self) -> bool:
+        """Whether it is a connection, and neither end has closed it."""
+        return self.state in (ESTABLISHED, CLOSE_WAIT)
+
+    @property
+    def silent(self) -> float:
+        """Seconds for which nothing has happened that anybody waits for."""
+        return 0.0 if self.pending else min(self.sent_ago, self.received_ago)
+
+
+def sockets() -> list[tuple[int, int]]:
+    """The descriptors of all sockets of this process, each with the number that tells the socket from all others.
+
+    Raises OSError where there are none to be had.
+    """
+    try:
+        with os.scandir(DESCRIPTORS) as found:
+            descriptors: Iterable[int] = [int(entry.name) for entry in found]
+    except OSError as problem:
+        if problem.errno != errno.EMFILE:
+            raise
+        # None is left to look with, so every one there may be is in use.
+        descriptors = range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return [(descriptor, number) for descriptor in descriptors if (number := _number(descriptor)) is not None]
+
+
+def local_port(descriptor: int) -> int | None:
+    """The port of this end of a TCP connection, or that is listened on; None for all else."""
+    if Counters.of(descriptor) is None:
+        return None
+    return _asked(descriptor, lambda seen: int(seen.getsockname()[1]))
+
+
+def shut_down(descriptor: int, number: int, whole: bool) -> str | None:
+    """Shut down the `whole` of a connection, or only what is still to come in; the address of its other end.
+
+    None when it is no longer the socket of that `number`, or no longer open.
+    """
+
+    def shut(seen: socket.socket) -> str:
+        address = str(seen.getpeername()[0])
+        if whole:
+            seen.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+        seen.shutdown(socket.SHUT_RDWR if whole else socket.SHUT_RD)
+        return address
+
+    try:
+        copy = os.dup(descriptor)
+    except OSError as problem:
+        # None is left for a copy. Better a small risk for another connection than that all stay in use.
+        full = problem.errno == errno.EMFILE and _number(descriptor) == number
+        return _asked(descriptor, shut) if full else None
+    try:
+        return _asked(copy, shut) if _number(copy) == number else None
+    finally:
+        os.close(copy)
+
+
+def _number(descriptor: int) -> int | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_ino if stat.S_ISSOCK(status.st_mode) else None
+
+
+def _asked(descriptor: int, question: Callable[[socket.socket], Answer]) -> Answer | None:
+    """What a socket answers; None when this is none, or none that can. The descriptor stays as it is."""
+    try:
+        # The family is not looked at: every answer says its own.
+        seen = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    except OSError:
+        return None
+    try:
+        return question(seen)
+    except OSError:
+        return None
+    finally:
+        seen.detach()

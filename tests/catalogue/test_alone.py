@@ -1,0 +1,104 @@
+"""Functions that run by themselves: started by a call, not waited for by anybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from patchbay.catalogue.hub import ALONE
+from tests.hubs import Hub, until
+
+CODE = '''
+import time
+
+def begin(name: str, context) -> str:
+    """Start something that goes on.
+
+    Args:
+        name: What to call it.
+    """
+    context.start("_go_on", name=name)
+    return "begun"
+
+def broken(context) -> str:
+    """Start what is not there."""
+    context.start("_nowhere")
+    return "begun"
+
+def circle(context) -> None:
+    """Start oneself."""
+    context.state["circles"] = context.state.get("circles", 0) + 1
+    context.start("circle")
+
+def value(name: str, context) -> str:
+    """What was remembered."""
+    return str(context.state.get(name))
+
+def use(context) -> None:
+    """Use a tool of one's own."""
+    context.uses("Hammer", {"nail": 1}, "use-1")
+
+def _go_on(name: str, context) -> None:
+    try:
+        context.state[name] = "running"
+        while name.startswith("long"):
+            time.sleep(0.01)
+        context.state[name] = "done"
+    finally:
+        context.state[f"{name} ended"] = True
+'''
+
+
+def test_it_goes_on_after_its_call_has_ended(tmp_path: Path) -> None:
+    """SUB-5"""
+    hub = Hub(tmp_path, {"alone.py": CODE})
+    assert hub.call("alone", "begin", {"name": "short"}).text == "begun"
+    until(lambda: hub.call("alone", "value", {"name": "short"}).text == "done", "it is done")
+    hub.close()
+
+
+def test_it_ends_with_the_hub_and_may_clean_up(tmp_path: Path) -> None:
+    """X-15"""
+    hub = Hub(tmp_path, {"alone.py": CODE})
+    hub.call("alone", "begin", {"name": "long"})
+    until(lambda: hub.call("alone", "value", {"name": "long"}).text == "running", "it runs")
+    hub.catalogue.close()
+    until(lambda: hub.call("alone", "value", {"name": "long ended"}).text == "True", "it has cleaned up")
+    hub.catalogue.store.close()
+
+
+def test_one_that_fails_hurts_nobody(tmp_path: Path) -> None:
+    """X-15"""
+    hub = Hub(tmp_path, {"alone.py": CODE})
+    assert hub.call("alone", "broken").text == "begun"
+    assert hub.call("alone", "value", {"name": "x"}).text == "None"
+    hub.close()
+
+
+def test_none_starts_itself_again(tmp_path: Path) -> None:
+    """DESIGN section 6: a chain never turns back on itself."""
+    hub = Hub(tmp_path, {"alone.py": CODE})
+    hub.call("alone", "circle")
+    until(lambda: hub.call("alone", "value", {"name": "circles"}).text == "2", "the second one has run")
+    assert hub.call("alone", "value", {"name": "circles"}).text == "2"
+    hub.close()
+
+
+def test_there_are_not_more_than_a_bound(tmp_path: Path) -> None:
+    """THREATS X2"""
+    hub = Hub(tmp_path, {"alone.py": CODE, "alone.mcp.json": '{"isolation": "inline"}'})
+    for number in range(ALONE):
+        assert hub.call("alone", "begin", {"name": f"long {number}"}).text == "begun"
+    answer = hub.call("alone", "begin", {"name": "one too many"})
+    assert answer.result["isError"] and "run by themselves already" in answer.text
+    hub.close()
+
+
+def test_a_tool_of_ones_own_is_told_of(tmp_path: Path) -> None:
+    """SUB-24: and it is in the result only where there is nothing else (SUB-C4)."""
+    hub = Hub(tmp_path, {"alone.py": CODE})
+    params = {"name": "use", "arguments": {}, "_meta": {"progressToken": 1}}
+    answer = hub.legacy("alone", "tools/call", params)
+    told = [one["params"]["message"] for one in answer.messages if "params" in one]
+    assert told == ["Using tool: Hammer"]
+    assert answer.text == "Using tool: Hammer"
+    hub.close()

@@ -1,0 +1,186 @@
+"""Finding tools by what they do, in a catalogue of a size at which clients cannot be shown all of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from patchbay.catalogue.listing import CALL, MOST_NAMED, SEARCH, Listing, front
+from patchbay.catalogue.search import ToolSearch, texts_of
+from patchbay.config import parse_listing
+from patchbay.descriptors import Descriptor
+from patchbay.errors import ConfigError
+from tests.catalogue.conftest import Bench
+
+WANTED = {
+    "create_issue github": "github.create_issue",
+    "how do I open a bug report on a GitHub repository?": "github.create_issue",
+    "send a message to a slack channel": "slack.send_message",
+    "post to Slack": "slack.send_message",
+    "send an email": "gmail.send_email",
+    "schedule a meeting with my colleagues": "calendar.create_event",
+    "when is everyone free": "calendar.find_free_time",
+    "read a file from disk": "filesystem.read_file",
+    "rename a file": "filesystem.move_file",
+    "who last changed this line": "git.blame",
+    "run a SQL query against postgres": "postgres.query",
+    "why is this query slow, show the execution plan": "postgres.explain_query",
+    "restart a kubernetes deployment": "kubernetes.rollout_restart",
+    "scale replicas": "kubernetes.scale_deployment",
+    "tail the logs of a pod": "kubernetes.get_pod_logs",
+    "upload an object to an S3 bucket": "aws_s3.putObject",
+    "put object": "aws_s3.putObject",
+    "presigned url": "aws_s3.createPresignedUrl",
+    "take a screenshot of a web page": "browser.take_screenshot",
+    "search the web": "brave.web_search",
+    "weather forecast for Berlin tomorrow": "weather.get_forecast",
+    "refund a payment": "stripe.create_refund",
+    "cancel a customer's subscription": "stripe.cancel_subscription",
+    "approving pull requests": "github.create_review",
+    "transcribe an audio recording": "audio.transcribe",
+    "convert euros to dollars, exchange rate": "currency.convert",
+    "turn on the lights": "hue.set_light",
+    "who is on call": "pagerduty.get_oncall",
+    "failed CI job logs": "github.get_job_logs",
+    "max_output stack trace": "sentry.get_stacktrace",
+    "translat": "translate.translate_text",
+}
+
+
+def tool(name: str, description: str = "", arguments: str = "") -> Descriptor:
+    properties = {one.strip(): {"type": "string"} for one in arguments.split(",") if one.strip()}
+    schema = {"type": "object", "properties": properties}
+    return Descriptor("tool", name, {"name": name, "description": description, "inputSchema": schema})
+
+
+def tools_of(*names: str) -> dict[str, Descriptor]:
+    return {name: tool(name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def many() -> dict[str, Descriptor]:
+    """249 tools as well-known servers have them: name, description, arguments."""
+    lines = Path(__file__).with_name("tools.txt").read_text("utf-8").splitlines()
+    found = (tool(*(part.strip() for part in line.split("|"))) for line in lines)
+    return {one.name: one for one in found}
+
+
+@pytest.fixture(scope="module")
+def search(many: dict[str, Descriptor]) -> ToolSearch:
+    return ToolSearch(many)
+
+
+def names(search: ToolSearch, query: str, limit: int = 3) -> list[str]:
+    return [one["name"] for one in search.found(query, limit)["tools"]]
+
+
+@pytest.mark.parametrize("query", WANTED)
+def test_the_tool_that_was_meant_is_among_the_first_three(search: ToolSearch, query: str) -> None:
+    assert WANTED[query] in names(search, query)
+
+
+@pytest.mark.parametrize("name", ["aws_s3.createPresignedUrl", "github.add_issue_comment", "jq.jq", "git.blame"])
+def test_a_tool_is_found_first_by_its_own_name(search: ToolSearch, name: str) -> None:
+    assert names(search, name, 1) == [name]
+    assert names(search, name.replace(".", " ").replace("_", " "), 1) == [name]
+
+
+def test_a_search_of_many_tools_is_quick(many: dict[str, Descriptor]) -> None:
+    thousand = {
+        f"{name}{copy}": tool(f"{name}{copy}", one.wire["description"]) for copy in "abcd" for name, one in many.items()
+    }
+    search = ToolSearch(thousand)
+    search.found("warm")
+    begun = time.perf_counter()
+    for query in WANTED:
+        search.found(query)
+    assert (time.perf_counter() - begun) / len(WANTED) < 0.05
+
+
+def test_arguments_are_found_by_name_description_and_choice_also_inside_others() -> None:
+    inner = {"type": "object", "properties": {"altitude": {"enum": ["stratosphere", 5]}}}
+    schema = {
+        "type": "object",
+        "properties": {"callsign": {"description": "registration of the aeroplane"}, "position": inner, "odd": True},
+        "anyOf": [],
+    }
+    wire = {"name": "track", "inputSchema": schema, "annotations": {"title": "Follow a flight"}}
+    search = ToolSearch({"track": Descriptor("tool", "track", wire), **tools_of("other", "third")})
+    for query in ("callsign", "aeroplanes", "altitude", "stratosphere", "following"):
+        assert names(search, query) == ["track"]
+    assert set(search.found("track")["tools"][0]) == {"name", "inputSchema", "annotations"}
+
+
+def test_a_schema_without_an_end_is_not_followed_to_it() -> None:
+    schema: dict[str, object] = {"type": "object"}
+    schema["properties"] = {"again": schema}
+    assert texts_of({"name": "x", "inputSchema": schema})["arguments"].split() == ["again"] * 5
+
+
+def test_a_listing_keeps_and_shows_by_pattern() -> None:
+    """`include` and `exclude` decide what there is, `search` and `always` what a list shows."""
+    tools = tools_of("a.get", "a.set", "b.get", "b.Get")
+    listing = Listing.of({"search": True, "always": ["b.[g]et"], "include": ["*.get", "b.*"], "exclude": ["a.*"]})
+    kept = listing.kept(tools)
+    assert list(kept) == ["b.get", "b.Get"]
+    assert list(listing.shown(kept)) == [SEARCH, CALL, "b.get"]
+    assert list(Listing().shown(tools)) == list(Listing().kept(tools)) == list(tools)
+
+
+def test_search_stays_off_where_a_tool_has_its_name_or_there_is_none() -> None:
+    tools = tools_of("x", CALL)
+    listing = Listing(search=True)
+    assert listing.shown(tools) == tools and not listing.searches({})
+    (problem,) = listing.problems(tools)
+    assert problem.where == "listing.search"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "words"),
+    [
+        (b"[]", "", "expected an object"),
+        (b'{"search": "yes"}', "search", "expected true or false"),
+        (b'{"always": "x"}', "always", "expected an array"),
+        (b'{"exclude": [5]}', "exclude.0", "expected text"),
+        (b'{"exclude": [""]}', "exclude.0", "expected"),
+        (b'{"excludes": []}', "", "did you mean exclude?"),
+        (b"{", "", "expected JSON"),
+    ],
+)
+def test_a_listing_that_says_something_else_is_told_by_place(text: bytes, path: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_listing(text, "variables/listing")
+    assert (caught.value.where, caught.value.path) == ("variables/listing", path)
+    assert words in caught.value.expected
+    assert parse_listing(None, "x") == parse_listing(b" ", "x") == {}
+
+
+def test_a_server_says_what_is_wrong_with_its_listing(bench: Bench) -> None:
+    bench.plug("one", "def call_tool():\n    pass\n", config={"auto_discover": True, "listing": {"search": True}})
+    bench.plug("two", "def f():\n    pass\n", config={"listing": {"serach": True}})
+    one, two = bench.server("one"), bench.server("two")
+    assert list(one.shown) == ["call_tool"]
+    assert [problem.where for problem in one.problems] == ["listing.search"]
+    assert two.broken is not None and "at listing: unknown field serach (did you mean search?)" in two.broken
+
+
+def test_a_pattern_that_names_nothing_is_told() -> None:
+    listing = Listing(always=("x*",), exclude=("y",), include=("*",))
+    assert [(one.where, one.reason) for one in listing.problems(tools_of("x"))] == [
+        ("listing.exclude", "no tool is called y")
+    ]
+
+
+def test_the_search_says_what_there_is_to_find(many: dict[str, Descriptor]) -> None:
+    described = front(many)[SEARCH].wire["description"]
+    assert "There are 249: of the servers github, gitlab, slack" in described and "more." in described
+    assert "There are 2: a, b." in front(tools_of("a", "b"))[SEARCH].wire["description"]
+    assert len(described) < 700 and MOST_NAMED == 40
+
+
+def test_a_call_reads_only_where_every_tool_does() -> None:
+    reads = Descriptor("tool", "r", {"name": "r", "inputSchema": {}, "annotations": {"readOnlyHint": True}})
+    assert front({"r": reads})[CALL].wire["annotations"] == {"readOnlyHint": True}
+    assert "annotations" not in front({"r": reads, **tools_of("w")})[CALL].wire

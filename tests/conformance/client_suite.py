@@ -1,0 +1,89 @@
+"""The official suite's scenarios for clients, run against `client.py`, which is made of `patchbay.client`.
+
+Rules: as in `suite.py`. A scenario that is known to fail stands in KNOWN with the reason, and has to fail.
+`scripts/conformance --client --help` says how to use this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+
+from tests.conformance.suite import BARE, NOTHING_MAY_FAIL, SUITE, Leg, Outcome, Outcomes, faults, outcome_of, table
+from tests.interaction.peers import NODE
+from tests.interaction.programs import ROOT, plain_environment
+
+LEGS: Mapping[str, Leg] = {
+    "2025-03-26": Leg(2, 19),
+    "2025-06-18": Leg(5, 60),
+    "2025-11-25": Leg(19, 247),
+    "2026-07-28": Leg(33, 411),
+    BARE: Leg(48, 500),
+}
+"""Every run: how many scenarios, and how many successful checks at least."""
+
+TIMEOUT = 300
+"""Seconds for one client. All of a run's clients start at once, and each has to import the SDK first."""
+
+_FOLDER = re.compile(r"(?P<scenario>.+?)-\d{4}-\d{2}-\d{2}T[^/]*")
+
+
+def run(revision: str, folder: Path, home: Path) -> Outcomes:
+    """Run every client scenario of a revision, or of all (`bare`); the suite's files go to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    baseline = folder / "expected-failures.yml"
+    baseline.write_text(NOTHING_MAY_FAIL, "utf-8")
+    command = [str(NODE), str(SUITE), "client", "--command", f"{sys.executable} -m tests.conformance.client"]
+    command += ["--suite", "all", "--timeout", str(TIMEOUT * 1000), "--output-dir", str(folder)]
+    command += ["--expected-failures", str(baseline)]
+    command += [] if revision == BARE else ["--spec-version", revision]
+    done = subprocess.run(command, cwd=ROOT, env=plain_environment(home), capture_output=True, text=True)
+    outcomes = {(scenario, revision): outcome for scenario, outcome in outcomes_in(folder)}
+    if not outcomes:
+        raise RuntimeError(f"the suite wrote no results: {done.stderr or done.stdout}")
+    if done.returncode:
+        outcomes["the suite itself", revision] = Outcome(told=[f"FAILURE exit code {done.returncode}"])
+    return outcomes
+
+
+def outcomes_in(folder: Path) -> Iterable[tuple[str, Outcome]]:
+    """Each scenario's name and outcome, from the files in a folder; a name may have a slash."""
+    for file in sorted(folder.rglob("checks.json")):
+        named = _FOLDER.fullmatch(file.parent.relative_to(folder).as_posix())
+        assert named, f"{file.parent} is no folder of a scenario"
+        yield named["scenario"], outcome_of(orjson.loads(file.read_bytes()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; answers the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/conformance --client", description="Run the official suite's client scenarios."
+    )
+    parser.add_argument("--keep", type=Path, help="keep the suite's files in this folder")
+    given = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    outcomes: Outcomes = {}
+    with tempfile.TemporaryDirectory() as name:
+        for revision in LEGS:
+            outcomes |= run(revision, (given.keep or Path(name)) / revision, Path(name))
+    console.print(table(outcomes, sorted({scenario for scenario, _ in outcomes}), list(LEGS)))
+    wrong = [line for revision, leg in LEGS.items() for line in faults(outcomes, revision, leg)]
+    for line in wrong:
+        console.print(line, markup=False, highlight=False)
+    total = sum((outcome.counts for outcome in outcomes.values()), Counter[str]())
+    ran = ", ".join(f"{total[status]} {status}" for status in ("SUCCESS", "FAILURE", "WARNING", "SKIPPED"))
+    console.print(f"{len(outcomes)} scenarios ran: {ran}", markup=False, highlight=False)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Records beside a hub: the writer behind them, its bounds, and what becomes of them when the store does not help."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from patchbay.catalogue.servers import Server
+from patchbay.errors import InvalidParams
+from patchbay.jsonrpc import Failure, Result
+from patchbay.protocol import activity as writer
+from patchbay.protocol.activity import Activity
+from patchbay.protocol.activity_records import TOPIC, Filter
+from patchbay.protocol.callers import Wire
+from patchbay.settings import ROOT, Settings
+from patchbay.stores import open_store
+from patchbay.stores.memory import MemoryStore
+from tests.hubs import until
+
+SERVER = Server("alone", "bafkversion", "static")
+
+
+def ended(activity: Activity, number: int = 1, text: str = "x") -> None:
+    for _ in range(number):
+        activity.begin("tools/call", "t", SERVER, Wire("alone"), {"text": text}).end(Result(1, {"content": []}))
+
+
+def total(activity: Activity) -> int:
+    return sum(sum(count.outcomes.values()) for count in activity.tally.counts().values())
+
+
+def test_a_store_that_is_held_up_holds_up_no_call_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+    """DESIGN 6: a queue with a bound and a policy; the numbers stay right."""
+    store = open_store("sqlite", tmp_path)
+    activity = Activity(store, Settings(data=tmp_path))
+    held = sqlite3.connect(tmp_path / "patchbay.sqlite3", isolation_level=None)
+    held.execute("BEGIN IMMEDIATE")
+    many = writer.MOST + 3 * writer.BATCH
+    ended(activity, many)
+    assert activity.waiting <= writer.MOST
+    held.execute("ROLLBACK")
+    held.close()
+    activity.flush()
+    assert activity.dropped >= many - writer.MOST - 2 * writer.BATCH > 0
+    assert total(activity) == many
+    assert len(activity.recent(Filter(), many).records) == many - activity.dropped
+    activity.close()
+    store.close()
+
+
+def test_a_store_that_fails_fails_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = open_store("sqlite", tmp_path)
+    activity = Activity(store, Settings())
+    store.close()
+    ended(activity, 3)
+    activity.close()
+    assert (activity.failed, total(activity)) == (3, 3)
+    assert "could not be written: the store is closed" in caplog.text
+
+
+def test_the_writer_ends_when_nothing_comes_and_comes_back(tmp_path: Path) -> None:
+    store = MemoryStore()
+    activity = Activity(store, Settings(), every=0.01)
+    others = set(threading.enumerate())
+
+    def written(wanted: int) -> bool:
+        return len(store.journal.tail(TOPIC)) == wanted
+
+    for number in (1, 2):
+        ended(activity)
+        until(partial(written, number), "it is written without being asked")
+        until(lambda: set(threading.enumerate()) <= others, "the thread has ended")
+
+
+def test_records_of_all_processes_are_seen(tmp_path: Path) -> None:
+    stores = [open_store("sqlite", tmp_path) for _ in range(2)]
+    first, second = (Activity(store, Settings(data=tmp_path)) for store in stores)
+    ended(first, text="one")
+    first.flush()
+    ended(second, text="two")
+    assert [record.arguments for record in second.recent(Filter()).records] == [{"text": "two"}, {"text": "one"}]
+    assert len(first.recent(Filter()).records) == 2
+    for store in stores:
+        store.close()
+
+
+def test_new_records_are_told_on_the_bus() -> None:
+    store = MemoryStore()
+    with store.bus.subscribe([TOPIC]) as mailbox:
+        activity = Activity(store, Settings())
+        ended(activity, 3)
+        assert mailbox.get(10) == (TOPIC, b"")
+
+
+def test_a_hub_that_keeps_no_records_counts_all_the_same() -> None:
+    store = MemoryStore()
+    activity = Activity(store, Settings(activity_days=0))
+    ended(activity, 3)
+    assert activity.recent(Filter()).records == [] and store.journal.tail(TOPIC) == []
+    assert total(activity) == 3
+
+
+def test_a_run_ends_once_and_as_what_happened() -> None:
+    store = MemoryStore()
+    activity = Activity(store, Settings())
+    with activity.begin("tools/call", "t", SERVER, Wire("alone")) as run:
+        run.end(Result(1, {"content": []}))
+        run.end(Failure(1, {"code": 1, "message": "no"}))
+    with activity.begin("tools/call", "t", SERVER, Wire("alone")):
+        assert len(activity.running) == 1
+    with pytest.raises(InvalidParams), activity.begin("tools/call", "t", SERVER, Wire("alone")):
+        raise InvalidParams("no")
+    with pytest.raises(ValueError, match="no"), activity.begin("tools/call", "t", SERVER, Wire("alone")):
+        raise ValueError("no")
+    found = [(record.outcome, record.code) for record in activity.recent(Filter()).records]
+    assert found == [("error", -32603), ("error", -32602), ("cancelled", None), ("ok", None)]
+    assert not activity.running
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from patchbay.catalogue.servers import Server
+from patchbay.jsonrpc import Result
+from patchbay.protocol.activity import Activity
+from patchbay.protocol.callers import Wire
+from patchbay.settings import Settings
+from patchbay.stores import open_store
+store = open_store("sqlite", Path(sys.argv[1]))
+activity = Activity(store, Settings())
+for number in range(1200):
+    activity.begin("tools/call", "t", Server("alone", "v", "static"), Wire("alone")).end(Result(1, {"content": []}))
+"""
+
+
+def test_a_process_that_ends_writes_what_is_there(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], check=True, cwd=ROOT, timeout=60)
+    store = open_store("sqlite", tmp_path)
+    assert len(Activity(store, Settings()).recent(Filter(), 2000).records) == 1200
+    store.close()

@@ -1,0 +1,73 @@
+"""completion/complete where a function of the definition gives the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.hubs import Hub
+
+SOURCE = """
+def page(book: str, number: str) -> str:
+    return book + number
+
+
+def _books(value, arguments, context):
+    return ["Iliad", "Odyssey", context.server]
+
+
+def _pages(value: str, arguments: dict) -> list[str]:
+    return [f"{arguments.get('book', 'any')}-{n}" for n in range(150)]
+
+
+def _wrong(value, arguments):
+    return [1, 2]
+
+
+def _broken(value, arguments):
+    raise ValueError("no books today")
+"""
+
+URI = "book://{book}/{number}"
+CONFIG = {
+    "resource_templates": {"page": {"uriTemplate": URI, "function": "page"}},
+    "prompts": {"ask": {"arguments": [{"name": "a"}, {"name": "b"}, {"name": "c"}], "messages": [{"content": "x"}]}},
+    "completions": {
+        URI: {"book": {"function": "_books"}, "number": {"function": "_pages"}},
+        "ask": {"a": {"function": "_wrong"}, "b": {"function": "_broken"}, "c": {"function": "_nowhere"}},
+    },
+}
+
+
+@pytest.fixture(scope="module", params=["inline", "process"])
+def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    files = {"books.py": SOURCE, "books.mcp.json": orjson.dumps(CONFIG).decode()}
+    hub = Hub(tmp_path_factory.mktemp("books"), files, isolation=request.param)
+    yield hub
+    hub.close()
+
+
+def completed(hub: Hub, name: str, value: str = "", **others: str) -> dict[str, Any]:
+    params = {"ref": {"type": "ref/resource", "uri": URI}, "argument": {"name": name, "value": value}}
+    result = hub.legacy("books", "completion/complete", {**params, "context": {"arguments": others}}).result
+    return dict(result["completion"])
+
+
+def test_a_function_gives_the_values_and_those_that_fit_are_told(hub: Hub) -> None:
+    assert completed(hub, "book") == {"values": ["Iliad", "Odyssey", "books"], "total": 3, "hasMore": False}
+    assert completed(hub, "book", "ody")["values"] == ["Odyssey"]
+
+
+def test_it_knows_the_other_arguments_and_at_most_a_hundred_values_are_told(hub: Hub) -> None:
+    found = completed(hub, "number", book="Iliad")
+    assert (found["values"][0], len(found["values"]), found["total"], found["hasMore"]) == ("Iliad-0", 100, 150, True)
+    assert completed(hub, "number", "ANY-14")["values"][:2] == ["any-14", "any-140"]
+
+
+@pytest.mark.parametrize(("name", "why"), [("a", "no list of strings"), ("b", "no books today"), ("c", "_nowhere")])
+def test_a_function_that_fails_is_an_error_that_says_why(hub: Hub, name: str, why: str) -> None:
+    params = {"ref": {"type": "ref/prompt", "name": "ask"}, "argument": {"name": name, "value": ""}}
+    assert why in hub.legacy("books", "completion/complete", params).error["message"]

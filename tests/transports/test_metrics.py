@@ -1,0 +1,120 @@
+"""/metrics: what Prometheus reads is what happened, and nobody outside chooses a label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from patchbay import __version__
+from tests.hubs import Hub, modern_request, until
+
+FILES = {
+    "meter.py": '''"""Some tools."""
+
+import os
+import time
+
+
+def say(text: str = "hello") -> str:
+    """Say."""
+    return text
+
+
+def dies() -> str:
+    """End the process."""
+    os._exit(3)
+
+
+def hangs() -> str:
+    """Hang."""
+    while True:
+        time.sleep(0.01)
+''',
+    "meter.mcp.json": '{"auto_discover": true, "timeout": 5}',
+}
+
+Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    with closing(Hub(tmp_path, FILES)) as hub:
+        yield hub
+
+
+def samples(hub: Hub) -> Samples:
+    answer = hub.client.get("/metrics")
+    assert answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(answer.get_data(as_text=True))
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def value(found: Samples, sample: str, /, **labels: str) -> float:
+    return found[sample, frozenset(labels.items())]
+
+
+def test_calls_are_counted_by_what_ran_and_how_it_ended(hub: Hub) -> None:
+    for _ in range(3):
+        hub.call("meter", "say")
+    hub.call("meter", "say", {"text": 7})
+    found = samples(hub)
+    tool = {"server": "meter", "method": "tools/call", "name": "say"}
+    assert value(found, "patchbay_calls_total", **tool, outcome="ok") == 3
+    assert value(found, "patchbay_calls_total", **tool, outcome="is_error") == 1
+    assert value(found, "patchbay_call_duration_seconds_count", **tool) == 4
+    assert value(found, "patchbay_call_duration_seconds_bucket", **tool, le="+Inf") == 4
+    assert value(found, "patchbay_call_duration_seconds_sum", **tool) > 0
+
+
+def test_a_name_that_a_stranger_made_up_is_no_label(hub: Hub) -> None:
+    """THREATS 1.6"""
+    for number in range(20):
+        hub.call("meter", f"canary-{number}")
+        hub.legacy("meter", "resources/read", {"uri": f"canary://{number}"})
+        hub.legacy("meter", "prompts/get", {"name": f"canary-{number}"})
+    assert "canary" not in hub.client.get("/metrics").get_data(as_text=True)
+    found = samples(hub)
+    unknown = {"server": "meter", "method": "tools/call", "name": ""}
+    assert value(found, "patchbay_calls_total", **unknown, outcome="is_error") == 20
+
+
+def test_what_goes_on_is_seen_while_it_does(hub: Hub) -> None:
+    stream = hub.stream("meter", *modern_request("tools/call", {"name": "hangs"}, meta={"progressToken": 1}))
+    next(stream)
+    found = samples(hub)
+    assert value(found, "patchbay_calls_running") == value(found, "patchbay_streams_open") == 1
+    assert value(found, "patchbay_hosts", state="busy") >= 1
+    stream.close()
+    assert value(samples(hub), "patchbay_calls_running") == 0
+
+
+def test_hosts_that_end_are_counted_by_reason(hub: Hub) -> None:
+    lost = ("patchbay_hosts_ended_total", frozenset({("reason", "lost")}))
+    before = samples(hub)[lost]
+    assert "exit code 3" in hub.call("meter", "dies").text
+    until(lambda: samples(hub)[lost] == before + 1, "the host that ended by itself is counted")
+
+
+def test_it_says_what_runs_here(hub: Hub) -> None:
+    found = samples(hub)
+    root = hub.catalogue.store.names.get("root")
+    (labels,) = [dict(labels) for name, labels in found if name == "patchbay_build_info"]
+    assert (labels["version"], labels["root"]) == (__version__, root)
+    assert value(found, "patchbay_store_up") == 1
+    assert value(found, "patchbay_activity_dropped_total") == 0
+    assert value(found, "process_open_fds") > 0
+
+
+def test_openmetrics_is_served_to_who_asks_for_it(hub: Hub) -> None:
+    answer = hub.client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.get_data(as_text=True).endswith("# EOF\n")
+
+
+def test_the_numbers_are_only_for_who_may_talk_to_the_hub(hub: Hub) -> None:
+    """T14.4"""
+    assert hub.client.get("/metrics", headers={"Host": "evil.example"}).status_code == 421
