@@ -153,10 +153,9 @@ def test_nothing_outlives_the_client_however_it_ends(number: signal.Signals, tmp
     """JN-1: Ctrl-C in the foreground and a kill leave no process behind."""
     program = tmp_path / "client.py"
     program.write_text(
-        "import signal, sys, time\n"
+        "import sys, time\n"
         "from patchbay.client.connections import Connection\n"
         "from patchbay.client.reach import Stdio\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job begins with it ignored\n"
         f"reach = Stdio(sys.executable, ('-S', {str(SCRIPTED)!r}, 'family'))\n"
         f"connection = Connection.open(reach, environ={dict(ENVIRON)!r}, era='legacy')\n"
         "print('open', flush=True)\n"
