@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+OPTIONAL = [Requirement(line) for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines]
 DEVELOPMENT = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 OURS = {"patchbay", "app", "generate_boot_image", "scripts", "tests", "benchmarks"}
 
@@ -48,6 +50,14 @@ def imports(text: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, (node.module or "").split(".")[0]
 
 
+def inline(text: str) -> set[str]:
+    """Names that a program declares for itself alone, in the metadata of PEP 723."""
+    found = re.search(r"(?m)^# /// script$\n((?:^#.*$\n)+?)^# ///$", text)
+    lines = found[1].splitlines() if found else []
+    metadata = tomllib.loads("\n".join(line.removeprefix("#").strip() for line in lines))
+    return {canonicalize_name(Requirement(line).name).replace("-", "_") for line in metadata.get("dependencies", [])}
+
+
 def undeclared(declared: list[Requirement], *patterns: str) -> list[str]:
     """A sentence for every import of these files that no declared distribution offers."""
     names = {canonicalize_name(one.name) for one in declared}
@@ -62,8 +72,9 @@ def undeclared(declared: list[Requirement], *patterns: str) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{line}: nobody declares {module}"
         for path in paths
-        for line, module in imports(path.read_text("utf-8"))
-        if module not in offered | local | sys.stdlib_module_names
+        for text in [path.read_text("utf-8")]
+        for line, module in imports(text)
+        if module not in offered | local | inline(text) | sys.stdlib_module_names
     ]
 
 
@@ -83,7 +94,7 @@ def test_both_files_agree() -> None:
 
 def test_the_code_imports_only_what_the_project_declares() -> None:
     code = ("app.py", "generate_boot_image.py", "patchbay/**/*.py", "reference_templates/**/*.py", "servers/*.py")
-    assert undeclared(RUNTIME, *code) == []
+    assert undeclared([*RUNTIME, *OPTIONAL], *code) == []
 
 
 def test_tests_and_scripts_import_only_what_is_declared() -> None:

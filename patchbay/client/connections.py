@@ -172,19 +172,21 @@ class Connection:
         progress: bool = True,
         capabilities: Mapping[str, Any] | None = None,
         pauses: Iterator[float] | None = None,
+        by_hand: bool = False,
     ) -> Generator[Item | Pause, Answer | None, Json]:
         """Send a request; give what the server says until it answers; return the result.
 
         A Question wants an answer by `send`: its result, or an McpFailure to refuse; nothing is a refusal.
         `timeout` in seconds, `inf` for none. `progress` asks the server for it. `capabilities` replaces the declared
         ones for this request (2026-07-28). With `pauses`, a Pause is given after so many seconds of silence each.
+        `by_hand` leaves an InputRequiredResult to the caller, and errors as the server worded them.
         Raises InvalidParams for what JSON cannot say, McpFailure, Unreachable, Overdue. Closing the generator
         cancels the request.
         """
         _sayable(method, params or {})
         seconds = self._timeout if timeout is None else timeout
         run = Run(self._loop, method, seconds)
-        run.capabilities = capabilities
+        run.capabilities, run.by_hand = capabilities, by_hand
         work = self._core.perform(run, method, _with_token(run, params or {}) if progress else dict(params or {}))
         future = self._loop.start(work)
         try:
@@ -284,16 +286,15 @@ class Connection:
         elif isinstance(item, Notification):
             self._core.listener(item.method, dict(item.params))
 
-    def pages(self, method: str, key: str) -> Iterator[Json]:
-        """All items of all pages of a list, `key` in each.
-
-        A cursor that comes again, too many pages and too many items are failures.
-        """
+    def pages(self, method: str, key: str, on_page: Callable[[Json], object] | None = None) -> Iterator[Json]:
+        """All items of all pages of a list, `key` in each; `on_page` is given each page. Too many are a failure."""
         params: Json = {}
         cursors: set[str] = set()
         count = 0
         while len(cursors) < PAGES:
             page = self._page(method, key, params)
+            if on_page is not None:
+                on_page(page)
             items = page.get(key)
             if not isinstance(items, list):
                 raise McpFailure(-32603, f"the answer to {method} has no list {key!r}")

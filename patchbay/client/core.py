@@ -14,7 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import anyio.abc
@@ -59,6 +59,12 @@ class _Raw(types.Request[dict[str, Any], str]):
 
     method: str
     params: dict[str, Any]
+
+
+class _OfTask(_Raw):
+    """One of the tasks extension, which names its task in a header too (SPEC-DIGEST 1.2)."""
+
+    name_param: ClassVar[str] = "taskId"
 
 
 class _Anything(BaseModel):
@@ -240,7 +246,7 @@ class Core:
         backoff = FIRST_BACKOFF
         for _ in range(ROUNDS):
             result = await self._sent(run, method, params)
-            if not self.traffic.modern or result.get("resultType") != "input_required":
+            if run.by_hand or not self.traffic.modern or result.get("resultType") != "input_required":
                 return result
             wanted = result.get("inputRequests") or {}
             if not wanted:
@@ -294,11 +300,13 @@ class Core:
         except MCPError as problem:
             if problem.code == types.CONNECTION_CLOSED:
                 raise await self._loss(problem.error.message, run) from problem
-            heard = f" ({run.refused})" if run.refused and run.refused not in problem.error.message else ""
+            known = run.by_hand or not run.refused or run.refused in problem.error.message
+            heard = "" if known else f" ({run.refused})"
             raise McpFailure(problem.code, problem.error.message + heard, problem.error.data) from problem
 
     async def _send_raw(self, method: str, params: Json) -> None:
-        await self.session.send_request(_Raw(method=method, params=params), _Anything)
+        of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)
+        await self.session.send_request((_OfTask if of_task else _Raw)(method=method, params=params), _Anything)
 
     async def _tools(self, run: Run, params: Json) -> Json:
         """A page of tools: without those whose header annotations a client has to refuse."""

@@ -41,7 +41,8 @@ CHUNK = 65536
 INHERITED = re.compile(
     r"HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|XDG_\w+|SSL_CERT_FILE|SSL_CERT_DIR"
     r"|REQUESTS_CA_BUNDLE|NODE_EXTRA_CA_CERTS|(?i:https?_proxy|all_proxy|no_proxy)"
-    r"|UV_(?:CACHE_DIR|DEFAULT_INDEX|INDEX|INDEX_URL|OFFLINE|PYTHON\w*|TOOL_DIR)|(?i:npm_config_(?:cache|registry))"
+    r"|UV_(?:CACHE_DIR|DEFAULT_INDEX|INDEX|INDEX_URL|NO_PROJECT|OFFLINE|PYTHON\w*|TOOL_DIR)"
+    r"|(?i:npm_config_(?:cache|registry))"
 )
 """Names of the variables that every child gets: where things are, how they are fetched, no secrets."""
 

@@ -58,14 +58,18 @@ class Stdio:
 
 @dataclass(frozen=True, slots=True)
 class Http:
-    """A server at a URL (`http` or `https`); `headers` are sent with every request."""
+    """A server at a URL (`http` or `https`); `headers` are sent with every request.
+
+    `public` says that every connection has to go to a public address, which is looked up once for each request.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     transport: Transport = "auto"
+    public: bool = False
 
     def __hash__(self) -> int:
-        return hash((self.url, frozenset(self.headers.items()), self.transport))
+        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public))
 
     @property
     def described(self) -> str:

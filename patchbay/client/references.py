@@ -71,3 +71,8 @@ def _operation(address: Address) -> dict[str, Any]:
     if address.operation == "prompt":
         return {"type": "get_prompt", "prompt": address.name}
     return {"type": f"list_{address.name or 'resources'}"}
+
+
+def list_server_tools(profiles: Profiles, server: str) -> list[str]:
+    """The tools a profile has something to say about, sorted; never `_meta` (JN-17)."""
+    return list(profiles.list_server_tools(server))

@@ -99,6 +99,7 @@ class Run:
         self.refused: str | None = None
         self.capabilities: Mapping[str, Any] | None = None
         self.sink: Callable[[Item], None] | None = None
+        self.by_hand = False
         self._loop = loop
         self._items: deque[Item | Asked] = deque()
         self._end: End | None = None

@@ -9,15 +9,19 @@ Sources: SPEC-DIGEST 2.1 to 2.4; THREATS 1.8, X19, X20; MCP specification, basic
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
+import anyio.to_thread
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from patchbay.client.failures import Unreachable
+from patchbay.client.public_hosts import public_address
 from patchbay.client.reach import Http
 from patchbay.client.runs import CURRENT
 
@@ -26,6 +30,12 @@ CONNECT = 30.0
 
 GET_INSTEAD = frozenset({400, 404, 405, 406, 415})
 """Statuses of a POST after which a server of 2024-11-05 is tried."""
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """What is trusted: read once, because that takes longer than opening a connection."""
+    return httpx2.create_ssl_context()
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -69,6 +79,7 @@ class Web:
             headers={"Accept-Encoding": "identity", **self.reach.headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT, read=None),
             auth=auth or self._auth,
+            verify=_certificates(),
             event_hooks={"request": [self._sending], "response": [self._received]},
         )
 
@@ -91,6 +102,8 @@ class Web:
     async def _sending(self, request: httpx2.Request) -> None:
         if self._public and not _is_public(request.url.host):
             raise Unreachable(f"{self.reach.described} leads to {request.url.host}, which is not a public address")
+        if self.reach.public:
+            await _pinned(request, self.reach.described)
 
     async def _received(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
@@ -103,6 +116,17 @@ class Web:
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Bounded(response.stream, self._limit, str(response.request.url.copy_with(query=None)))
+
+
+async def _pinned(request: httpx2.Request, who: str) -> None:
+    """Let a request go to the very address that was checked; names and certificates stay those of the host.
+
+    Raises Unreachable when the host is not, or may not be, a public one.
+    """
+    host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
+    address = await anyio.to_thread.run_sync(public_address, host, port, who)
+    request.extensions = {**request.extensions, "sni_hostname": host}
+    request.url = request.url.copy_with(host=address)
 
 
 def _is_public(host: str) -> bool:

@@ -1,0 +1,181 @@
+"""Records out of bytes and into bytes: NDJSON, JSON, CSV, TSV, plain text, and base64 for everything else.
+
+Reading is line by line where the format has lines; one record, and a whole JSON document, may have `limit` bytes.
+A line that is no JSON object gives an error record and the next one is read (J-F7).
+Sources: JN-38, J-F7, J-F12; RFC 4180, RFC 8259; the NDJSON specification.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any
+
+import orjson
+
+from patchbay.errors import InvalidParams, ParseError, TooLarge
+from patchbay.jsonrpc import parse
+
+Record = dict[str, Any]
+
+SUFFIXES: Mapping[str, str] = {
+    "ndjson": "ndjson",
+    "jsonl": "ndjson",
+    "json": "json",
+    "geojson": "json",
+    "csv": "csv",
+    "tsv": "tsv",
+    "txt": "text",
+    "md": "text",
+    "log": "text",
+}
+MEDIA_TYPES: Mapping[str, str] = {
+    "application/x-ndjson": "ndjson",
+    "application/ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    "application/x-jsonlines": "ndjson",
+    "application/json-seq": "ndjson",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+}
+FORMATS = ("ndjson", "json", "csv", "tsv", "text", "blob")
+COMPRESSIONS = ("gz", "bz2", "xz", "zst")
+_SHOWN = 100
+
+
+def format_of_name(name: str) -> str:
+    """The format that the suffix of a file's name says, one of compression set aside; "blob" when it says none."""
+    words = name.rpartition("/")[2].lower().split(".")[1:]
+    if words and words[-1] in COMPRESSIONS:
+        words = words[:-1]
+    return SUFFIXES.get(words[-1], "blob") if words else "blob"
+
+
+def format_of_type(media_type: str) -> str:
+    """The format of a media type: JSON and its `+json` relatives, NDJSON, CSV, text, else "blob"."""
+    bare = media_type.partition(";")[0].strip().lower()
+    if bare in MEDIA_TYPES:
+        return MEDIA_TYPES[bare]
+    if bare == "application/json" or bare.endswith("+json"):
+        return "json"
+    return "text" if bare.startswith("text/") or bare.endswith(("/xml", "+xml", "/yaml", "+yaml")) else "blob"
+
+
+def decoded_records(file: IO[bytes], kind: str, limit: int, media_type: str = "") -> Iterator[Record]:
+    """The records of a file. Raises ParseError, TooLarge; InvalidParams for a format that is not known."""
+    if kind == "ndjson":
+        yield from _lines(file, limit)
+    elif kind in ("csv", "tsv"):
+        yield from _rows(file, "," if kind == "csv" else "\t", limit)
+    elif kind == "json":
+        yield from of_value(parse(_whole(file, limit)))
+    elif kind == "text":
+        yield {"text": _whole(file, limit).decode("utf-8", "replace"), "mimeType": media_type or "text/plain"}
+    elif kind == "blob":
+        blob = base64.b64encode(_whole(file, limit)).decode()
+        yield {"blob": blob, "mimeType": media_type or "application/octet-stream"}
+    else:
+        raise InvalidParams(f"format={kind[:80]}: expected one of {', '.join(FORMATS)}")
+
+
+def of_value(value: Any) -> Iterator[Record]:
+    """A JSON value as records: the items of a list, an object as it is, anything else under `value`."""
+    for item in value if isinstance(value, list) else [value]:
+        yield item if isinstance(item, dict) else {"value": item}
+
+
+def _whole(file: IO[bytes], limit: int) -> bytes:
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise TooLarge(f"more than {limit} bytes; expected less, or a format that is read line by line")
+    return data
+
+
+def _lines(file: IO[bytes], limit: int) -> Iterator[Record]:
+    number = 0
+    while line := file.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            raise TooLarge(f"line {number} has more than {limit} bytes")
+        text = line.strip(b"\x1e \t\r\n")
+        if not text:
+            continue
+        try:
+            yield from of_value([parse(text)])
+        except ParseError as problem:
+            shown = text[:_SHOWN].decode("utf-8", "replace")
+            yield {
+                "_error": True,
+                "type": "json_decode_error",
+                "message": f"line {number}: {problem.message}",
+                "line": shown,
+            }
+
+
+def _rows(file: IO[bytes], comma: str, limit: int) -> Iterator[Record]:
+    reader = csv.DictReader(_text_lines(file, limit), delimiter=comma, restkey="_more", strict=True)
+    try:
+        yield from (dict(row) for row in reader)
+    except csv.Error as problem:
+        raise ParseError(f"line {reader.line_num}: expected CSV as in RFC 4180; {problem}") from problem
+
+
+def _text_lines(file: IO[bytes], limit: int) -> Iterator[str]:
+    first = True
+    while line := file.readline(limit + 1):
+        if len(line) > limit:
+            raise TooLarge(f"a line has more than {limit} bytes")
+        yield line.decode("utf-8-sig" if first else "utf-8", "replace")
+        first = False
+
+
+def encode_records(records: Iterable[Mapping[str, Any]], kind: str, spool: IO[bytes], to: IO[bytes]) -> int:
+    """Write records in a format; answers how many. `spool` is an empty scratch file for the formats with a header.
+
+    CSV has every key of every record as a column, in the order in which they first came; lists and objects in it are
+    JSON. Raises InvalidParams for a format that cannot be written.
+    """
+    if kind == "ndjson":
+        return sum(1 for record in records if to.write(_line(record)))
+    if kind == "json":
+        return _encode_list(records, to)
+    if kind in ("csv", "tsv"):
+        return _encode_table(records, "," if kind == "csv" else "\t", spool, to)
+    raise InvalidParams(f"format={kind[:80]}: expected ndjson, json, csv or tsv to write records")
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(record) + b"\n"
+
+
+def _encode_list(records: Iterable[Mapping[str, Any]], to: IO[bytes]) -> int:
+    count = 0
+    for record in records:
+        to.write((b",\n" if count else b"[\n") + orjson.dumps(record))
+        count += 1
+    to.write(b"\n]\n" if count else b"[]\n")
+    return count
+
+
+def _encode_table(records: Iterable[Mapping[str, Any]], comma: str, spool: IO[bytes], to: IO[bytes]) -> int:
+    columns: dict[str, None] = {}
+    count = 0
+    for record in records:
+        columns |= dict.fromkeys(record)
+        spool.write(_line(record))
+        count += 1
+    spool.seek(0)
+    text = io.TextIOWrapper(to, "utf-8", newline="", write_through=True)
+    writer = csv.DictWriter(text, list(columns), delimiter=comma)
+    writer.writeheader()
+    for line in spool:
+        row = orjson.loads(line)
+        writer.writerow({key: _cell(value) for key, value in row.items()})
+    text.detach()
+    return count
+
+
+def _cell(value: Any) -> Any:
+    return orjson.dumps(value).decode() if isinstance(value, dict | list | bool) else value

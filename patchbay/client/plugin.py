@@ -1,0 +1,121 @@
+"""The source for MCP servers as a program of its own: the plugin `mcp_` of JN (JN-39).
+
+    mcp_.py --mode read ADDRESS      the records at an address, as NDJSON on standard output
+    mcp_.py --mode write ADDRESS     call the tool once per record of standard input
+    mcp_.py --mode inspect ADDRESS   what the server offers, as one JSON object; also: explore, validate, version
+
+What goes wrong is a record with `_error`, and the exit code stays 0 (J-F7). `scripts/single_file.py` makes one
+self-contained file of this module and everything it needs. Sources: JN-19 to JN-21, JN-39, J-F7, J-F14.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from patchbay.client.pool import Connections
+from patchbay.client.profiles import find_profile_paths, homes
+from patchbay.client.references import list_server_tools, load_hierarchical_profile, resolve_profile_reference
+from patchbay.client.source import Means, Record, error_record
+from patchbay.client.sources.mcp import McpSource
+from patchbay.client.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
+from patchbay.errors import ParseError, PatchbayError
+from patchbay.jsonrpc import parse
+from patchbay.settings import whole_environment
+
+RESOLVER = (
+    ProfileError,
+    find_profile_paths,
+    substitute_env_vars,
+    substitute_env_vars_recursive,
+    load_hierarchical_profile,
+    list_server_tools,
+    resolve_profile_reference,
+)
+"""What others may import from the single file (JN-39)."""
+
+MODES = ("read", "write", "inspect", "explore", "validate", "version")
+SHOWN = 100
+
+
+def reads(url: str, means: Means, **arguments: Any) -> Iterator[Record]:
+    """The records at an address."""
+    return McpSource().reads(url, means, arguments)
+
+
+def writes(url: str, means: Means, **arguments: Any) -> Iterator[Record]:
+    """What comes of each record of standard input."""
+    return McpSource().writes(url, _records(means.limit), means, arguments)
+
+
+def answered(mode: str, url: str, means: Means) -> Iterator[Record]:
+    """The records of one mode."""
+    source = McpSource()
+    if mode == "read":
+        yield from reads(url, means)
+    elif mode == "write":
+        yield from writes(url, means)
+    elif mode == "validate":
+        yield source.validates(means.profiles().load(url.removeprefix("@")), means).to_json()
+    elif mode == "version":
+        yield {"version": source.versions(url, means)}
+    else:
+        yield source.inspects(url, means) if mode == "inspect" else source.explores(url, means)
+
+
+def _records(limit: int) -> Iterator[Record]:
+    while line := sys.stdin.buffer.readline(limit):
+        if not line.strip():
+            continue
+        try:
+            value = parse(line)
+        except ParseError as problem:
+            _say(error_record("json_decode_error", problem.message, line=line[:SHOWN].decode("utf-8", "replace")))
+            continue
+        if isinstance(value, dict):
+            yield value
+        else:
+            _say(error_record("json_decode_error", "expected a JSON object", line=line[:SHOWN].decode()))
+
+
+def _say(record: Record) -> None:
+    sys.stdout.buffer.write(orjson.dumps(record) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the plugin; answers the exit code, 0 unless nobody reads what it says."""
+    parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
+    parser.add_argument("--mode", required=True, choices=MODES, help="what to do")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds per request")
+    parser.add_argument("--ignore-schema", action="store_true", help="do not check the contract of a profile")
+    parser.add_argument("address", nargs="?", default="", help="mcp+uvx://..., https://..., @profile/tool?...")
+    given = parser.parse_args(words)
+    if not given.address:
+        _say(error_record("missing_url", "expected an address"))
+        return 0
+    environ = whole_environment()
+    with Connections(environ=environ, timeout=given.timeout) as connections:
+        means = Means(connections, homes(Path.cwd(), environ), environ, timeout=given.timeout)
+        try:
+            for record in answered(
+                given.mode, given.address, means.without_judging() if given.ignore_schema else means
+            ):
+                _say(record)
+        except BrokenPipeError:
+            sys.stderr.close()
+            return 1
+        except ProfileError as problem:
+            _say(error_record("profile_error", problem.message))
+        except PatchbayError as problem:
+            _say(error_record("mcp_error", problem.message))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""What an `http` profile says about its endpoints: alone, or over the document that describes them.
+
+    "endpoints": {"alterations": {"path": "/alterations", "method": "GET", "parameters": {"limit": {"default": 100}},
+                                  "pagination": {"type": "cursor", "field": "next_cursor"}, "notes": "..."}}
+
+An endpoint's name is the operation's, or that of the operation with its `operation`, or with its method and path.
+`tools` and tool files are endpoints too. Sources: JN-64, JN-66.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchbay.client.openapi import METHODS, Api, Operation
+from patchbay.client.profile_layouts import Profile, tool_from
+from patchbay.client.variables import ProfileError
+
+_EXTRA = ("pagination", "output_format", "notes")
+
+
+def endpoints_of(profile: Profile) -> dict[str, dict[str, Any]]:
+    """The endpoints of a profile by name, parameters as `inputSchema`. Raises ProfileError."""
+    where = f"{profile.directory or profile.name}/_meta.json"
+    rows = profile.fields.get("endpoints", {})
+    if not isinstance(rows, dict):
+        raise ProfileError(where, "endpoints", "expected an object of endpoints by name")
+    found = {name: tool_from(name, row, where, f"endpoints.{name}") for name, row in rows.items()}
+    for name, tool in profile.tools.items():
+        found[name] = {**found.get(name, {}), **tool}
+    return found
+
+
+def with_tools(profile: Profile) -> Profile:
+    """The profile with its endpoints as tools under their operations' names, so that they are compared as tools are."""
+    rows = endpoints_of(profile)
+    return replace(profile, tools={str(row.get("operation", name)): row for name, row in rows.items()})
+
+
+def described_by(profile: Profile) -> Api:
+    """The API as the profile alone describes it. Raises ProfileError."""
+    where = f"{profile.directory or profile.name}/_meta.json"
+    paths: dict[str, Any] = {}
+    for name, row in endpoints_of(profile).items():
+        method, path = str(row.get("method", "GET")).lower(), row.get("path")
+        if method not in METHODS or not isinstance(path, str) or not path.startswith("/"):
+            raise ProfileError(where, f"endpoints.{name}", "expected method, and path with a / at its beginning")
+        parameters = [_parameter(key, schema, row, path) for key, schema in _properties(row).items()]
+        about = {"operationId": name, "description": row.get("description", ""), "parameters": parameters}
+        if method in paths.setdefault(path, {}):
+            raise ProfileError(where, f"endpoints.{name}", f"{method.upper()} {path} is there already")
+        paths[path][method] = about | ({"requestBody": row["requestBody"]} if "requestBody" in row else {})
+    return Api({"openapi": "3.1.0", "info": {"title": profile.name}, "paths": paths}, where)
+
+
+def _properties(row: Mapping[str, Any]) -> dict[str, Any]:
+    found = row.get("inputSchema", {}).get("properties", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _parameter(name: str, schema: Any, row: Mapping[str, Any], path: str) -> dict[str, Any]:
+    inner = dict(schema) if isinstance(schema, dict) else {}
+    place = inner.pop("in", "path" if "{" + name + "}" in path else "query")
+    required = name in row.get("inputSchema", {}).get("required", ())
+    return {"name": name, "in": place, "required": required, "schema": inner}
+
+
+def overlaid(operations: Mapping[str, Operation], profile: Profile) -> dict[str, Operation]:
+    """The operations with what a profile says about them; endpoints have the profile's names, too."""
+    found = dict(operations)
+    for name, row in endpoints_of(profile).items():
+        operation = _operation_of(name, row, operations, profile)
+        defaults = {key: one["default"] for key, one in _properties(row).items() if _has_default(one)}
+        extra = {key: row[key] for key in _EXTRA if key in row} | ({"defaults": defaults} if defaults else {})
+        found[name] = replace(operation, extra=extra)
+    return found
+
+
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, dict) and "default" in schema
+
+
+def _operation_of(
+    name: str, row: Mapping[str, Any], operations: Mapping[str, Operation], profile: Profile
+) -> Operation:
+    wanted = str(row.get("operation", name))
+    if wanted in operations:
+        return operations[wanted]
+    method, path = str(row.get("method", "GET")).lower(), row.get("path")
+    for one in operations.values():
+        if one.path == path and one.method == method:
+            return one
+    raise ProfileError(
+        f"{profile.directory or profile.name}/_meta.json",
+        f"endpoints.{name}",
+        f"the API has no operation {wanted!r}" + (f" and no {method.upper()} {path}" if path else ""),
+    )

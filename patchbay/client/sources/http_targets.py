@@ -1,0 +1,190 @@
+"""Which API an address or a profile names, where its description is, and what is asked of it.
+
+    openapi+https://HOST/PATH[?QUERY]   an API whose description is there, or in a usual place below
+    openapi+file:PATH[?QUERY]           one whose description is a file
+    https://.../openapi.json            the description itself, taken whole
+    @PROFILE[/OPERATION][?QUERY]        a profile of the plugin `http`
+
+The query is that of MCP addresses, with `operation=NAME` for `tool=NAME`, and `launch.base_url=`, `page.KEY=`.
+Sources: JN-64, JN-66; docs/addresses.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from patchbay.client.address_query import decoded, pairs, sayable, sort
+from patchbay.client.addresses import parse_address
+from patchbay.client.launchers import checked_url
+from patchbay.client.openapi_documents import NAMED
+from patchbay.client.profile_layouts import Profile
+from patchbay.client.reach import AddressError, masked_url
+from patchbay.client.source import Means, scheme_of
+from patchbay.client.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
+
+PLUGIN = "http"
+SCHEMES = ("openapi+http", "openapi+https", "openapi+file")
+CONNECTION = ("base_url", "document", "headers", "timeout", "pagination")
+"""What the `connection` of an `http` profile may say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One API and what is asked of it.
+
+    `document` is a URL or, when `file` is set, a path; "" when the profile describes all itself. `listing` is what is
+    listed, or "". `arguments` are text, `exact` JSON values. `paging` is as it was written.
+    """
+
+    described: str
+    document: str = ""
+    file: bool = False
+    base: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = None
+    operation: str = ""
+    listing: str = ""
+    arguments: Mapping[str, str | list[str]] = field(default_factory=dict)
+    exact: Mapping[str, Any] = field(default_factory=dict)
+    paging: Mapping[str, Any] = field(default_factory=dict)
+    schema: str = ""
+    profile: Profile | None = None
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The URLs that the caller named: credentials may go there."""
+        return tuple(url for url in (self.base, "" if self.file else self.document) if url)
+
+
+def is_document(address: str) -> bool:
+    """Whether a plain URL is that of an API's description."""
+    return scheme_of(address) in ("http", "https") and NAMED.search(address.partition("?")[0]) is not None
+
+
+def target_of(address: str, means: Means) -> Target:
+    """What an address says. Raises AddressError, ProfileError."""
+    sayable(address, "the address")
+    if address.startswith("@"):
+        return _of_reference(address, means)
+    if is_document(address):
+        return Target(masked_url(address), checked_url(address, "the URL"))
+    return _naked(address, means)
+
+
+def _naked(address: str, means: Means) -> Target:
+    place, _, text = address.partition("?")
+    scheme = scheme_of(address)
+    query = sort([("tool" if key == "operation" else key, value) for key, value in _plain(text)], False)
+    reach = dict(query.reach)
+    known = ("launch.base_url", "launch.query")
+    if len(reach) < len(query.reach):
+        raise AddressError(f"{masked_url(place)}: expected each of header., query. and launch. once")
+    other = [key for key in reach if not key.startswith(("header.", "query.")) and key not in known]
+    if other:
+        raise AddressError(
+            f"{other[0]}=: expected header.NAME=, query.NAME=, {' or '.join(f'{one}=' for one in known)}"
+        )
+    is_file = scheme == "openapi+file"
+    rest = place[len("openapi+") :]
+    url = (
+        decoded(rest.removeprefix("file:").removeprefix("//"), "the path") if is_file else checked_url(rest, "the URL")
+    )
+    own = "&".join(filter(None, (reach.get("launch.query", ""), urlencode(_under(reach, "query.")))))
+    listing = query.control.get("list", "")
+    if listing not in ("", "tools", "operations", "all"):
+        raise AddressError(f"list={listing}: expected operations")
+    asked = [key for key in ("resource", "prompt") if key in query.control]
+    if asked:
+        raise AddressError(f"{asked[0]}=: an HTTP API has operations; expected operation=NAME")
+    where = "the address"
+    return Target(
+        masked_url(place),
+        substitute_env_vars(url + (f"?{own}" if own else ""), means.environ, where, "url"),
+        is_file,
+        substitute_env_vars(reach.get("launch.base_url", ""), means.environ, where, "launch.base_url"),
+        substitute_env_vars_recursive(_under(reach, "header."), means.environ, where, "header"),
+        None,
+        query.control.get("tool", ""),
+        listing,
+        query.text,
+        query.exact,
+        _under(dict(_pages(text)), "page."),
+        query.control.get("schema", ""),
+    )
+
+
+def _plain(text: str) -> list[tuple[str, str]]:
+    return [pair for pair in pairs(text) if not pair[0].startswith("page.")]
+
+
+def _pages(text: str) -> list[tuple[str, str]]:
+    return [pair for pair in pairs(text) if pair[0].startswith("page.")]
+
+
+def _under(rows: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key[len(prefix) :]: value for key, value in rows.items() if key.startswith(prefix)}
+
+
+def _of_reference(address: str, means: Means) -> Target:
+    place, _, text = address.partition("?")
+    rows = [("tool" if key == "operation" else key, value) for key, value in _plain(text)]
+    found = parse_address(f"{place}?{urlencode(rows)}" if rows else place)
+    profile = means.profiles(PLUGIN).load(place[1:].partition("/")[0])
+    target = target_of_profile(profile, means)
+    if found.operation not in ("none", "call", "list") or found.name in ("resources", "templates", "prompts"):
+        raise AddressError(f"{place}: an HTTP API has operations; expected @{profile.name}/OPERATION or list=tools")
+    return replace(
+        target,
+        described=place,
+        operation=found.name if found.operation == "call" else "",
+        listing=found.name if found.operation == "list" else "",
+        arguments=found.arguments,
+        exact=found.exact,
+        paging=_under(dict(_pages(text)), "page.") or target.paging,
+        schema=found.schema,
+    )
+
+
+def target_of_profile(profile: Profile, means: Means) -> Target:
+    """The API of a profile. Raises ProfileError."""
+    where = f"{profile.directory or profile.name}/_meta.json"
+    launch = profile.launch
+    other = sorted(set(launch) - set(CONNECTION))
+    if other:
+        raise ProfileError(where, f"connection.{other[0]}", f"expected only {', '.join(CONNECTION)}")
+    base, document = (_url(launch, key, means, where) for key in ("base_url", "document"))
+    headers, timeout = launch.get("headers", {}), launch.get("timeout")
+    if not isinstance(headers, dict) or not all(isinstance(one, str) for one in headers.values()):
+        raise ProfileError(where, "connection.headers", "expected an object of strings")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0):
+        raise ProfileError(where, "connection.timeout", "expected seconds")
+    if not base and not document:
+        raise ProfileError(where, "connection", "expected base_url, document, or both")
+    paging = launch.get("pagination", {})
+    if not isinstance(paging, dict):
+        raise ProfileError(where, "connection.pagination", "expected an object with type")
+    is_file = bool(document) and scheme_of(document) not in ("http", "https")
+    return Target(
+        f"@{profile.name}",
+        document,
+        is_file,
+        base,
+        substitute_env_vars_recursive(headers, means.environ, where, "connection.headers"),
+        timeout,
+        paging=paging,
+        profile=profile,
+    )
+
+
+def _url(launch: Mapping[str, Any], key: str, means: Means, where: str) -> str:
+    value = launch.get(key, "")
+    if not isinstance(value, str):
+        raise ProfileError(where, f"connection.{key}", "expected a URL")
+    url = substitute_env_vars(value, means.environ, where, f"connection.{key}")
+    try:
+        return checked_url(url, where) if url and (key == "base_url" or "://" in url) else url
+    except AddressError as problem:
+        raise ProfileError(where, f"connection.{key}", "expected http(s)://HOST[:PORT][/PATH]") from problem

@@ -1,0 +1,195 @@
+"""The source for MCP servers: tools are called, resources and prompts read, lists given; one connection per reach.
+
+A profile's contract is looked at once per connection, out of the very list of tools that gives arguments their types.
+Sources: JN-1 to JN-12, JN-18, JN-33, JN-44, JN-47 to JN-54, JN-C13 to JN-C17.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from patchbay.client.addresses import Address, Named, parse_address
+from patchbay.client.canonical import ContractError
+from patchbay.client.connections import Connection
+from patchbay.client.contracts import ValidationResult, calculate_schema_hash, check_pin, output_warning, validate
+from patchbay.client.profile_layouts import Profile, reach_of
+from patchbay.client.reach import Http, Local, Reach
+from patchbay.client.records import arguments_of, of_call, of_list, of_prompt, of_read
+from patchbay.client.references import reached
+from patchbay.client.source import Means, Record, error_record
+from patchbay.errors import InvalidParams, PatchbayError
+from patchbay.events import Log
+
+EVERYTHING = ("tools", "resources", "templates", "prompts")
+PREFIX = "mcp+"
+
+
+class McpSource:
+    """Any MCP server: a program, a URL, a profile, a preset, or a server of this hub."""
+
+    name = "mcp"
+    schemes: Collection[str] = ("mcp", "http", "https", "@", "/")
+
+    def __init__(self) -> None:
+        self._tools: WeakKeyDictionary[Connection, list[dict[str, Any]]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def claims(self, address: str) -> bool:
+        """Every `mcp+...` is ours, a launcher that is not known too: the error names those that are."""
+        return address[: len(PREFIX)].lower() == PREFIX
+
+    def reads(self, address: str, means: Means, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
+        """What the address asks for; without an operation, the resources (JN-11)."""
+        found = parse_address(address).with_arguments(exact=arguments)
+        connection = self._checked(found, means)
+        if found.operation == "call":
+            yield from self._called(found, connection, means)
+        elif found.operation == "read":
+            yield from of_read(connection.result("resources/read", {"uri": found.name}, on_event=means.tell))
+        elif found.operation == "prompt":
+            given = {**found.arguments, **found.exact}
+            params = {"name": found.name} | ({"arguments": given} if given else {})
+            yield from of_prompt(found.name, connection.result("prompts/get", params, on_event=means.tell))
+        elif found.name == "all":
+            for what in EVERYTHING:
+                yield from of_list(what, self._listed(connection, what), found.target.described)
+        else:
+            what = found.name or "resources"
+            yield from of_list(what, self._listed(connection, what))
+
+    def writes(
+        self,
+        address: str,
+        records: Iterable[Mapping[str, Any]],
+        means: Means,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Iterator[Record]:
+        """Call the tool once per record, the record's fields being arguments over those of the address (JN-12)."""
+        target = parse_address(address).with_arguments(exact=arguments)
+        if target.operation != "call":
+            raise InvalidParams(f"{target.target.described}: expected a tool to write to (/TOOL or tool=)")
+        connection = self._checked(target, means)
+        for record in records:
+            try:
+                yield from self._called(target.with_arguments(exact=arguments_of(record)), connection, means)
+            except PatchbayError as problem:
+                yield error_record("mcp_error", problem.message, tool=target.name)
+                connection = self._checked(target, means)
+
+    def inspects(self, address: str, means: Means) -> dict[str, Any]:
+        """Everything a server offers and says about itself."""
+        found = parse_address(address)
+        reach = reached(found, means.profiles(), means.environ)
+        connection = means.connections.get(reach)
+        return {
+            "server": connection.info.get("name") or found.target.described,
+            "transport": _transport(reach),
+            "address": found.target.described,
+            "reach": reach.described,
+            "serverInfo": connection.info,
+            "protocolVersion": connection.revision,
+            "capabilities": connection.capabilities,
+            **({"instructions": connection.instructions} if connection.instructions else {}),
+            **{
+                "resourceTemplates" if what == "templates" else what: self._listed(connection, what)
+                for what in EVERYTHING
+            },
+        }
+
+    def explores(self, address: str, means: Means) -> dict[str, Any]:
+        """Tools, resources, templates and prompts, and JN's hash of the tools (JN-54)."""
+        found = self.inspects(address, means)
+        target = parse_address(address).target
+        service = target.name if isinstance(target, Named) else found["server"]
+        kinds = ("tools", "resources", "resourceTemplates", "prompts")
+        return {
+            "plugin": self.name,
+            "service": service,
+            "version_hash": calculate_schema_hash(found["tools"]),
+            "discoverable": {kind: found[kind] for kind in kinds},
+        }
+
+    def validates(self, profile: Profile, means: Means) -> ValidationResult:
+        """Whether the server's tools are what the profile expects; `error` when that cannot be told."""
+        try:
+            connection = means.connections.get(reach_of(profile, means.environ))
+            return validate(profile, self._listed(connection, "tools"), means.blobs)
+        except PatchbayError as problem:
+            return ValidationResult("error", problem.message, (), "", profile.schema_hash)
+
+    def versions(self, address: str, means: Means) -> str | None:
+        """JN's hash of all tools (JN-57)."""
+        reach = reached(parse_address(address), means.profiles(), means.environ)
+        return calculate_schema_hash(self._listed(means.connections.get(reach), "tools"))
+
+    def tools(self, address: Address, means: Means) -> list[dict[str, Any]]:
+        """The tools of the server that an address names, asked for once per connection."""
+        return self._known_tools(means.connections.get(reached(address, means.profiles(), means.environ)))
+
+    def _listed(self, connection: Connection, what: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = getattr(connection, what)()
+        if what == "tools":
+            with self._lock:
+                self._tools[connection] = items
+        return items
+
+    def _known_tools(self, connection: Connection) -> list[dict[str, Any]]:
+        with self._lock:
+            found = self._tools.get(connection)
+        return self._listed(connection, "tools") if found is None else found
+
+    def _checked(self, address: Address, means: Means) -> Connection:
+        """The connection for an address, after a look at the contract that is expected of it."""
+        reach = reached(address, means.profiles(), means.environ)
+        connection = means.connections.get(reach)
+        if address.schema and means.judge is not None:
+            self._pinned(address, connection, means)
+        if _is_profile(address) and means.judge is not None:
+            self._judged(means.profiles().load(address.target.name), connection, means)  # type: ignore[union-attr]
+        return connection
+
+    def _pinned(self, address: Address, connection: Connection, means: Means) -> None:
+        if means.blobs is None:
+            raise ContractError(f"schema={address.schema}: there is no store here in which contracts are kept")
+        tool = address.name if address.operation == "call" else ""
+        result = check_pin(address.schema, self._known_tools(connection), means.blobs, tool)
+        if result.status != "valid":
+            changes = "".join(f"\n  - {change.kind}: {change.sentence}" for change in result.changes)
+            raise ContractError(f"{result.message}{changes}", result.to_json())
+
+    def _judged(self, profile: Profile, connection: Connection, means: Means) -> None:
+        mark = (profile.name, id(connection))
+        if profile.minimal or profile.schema_validation == "ignore" or mark in means.judged or means.judge is None:
+            return
+        means.judge(profile, validate(profile, self._known_tools(connection), means.blobs))
+        means.judged.add(mark)
+
+    def _called(self, address: Address, connection: Connection, means: Means) -> Iterator[Record]:
+        tool = next((one for one in self._known_tools(connection) if one.get("name") == address.name), None)
+        arguments = address.call_arguments(tool.get("inputSchema") if tool else None)
+        result = connection.call(address.name, arguments, timeout=means.timeout, on_event=means.tell)
+        records = list(of_call(address.name, result))
+        if _is_profile(address) and not result.get("isError"):
+            self._compare_output(address, records, means)
+        yield from records
+
+    def _compare_output(self, address: Address, records: Iterable[Record], means: Means) -> None:
+        profile = means.profiles().load(address.target.name)  # type: ignore[union-attr]
+        expected = profile.tools.get(address.name, {}).get("output_format")
+        types = {str(record["mimeType"]) for record in records if "mimeType" in record}
+        words = output_warning(address.name, expected, types)
+        if words:
+            means.tell(Log("warning", words, "patchbay.client"))
+
+
+def _is_profile(address: Address) -> bool:
+    return isinstance(address.target, Named) and address.target.kind == "profile"
+
+
+def _transport(reach: Reach) -> str:
+    if isinstance(reach, Http):
+        return "http" if reach.transport == "auto" else reach.transport
+    return "in-process" if isinstance(reach, Local) else "stdio"

@@ -1,0 +1,219 @@
+"""The source for object stores, against a server of the S3 protocol (moto), a folder, and memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from patchbay.client.failures import Unreachable
+from patchbay.client.profile_layouts import profile_from
+from patchbay.client.reach import AddressError
+from patchbay.client.source import Means
+from patchbay.client.sources import known_sources
+from patchbay.errors import InvalidParams, ParseError, ResourceNotFound, TooLarge
+from tests.client.peers import means_in, served
+
+Record = dict[str, Any]
+SOURCES = known_sources()
+MOTO = r"Running on (http://127\.0\.0\.1:\d+)"
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "se/cret", "AWS_REGION": "us-east-1"}
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with served(MOTO, "--with", "moto[server]>=5,<6", "moto_server", "-p", "0") as url:
+        client = fsspec.filesystem("s3", key="key", secret="se/cret", endpoint_url=url, skip_instance_cache=True)
+        client.mkdir("warehouse")
+        client.mkdir("scratch")
+        for month, name in (("11", "a"), ("11", "b"), ("12", "c")):
+            client.pipe(f"warehouse/raw/2024/{month}/{name}.csv", f"gene,n\n{name.upper()},1\n{name},2\n".encode())
+        client.pipe("warehouse/summaries/all.json", b'[{"gene": "A", "n": 3}]')
+        client.pipe("warehouse/summaries/lines.ndjson.gz", gzip.compress(b'{"n":1}\n\nnonsense\n{"n":2}\n'))
+        yield url
+
+
+@pytest.fixture
+def means(tmp_path: Path, s3: str) -> Iterator[Means]:
+    with means_in(tmp_path, {**KEYS, "AWS_ENDPOINT_URL_S3": s3}) as found:
+        yield found
+
+
+def read(address: str, means: Means) -> list[Record]:
+    return list(SOURCES.of(address, means).reads(address, means))
+
+
+def write(address: str, records: list[Record], means: Means) -> Record:
+    (found,) = SOURCES.of(address, means).writes(address, records, means)
+    return found
+
+
+def test_keys_and_patterns_are_read_as_records(means: Means) -> None:
+    """JN-67: CSV, JSON, NDJSON, compression; a pattern says which object a record is from."""
+    assert read("s3://warehouse/raw/2024/11/a.csv", means) == [{"gene": "A", "n": "1"}, {"gene": "a", "n": "2"}]
+    found = read("s3://warehouse/raw/2024/1[12]/*.csv", means)
+    assert [one["gene"] for one in found] == ["A", "a", "B", "b", "C", "c"]
+    assert found[-1]["_key"] == "warehouse/raw/2024/12/c.csv"
+    assert read("s3://warehouse/summaries/all.json", means) == [{"gene": "A", "n": 3}]
+    lines = read("s3://warehouse/summaries/lines.ndjson.gz", means)
+    assert [one.get("n") for one in lines] == [1, None, 2]
+    assert (lines[1]["type"], lines[1]["line"]) == ("json_decode_error", "nonsense")
+    assert read("s3://warehouse/raw/2024/11/a.csv?format=text", means)[0]["text"] == "gene,n\nA,1\na,2\n"
+
+
+def test_a_bucket_and_a_folder_are_listed(means: Means) -> None:
+    assert [one["key"] for one in read("s3://warehouse", means)] == ["warehouse/raw/", "warehouse/summaries/"]
+    rows = read("s3://warehouse/raw/2024/11/", means)
+    assert [(one["key"], one["size"]) for one in rows] == [
+        ("warehouse/raw/2024/11/a.csv", 15),
+        ("warehouse/raw/2024/11/b.csv", 15),
+    ]
+    assert rows[0]["modified"].startswith("20") and rows[0]["etag"]
+
+
+def test_explore_gives_keys_patterns_and_samples_and_no_hash(means: Means) -> None:
+    """JN-54, JN-67."""
+    source = SOURCES.of("s3://warehouse/", means)
+    found = source.explores("s3://warehouse/", means)
+    assert (found["plugin"], found["service"], found["version_hash"]) == ("s3", "warehouse", None)
+    assert source.versions("s3://warehouse/", means) is None
+    said = found["discoverable"]
+    assert len(said["keys"]) == 5 and not said["truncated"]
+    patterns = {row["pattern"]: row for row in said["patterns"]}
+    assert patterns["warehouse/raw/YYYY/MM/*.csv"]["count"] == 3
+    sample = next(one for one in said["sample_metadata"] if one["key"].endswith(".csv"))
+    assert (sample["fields"], sample["size"]) == (["gene", "n"], 15)
+
+
+def test_inspect_shows_objects_as_resources(means: Means) -> None:
+    """JN-33."""
+    found = SOURCES.named("s3").inspects("s3://warehouse/summaries/", means)
+    assert (found["server"], found["transport"], found["tools"]) == ("warehouse", "s3", [])
+    assert found["resources"][0] == {
+        "uri": "s3://warehouse/summaries/all.json",
+        "name": "all.json",
+        "description": "23 bytes",
+        "mimeType": "application/json",
+    }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "json", "tsv", "csv.gz"])
+def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(means: Means, suffix: str) -> None:
+    """JN-12, JN-38, J-F8: keys that come later are columns too."""
+    records: list[Record] = [{"a": "1", "_x": 1}, {"a": "2", "b": 'zwei, "und"\nmehr'}]
+    done = write(f"s3://scratch/new/{suffix}/out.{suffix}", records, means)
+    assert (done["type"], done["records"], done["key"]) == ("object_written", 2, f"scratch/new/{suffix}/out.{suffix}")
+    found = read(f"s3://scratch/new/{suffix}/out.{suffix}", means)
+    assert [{key: value for key, value in one.items() if value} for one in found] == [{"a": "1"}, {**records[1]}]
+
+
+def test_a_put_that_fails_leaves_what_was_there(means: Means, tmp_path: Path) -> None:
+    def failing() -> Iterator[Record]:
+        yield {"a": 1}
+        raise InvalidParams("the producer failed")
+
+    for address in ("s3://scratch/kept/a.ndjson", f"file://{tmp_path}/deep/a.ndjson"):
+        write(address, [{"a": "before"}], means)
+        with pytest.raises(InvalidParams, match="the producer failed"):
+            list(SOURCES.of(address, means).writes(address, failing(), means))
+        assert read(address, means) == [{"a": "before"}]
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.ndjson"]
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "words"),
+    [
+        ("s3://warehouse/none.csv", ResourceNotFound, "s3://warehouse/none.csv"),
+        ("s3://warehouse/none/*.csv", ResourceNotFound, "no object fits"),
+        ("s3://nowhere/a.csv", ResourceNotFound, "nowhere"),
+        ("s3://warehouse/raw/2024/11/a.csv?format=xml", AddressError, "format=xml: expected one of ndjson, json"),
+        ("s3://warehouse/raw/2024/11/a.csv?limit=3", AddressError, "limit=: expected format= or option.NAME="),
+        ("s3://", AddressError, "expected a bucket"),
+        ("s3://warehouse/raw/2024/11/a.csv?format=json", ParseError, "not JSON"),
+        ("s3://warehouse/a.csv?option.endpoint_url=http://127.0.0.1:9", Unreachable, "s3://warehouse/a.csv"),
+    ],
+)
+def test_what_cannot_be_read_says_why(means: Means, address: str, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words.replace(".", r"\.")):
+        read(address, means)
+
+
+def test_a_pattern_goes_on_after_an_object_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("nonsense")
+    (tmp_path / "b.json").write_text('{"n": 1}')
+    with means_in(tmp_path) as means:
+        broken, good = read(f"file://{tmp_path}/*.json", means)
+    assert (broken["type"], broken["_key"]) == ("object_error", str(tmp_path / "a.json"))
+    assert good == {"n": 1, "_key": str(tmp_path / "b.json")}
+
+
+def test_one_object_may_not_be_larger_than_the_limit_where_it_has_no_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(["x" * 1000]))
+    (tmp_path / "b.ndjson").write_text('{"n": 1}\n' * 1000)
+    with means_in(tmp_path, limit=500) as means:
+        assert len(read(f"file://{tmp_path}/b.ndjson", means)) == 1000
+        with pytest.raises(TooLarge, match="more than 500 bytes"):
+            read(f"file://{tmp_path}/a.json", means)
+
+
+def test_a_profile_names_parts_of_a_bucket(means: Means, s3: str) -> None:
+    """JN-64, JN-56: structure, region, credentials by `${VAR}`; valid as long as each pattern has objects."""
+    content = {
+        "plugin": "s3",
+        "bucket": "warehouse",
+        "connection": {
+            "region": "us-east-1",
+            "credentials": "${AWS_ACCESS_KEY_ID}/${AWS_SECRET_ACCESS_KEY}",
+            "endpoint_url": s3,
+        },
+        "schema_hash": None,
+        "structure": {"raw": {"pattern": "raw/YYYY/MM/*.csv", "format": "csv"}, "all": {"pattern": "summaries/*.json"}},
+        "notes": "Large.",
+        "tested_with": ["raw/2024/11/*.csv"],
+    }
+    means.profiles("s3").save(profile_from("data", content, {}, "the test"))
+    assert len(read("@data/raw", means)) == 6
+    assert [one["gene"] for one in read("@data/raw?MM=12", means)] == ["C", "c"]
+    assert len(read("@data/raw/2024/11/*.csv", means)) == 4
+    assert [one["key"] for one in read("@data", means)] == ["warehouse/raw/", "warehouse/summaries/"]
+    with pytest.raises(AddressError, match=r"DD=: expected format=, option.NAME= or a placeholder"):
+        read("@data/raw?DD=1", means)
+    source, kept = SOURCES.named("s3"), means.profiles("s3").load("data")
+    assert source.validates(kept, means).status == "valid"
+    content["structure"] = {"gone": {"pattern": "gone/*.csv"}}
+    result = source.validates(profile_from("data", content, {}, "the test"), means)
+    assert (result.status, result.breaking) == ("changed", True)
+    assert result.changes[0].sentence == "Structure 'gone': no object fits 'gone/*.csv'"
+
+
+def test_a_profile_whose_store_does_not_answer_is_no_valid_one(means: Means) -> None:
+    """JN-44: `error`."""
+    content = {"plugin": "s3", "bucket": "b", "connection": {"endpoint_url": "http://127.0.0.1:9"}, "structure": {}}
+    result = SOURCES.named("s3").validates(profile_from("far", content, {}, "the test"), means)
+    assert result.status == "error" and "@far" in result.message
+
+
+def test_an_unset_variable_in_a_profile_is_an_error(means: Means) -> None:
+    """JN-15, J-F3."""
+    content = {"plugin": "s3", "bucket": "b", "connection": {"credentials": "${NO_KEY}/${NO_SECRET}"}}
+    result = SOURCES.named("s3").validates(profile_from("x", content, {}, "the test"), means)
+    assert (result.status, "Environment variable NO_KEY not set" in result.message) == ("error", True)
+
+
+def test_every_store_that_fsspec_knows_is_reached_the_same_way(tmp_path: Path) -> None:
+    """JN-67: memory and a folder."""
+    with means_in(tmp_path) as means:
+        for root in (f"file://{tmp_path}/objects", "memory://objects"):
+            write(f"{root}/2024/01/x.ndjson", [{"n": 1}], means)
+            write(f"{root}/2024/02/y.ndjson", [{"n": 2}], means)
+            assert [one["n"] for one in read(f"{root}/**/*.ndjson", means)] == [1, 2]
+            found = SOURCES.of(root, means).explores(f"{root}/", means)
+            assert found["plugin"] == "objects"
+            assert [row["pattern"].partition("objects")[2] for row in found["discoverable"]["patterns"]] == [
+                "/YYYY/MM/*.ndjson"
+            ]

@@ -1,0 +1,207 @@
+"""OpenAPI documents as operations and tools: those of a public collection, and how each kind of value is sent."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from patchbay.client.api_client import ApiClient
+from patchbay.client.contracts import contract_cid, schema_hash
+from patchbay.client.drift import detect_schema_changes
+from patchbay.client.failures import Unreachable
+from patchbay.client.openapi import Api, DocumentError
+from patchbay.client.openapi_documents import NAMED, api_in_file, api_of
+from patchbay.client.openapi_requests import Call, base_url, call_of
+from patchbay.client.public_hosts import is_public, public_address
+from patchbay.errors import InvalidParams
+from tests.client.peers import unpacked_from_npm
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked_from_npm("@readme/oas-examples@8.2.2", tmp_path_factory.mktemp("oas"))
+
+
+def test_every_document_of_a_public_collection_gives_tools_whose_schemas_are_valid(examples: Path) -> None:
+    """JN-66: Swagger 2, OpenAPI 3.0 and 3.1, circular references and all; a contract is equal to itself."""
+    seen: dict[str, int] = {}
+    for path in sorted(examples.glob("[23].*/**/*.json")):
+        api = api_in_file(path, 1 << 24)
+        tools = [dict(one.tool) for one in api.operations().values()]
+        for tool in tools:
+            for schema in (tool["inputSchema"], tool.get("outputSchema", True)):
+                jsonschema.Draft202012Validator.check_schema(schema)
+                refs = re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema))
+                assert all(ref in schema["$defs"] for ref in refs), path  # type: ignore[index]
+        assert len(schema_hash(tools)) == 64 and contract_cid(tools) and not detect_schema_changes(tools, tools)
+        version = path.relative_to(examples).parts[0]
+        seen[version] = seen.get(version, 0) + len(tools)
+    assert seen == {"2.0": 35, "3.0": 480, "3.1": 163}
+
+
+def api(parameter: dict[str, Any], path: str = "/x", **document: Any) -> Api:
+    get = {"operationId": "x", "parameters": [{"in": "query", "name": "a", **parameter}]}
+    return Api({"openapi": "3.1.0", "paths": {path: {"get": get}}, **document}, "the test")
+
+
+STYLES: list[tuple[dict[str, Any], Any, str]] = [
+    ({}, "a b&c", "?a=a+b%26c"),
+    ({}, [1, 2], "?a=1&a=2"),
+    ({"explode": False}, [1, 2], "?a=1%2C2"),
+    ({"style": "spaceDelimited", "explode": False}, ["x", "y"], "?a=x+y"),
+    ({"style": "pipeDelimited", "explode": False}, ["x", "y"], "?a=x%7Cy"),
+    ({"style": "deepObject"}, {"k": 1, "l": "m"}, "?a%5Bk%5D=1&a%5Bl%5D=m"),
+    ({}, {"k": 1, "l": "m"}, "?k=1&l=m"),
+    ({"explode": False}, {"k": 1}, "?a=k%2C1"),
+    ({"content": {"application/json": {"schema": {"type": "object"}}}}, {"k": [1]}, "?a=%7B%22k%22%3A%5B1%5D%7D"),
+    ({}, True, "?a=true"),
+    ({"in": "path"}, "a/../b?c", "a%2F..%2Fb%3Fc"),
+    ({"in": "path"}, [1, 2], "1,2"),
+    ({"in": "path", "style": "label", "explode": True}, [1, 2], ".1.2"),
+    ({"in": "path", "style": "label"}, [1, 2], ".1,2"),
+    ({"in": "path", "style": "matrix"}, [1, 2], ";a=1,2"),
+    ({"in": "path", "style": "matrix", "explode": True}, [1, 2], ";a=1;a=2"),
+]
+
+
+@pytest.mark.parametrize(("parameter", "value", "sent"), STYLES)
+def test_values_are_sent_in_the_style_that_the_document_says(parameter: dict[str, Any], value: Any, sent: str) -> None:
+    """JN-66; OpenAPI 3.1.1, style values."""
+    path = "/{a}" if parameter.get("in") == "path" else "/x"
+    operation = api(parameter, path).operations()["x"]
+    expected = f"https://h/{sent}" if path == "/{a}" else f"https://h/x{sent}"
+    assert call_of(operation, "https://h", {"a": value}).url == expected
+
+
+@pytest.mark.parametrize("value", ["", ".", ".."])
+def test_a_path_segment_that_would_lead_elsewhere_is_refused(value: str) -> None:
+    """THREATS 0.3."""
+    with pytest.raises(InvalidParams, match="expected a path segment"):
+        call_of(api({"in": "path"}, "/{a}").operations()["x"], "https://h", {"a": value})
+
+
+def test_a_header_with_a_line_break_is_refused() -> None:
+    with pytest.raises(InvalidParams, match="expected printable ASCII for a header"):
+        call_of(api({"in": "header"}).operations()["x"], "https://h", {"a": "x\r\nHost: y"})
+
+
+@pytest.mark.parametrize(
+    ("servers", "at", "base"),
+    [
+        ([{"url": "/v1"}], "https://h/docs/openapi.json", "https://h/v1"),
+        ([{"url": "../v2/"}], "https://h/a/docs/openapi.json", "https://h/a/v2"),
+        ([{"url": "https://{r}.x/v", "variables": {"r": {"default": "eu"}}}], "https://h/d", "https://eu.x/v"),
+        ([], "https://h/docs/openapi.json", "https://h"),
+    ],
+)
+def test_the_server_is_the_one_the_document_names(servers: list[dict[str, Any]], at: str, base: str) -> None:
+    """JN-66; OpenAPI 3.1.1, Server Object."""
+    assert base_url(api({}, servers=servers).operations()["x"], at) == base
+
+
+def test_a_document_in_a_file_without_a_server_says_what_to_give() -> None:
+    with pytest.raises(InvalidParams, match=r"expected launch\.base_url="):
+        base_url(api({}).operations()["x"], "file:///tmp/openapi.json")
+
+
+def test_two_arguments_of_one_name_have_two_names() -> None:
+    put = {
+        "operationId": "x",
+        "parameters": [{"name": "id", "in": "path"}, {"name": "id", "in": "query"}],
+        "requestBody": {"content": {"application/json": {"schema": {"properties": {"id": {"type": "integer"}}}}}},
+    }
+    operation = Api({"openapi": "3.1.0", "paths": {"/{id}": {"put": put}}}, "the test").operations()["x"]
+    call = call_of(operation, "https://h", {"id": "1", "id_query": "2", "id_body": 3})
+    assert (call.url, call.content) == ("https://h/1?id=2", b'{"id":3}')
+
+
+def test_yaml_is_read_as_far_as_json_could_say_it() -> None:
+    document = b"openapi: 3.1.0\ninfo: {title: T, version: 2020-01-01}\npaths:\n  /a: {get: {operationId: a}}\n"
+    found = api_of(document, "y")
+    assert (found.title, list(found.operations()), found.document["info"]["version"]) == ("T", ["a"], "2020-01-01")
+    with pytest.raises(DocumentError, match="aliases are not read"):
+        api_of(b"openapi: 3.1.0\na: &x [1]\nb: *x\n", "y")
+    with pytest.raises(DocumentError, match="expected JSON or YAML"):
+        api_of(b"openapi: !!python/object/apply:os.system ['true']\n", "y")
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (b"[]", "expected an OpenAPI document"),
+        (b'{"openapi": "4.0"}', "got '4.0'"),
+        (b'{"openapi": "3.0.0", "openapi": "3.0.0"}', "expected JSON or YAML"),
+        (b'{"openapi": "3.0.0", "paths": []}', "paths: expected an object"),
+        (b"<html>", "expected"),
+    ],
+)
+def test_what_is_no_description_of_an_api_says_what_was_expected(document: bytes, words: str) -> None:
+    with pytest.raises(DocumentError, match=words):
+        api_of(document, "d")
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("https://h/openapi.json", True),
+        ("https://h/v1/swagger.json", True),
+        ("https://h/petstore.openapi.yaml", True),
+        ("https://h/mcp", False),
+        ("https://h/openapi", False),
+        ("https://h/data.json", False),
+    ],
+)
+def test_a_plain_url_is_that_of_a_description_by_its_name_only(path: str, named: bool) -> None:
+    """JN-66."""
+    assert bool(NAMED.search(path)) is named
+
+
+INSIDE = """
+127.0.0.1 0.0.0.0 10.1.2.3 172.16.0.1 192.168.1.1 100.64.0.1 169.254.169.254 198.18.0.1 224.0.0.1 ::1 ::
+::ffff:127.0.0.1 ::ffff:7f00:1 ::127.0.0.1 64:ff9b::7f00:1 64:ff9b:1::7f00:1 2002:7f00:1:: fe80::1 fc00::1
+fd00:ec2::254 2001:0:4136:e378:8000:63bf:80ff:fffe 2001:db8::5efe:7f00:1 ff02::1
+"""
+
+
+@pytest.mark.parametrize("address", INSIDE.split())
+def test_addresses_inside_are_not_public_in_any_spelling(address: str) -> None:
+    """THREATS 1.7."""
+    assert not is_public(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "2606:4700:4700::1111"])
+def test_public_addresses_are_public(address: str) -> None:
+    assert is_public(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "[::1]"])
+def test_a_host_that_resolves_inside_is_refused(host: str) -> None:
+    """THREATS 1.7: every spelling that the resolver understands."""
+    with pytest.raises(Unreachable, match="which is not a public address"):
+        public_address(host, 80, "the document")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "169.254.169.254", "0x7f.1"])
+def test_the_document_of_a_public_server_may_not_lead_inside(host: str) -> None:
+    """THREATS 1.7: refused before anything is sent."""
+    words = r"the document leads to .*, which is not a public address"
+    with (
+        ApiClient(("https://1.1.1.1/openapi.json",), {}, 5, 1000) as client,
+        pytest.raises(Unreachable, match=words),
+    ):
+        client.send(Call("GET", f"http://{host}:9/x"))
+
+
+def test_what_the_caller_names_himself_may_be_anywhere() -> None:
+    """THREATS 1.7: nobody answers at this port, and that is all that is wrong with it."""
+    with (
+        ApiClient(("http://127.0.0.1:9/openapi.json",), {}, 5, 1000) as client,
+        pytest.raises(Unreachable, match="cannot be reached"),
+    ):
+        client.send(Call("GET", "http://127.0.0.1:9/x"))

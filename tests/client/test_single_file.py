@@ -1,0 +1,129 @@
+"""The MCP source as one self-contained file: the same as the source makes, and a program that works by itself."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.single_file import ROOT, TARGET, formatted, made, same
+from tests.client.peers import UV, uv_cache
+
+TIME = "mcp+uvx://mcp-server-time/mcp-server-time"
+VENDORED = {
+    "ProfileError",
+    "find_profile_paths",
+    "substitute_env_vars",
+    "substitute_env_vars_recursive",
+    "load_hierarchical_profile",
+    "list_server_tools",
+    "resolve_profile_reference",
+}
+
+
+@pytest.fixture(scope="module")
+def tree() -> ast.Module:
+    return ast.parse(TARGET.read_text("utf-8"))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """The file by itself, in a folder that is also HOME."""
+    path = tmp_path / "mcp_.py"
+    path.write_bytes(TARGET.read_bytes())
+    return path
+
+
+def run(plugin: Path, *words: str, lines: str = "", **variables: str) -> list[dict[str, Any]]:
+    environ = {
+        name: os.environ[name] for name in os.environ if name.startswith(("PATH", "UV_", "SSL_", "HTTP", "http"))
+    }
+    environ |= {"HOME": str(plugin.parent), "UV_CACHE_DIR": uv_cache(), **variables}
+    command = [UV, "run", "--quiet", "--script", str(plugin), *words]
+    done = subprocess.run(
+        command, cwd=plugin.parent, env=environ, input=lines, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_file_is_what_the_present_source_makes() -> None:
+    """JN-39: after a change of the client, run scripts/single_file.py."""
+    assert same(formatted(made()), TARGET.read_text("utf-8"))
+
+
+def test_a_file_that_was_changed_by_hand_is_not_the_same() -> None:
+    text = TARGET.read_text("utf-8")
+    assert not same(text, text.replace("ROUNDS = 20", "ROUNDS = 21"))
+    assert not same(text, text.replace('requires-python = ">=3.11"', 'requires-python = ">=3.12"'))
+
+
+def test_nothing_of_the_framework_is_imported_and_the_resolver_is_inside(tree: ast.Module) -> None:
+    """JN-39, JN-40: one file, no framework import, every function that JN's checker wants."""
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names])
+    }
+    assert not imported & {"patchbay", "jn", "flask", "click", "app"}
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assert defined >= VENDORED | {"reads", "writes", "calculate_schema_hash"}
+
+
+def test_its_metadata_names_what_it_needs_and_which_addresses_are_its_own() -> None:
+    """JN-20, JN-39: PEP 723."""
+    head = TARGET.read_text("utf-8").partition('"""')[0]
+    assert head.startswith("#!/usr/bin/env -S uv run --script\n# /// script\n")
+    needed = set(head.split('"')[3:-1:2])
+    assert {"mcp>=2.3,<3", "orjson>=3.11,<4"} <= needed and not any("flask" in one for one in needed)
+    assert '# matches = ["^mcp' in head
+
+
+def test_it_calls_a_tool_of_a_real_server_by_itself(alone: Path) -> None:
+    """JN-21, JN-39: `uv run --script mcp_.py --mode read ADDRESS`."""
+    (record,) = run(alone, "--mode", "read", f"{TIME}?tool=get_current_time&timezone=UTC")
+    assert (record["type"], record["tool"], record["mimeType"]) == ("tool_result", "get_current_time", "text/plain")
+    assert json.loads(record["text"])["timezone"] == "UTC"
+
+
+def test_it_uses_a_profile_with_variables_and_writes_record_by_record(alone: Path) -> None:
+    """JN-7, JN-12, JN-15, JN-21, J-F7, J-F8."""
+    folder = alone.parent / ".jn" / "profiles" / "mcp" / "time"
+    folder.mkdir(parents=True)
+    meta = {"command": "${UV}", "args": ["run", "--with", "mcp-server-time", "mcp-server-time"], "transport": "stdio"}
+    (folder / "_meta.json").write_text(json.dumps(meta))
+    lines = '{"timezone": "UTC", "_n": 1}\nnonsense\n{"timezone": "Nowhere/At"}\n{"timezone": "Asia/Tokyo"}\n'
+    found = run(alone, "--mode", "write", "@time/get_current_time", lines=lines, UV=UV)
+    assert [one["type"] for one in found] == ["tool_result", "json_decode_error", "tool_result", "tool_result"]
+    assert "UTC" in found[0]["text"] and found[2]["isError"] and "Asia/Tokyo" in found[3]["text"]
+
+
+def test_it_inspects_explores_and_hashes(alone: Path) -> None:
+    """JN-21, JN-53, JN-54."""
+    address = TIME
+    (inspected,) = run(alone, "--mode", "inspect", address)
+    (explored,) = run(alone, "--mode", "explore", address)
+    assert {"server", "transport", "tools", "resources"} <= inspected.keys()
+    assert explored["discoverable"]["tools"] == inspected["tools"]
+    assert run(alone, "--mode", "version", address) == [{"version": explored["version_hash"]}]
+
+
+def test_an_unknown_profile_is_an_error_record_and_the_exit_code_stays_0(alone: Path) -> None:
+    """JN-19, JN-20, J-F14."""
+    (record,) = run(alone, "--mode", "read", "@none/tool")
+    assert record["_error"] is True and record["type"] == "profile_error" and "none" in record["message"]
+
+
+def test_the_mode_is_required_and_help_says_what_there_is() -> None:
+    """JN-20, J-F14."""
+    bare = subprocess.run([sys.executable, str(TARGET)], capture_output=True, text=True, cwd=ROOT)
+    assert bare.returncode == 2 and "--mode" in bare.stderr
+    shown = subprocess.run([sys.executable, str(TARGET), "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert shown.returncode == 0 and "read,write,inspect" in shown.stdout

@@ -1,0 +1,245 @@
+"""The discovery contract as a seam: which source serves an address, and sources that others have installed."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.client.canonical import ContractError
+from patchbay.client.contracts import ValidationResult, keep
+from patchbay.client.profile_layouts import Profile, profile_from
+from patchbay.client.reach import AddressError
+from patchbay.client.source import Means, Source
+from patchbay.client.sources import known_sources
+from patchbay.client.variables import ProfileError
+from patchbay.errors import InvalidParams
+from patchbay.events import Log
+from patchbay.stores.memory import MemoryStore
+from tests.client.peers import UV, means_in
+
+TIME = "mcp+uvx://mcp-server-time/mcp-server-time"
+MAIL = '''
+"""Discovery for mailboxes, installed by somebody else."""
+import mailbox
+from contextlib import closing
+from patchbay.client.source import Source
+
+class MailSource(Source):
+    name = "mail"
+    schemes = ("mbox",)
+
+    def reads(self, address, means, arguments=None):
+        path, _, query = address.removeprefix("mbox:").partition("?")
+        wanted = query.removeprefix("from=")
+        with closing(mailbox.mbox(path, create=False)) as box:
+            for one in box:
+                if wanted in one["From"]:
+                    yield {"from": one["From"], "subject": one["Subject"], "labels": one["X-Labels"].split(",")}
+
+    def explores(self, address, means):
+        labels = sorted({label for one in self.reads(address, means) for label in one["labels"]})
+        found = {"labels": labels, "filters": ["from"], "search_operators": ["from="]}
+        return {"plugin": "mail", "service": address, "version_hash": None, "discoverable": found}
+'''
+PROJECT = """
+[project]
+name = "patchbay-mail-source"
+version = "1.0"
+[project.entry-points."patchbay.sources"]
+mail = "mail_source:MailSource"
+broken = "mail_source:Nothing"
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[tool.setuptools]
+py-modules = ["mail_source"]
+"""
+MESSAGES = """From a@x Thu Jan  1 00:00:00 2026
+From: ann@x
+Subject: one
+X-Labels: work,urgent
+
+text
+
+From b@x Thu Jan  1 00:00:00 2026
+From: bob@x
+Subject: two
+X-Labels: home
+
+text
+"""
+
+
+@pytest.fixture
+def means(tmp_path: Path) -> Iterator[Means]:
+    with means_in(tmp_path) as found:
+        yield found
+
+
+def saved(means: Means, plugin: str, name: str, **meta: Any) -> None:
+    means.profiles(plugin).save(profile_from(name, {"plugin": plugin, **meta}, {}, "the test"))
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (TIME, "mcp"),
+        ("mcp+docker://x", "mcp"),
+        ("mcp://preset", "mcp"),
+        ("https://example.org/mcp", "mcp"),
+        ("/mcp/echo", "mcp"),
+        ("@nobody/tool", "mcp"),
+        ("https://example.org/openapi.json", "http"),
+        ("openapi+https://example.org", "http"),
+        ("s3://bucket/key", "s3"),
+        ("gs://bucket/key", "objects"),
+        ("memory://x", "objects"),
+    ],
+)
+def test_the_source_is_found_by_the_address(means: Means, address: str, name: str) -> None:
+    """JN-53: one set of commands for all."""
+    assert known_sources().of(address, means).name == name
+
+
+def test_every_source_keeps_the_whole_contract() -> None:
+    """JN-53."""
+    sources = known_sources()
+    assert {"mcp", "http", "s3", "objects"} <= set(sources.names())
+    assert all(isinstance(sources.named(name), Source) for name in ("mcp", "http", "s3", "objects"))
+
+
+def test_the_source_of_a_profile_is_its_plugin(means: Means) -> None:
+    """JN-64."""
+    saved(means, "http", "api", connection={"base_url": "https://h"})
+    saved(means, "s3", "data", connection={})
+    sources = known_sources()
+    assert [sources.of(address, means).name for address in ("@api/x?y=1", "@data")] == ["http", "s3"]
+    saved(means, "s3", "api", connection={})
+    with pytest.raises(ProfileError, match="expected one profile of this name; http, s3 have one each"):
+        sources.of("@api", means)
+
+
+def test_what_is_no_address_names_the_schemes_there_are(means: Means) -> None:
+    with pytest.raises(AddressError, match=r"not an address: 'ftp://x'; expected .*file:, gcs:, gs:.*mcp:.*s3:"):
+        known_sources().of("ftp://x", means)
+
+
+@pytest.fixture
+def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package of a third party, built and installed with its entry points into a folder on the path."""
+    project, site = tmp_path / "project", tmp_path / "site"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "mail_source.py").write_text(MAIL)
+    command = [UV, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(site), str(project)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    (tmp_path / "box").write_text(MESSAGES)
+    monkeypatch.syspath_prepend(str(site))
+    importlib.invalidate_caches()
+    yield tmp_path / "box"
+    sys.modules.pop("mail_source", None)
+
+
+def test_others_add_a_source_with_an_entry_point(mail: Path, means: Means) -> None:
+    """JN-53, JN-68: labels, filters and search operators of a mailbox, by a package that we know nothing of."""
+    sources = known_sources()
+    assert {"mail", "broken"} <= set(sources.names())
+    address = f"mbox:{mail}?from=bob"
+    source = sources.of(address, means)
+    assert list(source.reads(address, means)) == [{"from": "bob@x", "subject": "two", "labels": ["home"]}]
+    found = source.explores(f"mbox:{mail}", means)
+    assert found["discoverable"]["labels"] == ["home", "urgent", "work"]
+    assert source is sources.named("mail")
+
+
+def test_a_source_without_inspection_support_is_an_error(mail: Path, means: Means) -> None:
+    """JN-35."""
+    with pytest.raises(InvalidParams, match="the source 'mail' has no inspection support"):
+        known_sources().named("mail").inspects(f"mbox:{mail}", means)
+
+
+def test_a_source_that_cannot_be_loaded_is_told_of_and_hinders_no_other(mail: Path, means: Means) -> None:
+    sources = known_sources()
+    assert sources.of(TIME, means).name == "mcp"
+    with pytest.raises(AddressError, match=r"the source broken .mail_source:Nothing. cannot be loaded"):
+        sources.of("ftp://x", means)
+    assert sources.of(f"mbox:{mail}", means).name == "mail"
+
+
+# the source for MCP servers
+
+
+def records(address: str, means: Means, **arguments: Any) -> list[dict[str, Any]]:
+    return list(known_sources().of(address, means).reads(address, means, arguments))
+
+
+def test_a_server_is_read_listed_and_written_to_over_one_connection(means: Means) -> None:
+    """JN-2, JN-4, JN-5, JN-8, JN-11, JN-12, JN-18, JN-31, JN-C14."""
+    (tool,) = (one for one in records(f"{TIME}?list=tools", means) if one["name"] == "get_current_time")
+    assert tool["type"] == "tool" and tool["inputSchema"]["required"] == ["timezone"]
+    assert records(TIME, means) == []
+    assert all(one["_type"] == "tool" and one["_container"] for one in records(f"{TIME}?list=all", means))
+    address = f"{TIME}?tool=get_current_time&timezone=UTC"
+    (result,) = records(address, means, timezone="Asia/Tokyo")
+    assert "Asia/Tokyo" in result["text"] and result["mimeType"] == "text/plain"
+    rows: list[dict[str, Any]] = [{"timezone": "UTC", "_row": 1}, {"timezone": "no/where"}, {}]
+    found = list(known_sources().of(address, means).writes(address, rows, means))
+    assert [one.get("isError", False) for one in found] == [False, True, False]
+    with pytest.raises(InvalidParams, match="expected a tool to write to"):
+        list(known_sources().of(TIME, means).writes(TIME, [{}], means))
+
+
+def test_explore_gives_tools_resources_and_the_hash_that_version_gives(means: Means) -> None:
+    """JN-53, JN-54, JN-57."""
+    source = known_sources().of(TIME, means)
+    found = source.explores(TIME, means)
+    assert (found["plugin"], found["service"]) == ("mcp", "mcp-time")
+    assert {"tools", "resources"} <= found["discoverable"].keys()
+    assert source.versions(TIME, means) == found["version_hash"]
+    inspected = source.inspects(TIME, means)
+    assert (inspected["transport"], inspected["tools"]) == ("stdio", found["discoverable"]["tools"])
+
+
+def test_a_contract_is_judged_once_per_connection_and_can_refuse_or_be_ignored(tmp_path: Path) -> None:
+    """JN-44, JN-47, JN-48, JN-50, JN-C15."""
+    judged: list[tuple[str, str]] = []
+    heard: list[object] = []
+
+    def judge(profile: Profile, result: ValidationResult) -> None:
+        judged.append((profile.name, result.status))
+
+    with means_in(tmp_path, judge=judge, tell=heard.append) as means:
+        launch = {"command": "uv", "args": ["run", "--with", "mcp-server-time", "mcp-server-time"]}
+        tool = {"get_current_time": {"parameters": {"timezone": {"type": "integer"}}, "output_format": "text/csv"}}
+        saved(means, "mcp", "time", **launch, schema_hash="0" * 64, tools=tool)
+        for zone in ("UTC", "Asia/Tokyo"):
+            assert records(f"@time/get_current_time?timezone={zone}", means)
+        assert judged == [("time", "changed")]
+        words = "Tool 'get_current_time': Output is text/plain; the profile expects text/csv"
+        assert heard == [Log("warning", words, "patchbay.client")] * 2
+        assert records("@time/get_current_time?timezone=UTC", means.without_judging())
+        strict = {**launch, "schema_validation": "error", "schema_hash": "0" * 64, "tools": tool}
+        saved(means, "mcp", "strict", **strict)
+    with means_in(tmp_path) as plain, pytest.raises(ContractError, match="@strict: "):
+        records("@strict/get_current_time?timezone=UTC", plain)
+
+
+def test_a_call_can_pin_the_contract_of_a_server(tmp_path: Path) -> None:
+    """X-21: `schema=CID` refuses what is not the pinned contract, and says what changed."""
+    store = MemoryStore()
+    with means_in(tmp_path, blobs=store.blobs) as means:
+        tools = known_sources().of(TIME, means).inspects(TIME, means)["tools"]
+        changed = json.loads(json.dumps(tools))
+        changed[0]["inputSchema"]["properties"]["zone"] = {"type": "string"}
+        good, other = keep(tools, store.blobs), keep(changed, store.blobs)
+        call = f"{TIME}?tool={tools[0]['name']}&timezone=UTC&schema="
+        assert records(call + good, means)
+        with pytest.raises(ContractError, match=r"is not the one of bafk.*\n.*breaking: .*zone"):
+            records(call + other, means)
