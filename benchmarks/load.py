@@ -35,6 +35,14 @@ class Target:
     body: tuple[str, str]
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    def request(self, id: int) -> bytes:
+        """The whole request, as it goes over a connection."""
+        parts = urlsplit(self.url)
+        body = f"{self.body[0]}{id}{self.body[1]}".encode()
+        known = {"Host": parts.netloc, "Content-Length": str(len(body)), **self.headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in known.items())
+        return f"POST {parts.path} HTTP/1.1\r\n{head}\r\n".encode() + body
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -45,18 +53,19 @@ class Measured:
     p99: float
 
 
-def target(url: str, revision: str) -> Target:
-    """What calling `echo` takes in a revision; opens a session where there are sessions."""
-    params: dict[str, Any] = dict(CALL)
+def target(url: str, revision: str, params: Mapping[str, Any] = CALL, method: str = "tools/call") -> Target:
+    """What a request takes in a revision, a call of `echo` unless said otherwise; opens a session where there are."""
+    sent: dict[str, Any] = dict(params)
     headers = dict(COMMON)
     if revision == MODERN:
         prefix = "io.modelcontextprotocol/"
-        params["_meta"] = {f"{prefix}protocolVersion": MODERN, f"{prefix}clientInfo": CLIENT}
-        params["_meta"][f"{prefix}clientCapabilities"] = {}
-        headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+        own = {"protocolVersion": MODERN, "clientInfo": CLIENT, "clientCapabilities": {}}
+        sent["_meta"] = {f"{prefix}{name}": value for name, value in own.items()} | dict(sent.get("_meta", {}))
+        headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+        headers |= {"Mcp-Name": sent["name"]} if "name" in sent else {}
     if revision == SESSION:
         headers |= {"MCP-Protocol-Version": SESSION, **_session(url)}
-    after = "," + json.dumps({"method": "tools/call", "params": params})[1:]
+    after = "," + json.dumps({"method": method, "params": sent})[1:]
     return Target(url, ('{"jsonrpc":"2.0","id":', after), headers)
 
 

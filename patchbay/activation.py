@@ -16,9 +16,18 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
-from patchbay.errors import MissingCapability, PatchbayError, ProtocolError, ResourceNotFound, TimedOut, ToolFailed
+from patchbay.errors import (
+    MissingCapability,
+    PatchbayError,
+    ProtocolError,
+    ResourceNotFound,
+    TimedOut,
+    ToolFailed,
+    WrongArguments,
+)
 from patchbay.events import Done, Event, Failed, Pause, Progress
 
 log = logging.getLogger(__name__)
@@ -29,7 +38,12 @@ FIRST_PAUSE = 0.25
 NEXT_PAUSE = 2.0
 """Seconds of silence between later Pauses."""
 
-WIRED = (MissingCapability, ProtocolError, ResourceNotFound)
+
+class Stopping(PatchbayError):
+    """The hub ends, and the call has had the time that was left to it."""
+
+
+WIRED = (MissingCapability, ProtocolError, ResourceNotFound, Stopping, WrongArguments)
 """Failures that may be a JSON-RPC error instead of a result; a missing resource only where one is read."""
 
 
@@ -51,6 +65,12 @@ class Memory(MutableMapping[str, Any]):
         False, and nothing is changed, when one has another. Whoever reads, computes and swaps again until it works
         never loses what another call did meanwhile. Raises ToolFailed for what JSON cannot say.
         """
+
+
+class Closing(Protocol):
+    """What lasts longer than a call: it is closed when the hub ends."""
+
+    def close(self) -> None: ...
 
 
 class Hub(Protocol):
@@ -78,6 +98,18 @@ class Hub(Protocol):
 
     def state(self, server: str) -> Memory:
         """A server's own small memory."""
+        ...
+
+    def over(self) -> bool:
+        """Whether the hub ends and has no more time for what still runs."""
+        ...
+
+    def folder(self, server: str) -> Path:
+        """The folder for files of a server's own; it need not be there yet."""
+        ...
+
+    def kept(self, server: str, make: Callable[[], Closing]) -> Any:
+        """What `make` gave the first time this server asked in this process; closed when the hub ends."""
         ...
 
 
@@ -192,6 +224,8 @@ def _check(call: Call, begun: float) -> None:
     now = time.monotonic()
     if now >= call.deadline:
         raise TimedOut(f"timed out after {now - begun:.1f} s")
+    if call.hub is not None and call.hub.over():
+        raise Stopping(f"the hub is stopping; the call was given up after {now - begun:.1f} s")
 
 
 def described(problem: BaseException) -> str:

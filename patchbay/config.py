@@ -38,6 +38,19 @@ SCHEMA_BYTES = 256 * 1024
 SCHEMA_DEPTH = 64
 """How large, and how deeply nested, a tool's schema may be."""
 
+_UPSTREAM = ("address", "headers", "era")
+_OF_MOUNTS = frozenset(
+    [
+        *_UPSTREAM,
+        *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
+        *("environment", "limits", "listing", "activity", "mask_errors"),
+    ]
+)
+"""What the configuration of a mounted server may say."""
+
+_OF_DOCUMENTS = _OF_MOUNTS - {*_UPSTREAM, "environment"} | {"root", "server_info"}
+"""What the configuration of a folder of documents may say."""
+
 KEPT = 1024
 """How many configurations are kept in memory."""
 
@@ -140,9 +153,9 @@ def _config_cid(row: Any, name: str, where: str) -> str:
 def parse_config(data: bytes, where: str) -> dict[str, Any]:
     """One configuration from its bytes; `where` is a file name or CID. Raises ConfigError."""
     value = _json(data, where)
-    if isinstance(value, dict) and value.get("kind") in ("upstream", "documents"):
-        raise ConfigError(where, "kind", f'"{value["kind"]}" is not supported yet; expected "static"')
     check(value, where)
+    _check_upstream(value, where)
+    _check_documents(value, where)
     if value.get("isolation") == "inline" and "environment" in value:
         raise ConfigError(
             where, "environment", "expected it only where code runs in processes of its own; this has isolation inline"
@@ -152,6 +165,36 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
     for name, resource in value.get("resources", {}).items():
         check_uri(resource["uri"], where, f"resources.{name}.uri")
     return dict(value)
+
+
+def _check_upstream(value: Mapping[str, Any], where: str) -> None:
+    """What belongs to a mounted server, and to no other."""
+    if value.get("kind") != "upstream":
+        for name in _UPSTREAM:
+            if name in value:
+                raise ConfigError(where, name, 'expected it only beside "kind": "upstream"')
+        return
+    if "address" not in value:
+        raise ConfigError(where, "address", "expected the address of the server that is mounted, or @PROFILE")
+    for name in value:
+        if name not in _OF_MOUNTS:
+            known = ", ".join(sorted(_OF_MOUNTS))
+            raise ConfigError(where, name, f"expected nothing that the mounted server says itself; only {known}")
+
+
+def _check_documents(value: Mapping[str, Any], where: str) -> None:
+    """What belongs to a folder of documents, and to no other server."""
+    if value.get("kind") != "documents":
+        if "root" in value:
+            raise ConfigError(where, "root", 'expected it only beside "kind": "documents"')
+        return
+    root = value.get("root", "")
+    if not root.startswith(("/", "~/")):
+        raise ConfigError(where, "root", f"expected the folder of the documents as /... or ~/...; this is {root!r}")
+    for name in value:
+        if name not in _OF_DOCUMENTS:
+            known = ", ".join(sorted(_OF_DOCUMENTS))
+            raise ConfigError(where, name, f"expected nothing that the folder says itself; only {known}")
 
 
 def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:

@@ -17,7 +17,8 @@
     ├── TooLarge                      -32600  413
     ├── ProtocolError                 -32603  200   a tool's own JSON-RPC error, on purpose
     ├── ToolFailed                                  a tool's own failure: a result, never a JSON-RPC error
-    │   └── TimedOut
+    │   ├── TimedOut
+    │   └── WrongArguments                          told like arguments that do not fit the schema
     └── ContentError                  -32603  500
         ├── Overtaken                 -32600  409   somebody else changed it meanwhile
         ├── BadCid                    -32602  400   a string that is no CID we can use
@@ -139,6 +140,13 @@ class ToolFailed(PatchbayError):
 
 class TimedOut(ToolFailed):
     """The deadline of a call passed."""
+
+
+class WrongArguments(ToolFailed):
+    """Arguments that fit the tool's schema and yet are wrong, such as one that another one needs.
+
+    Told as the caller's revision tells wrong arguments: a JSON-RPC error (-32602) or a result with `isError`.
+    """
 
 
 class ContentError(PatchbayError):

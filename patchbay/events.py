@@ -100,7 +100,12 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end of an activation that worked."""
+    """The end of an activation that worked.
+
+    `result` is the whole MCP result, where another server gave it whole: it counts as it is.
+    """
+
+    result: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +113,13 @@ class Failed:
     """The end of an activation that did not work.
 
     `message` is for the caller. `error` is set when the failure is to be a JSON-RPC error
-    (a missing client capability, an unknown resource) instead of a tool result.
+    (a missing client capability, an unknown resource) instead of a tool result. `result` is the whole tool result,
+    where another server gave it whole: it counts as it is.
     """
 
     message: str
     error: Exception | None = None
+    result: Mapping[str, Any] | None = None
 
 
 Ending = Done | Failed

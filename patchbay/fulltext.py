@@ -18,9 +18,9 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-import unicodedata
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -28,9 +28,7 @@ from typing import Self
 import orjson
 
 from patchbay.errors import ConfigError
-
-MOST_CHARACTERS, MOST_WORDS = 1000, 32
-"""How much of a query is read; the rest is left out."""
+from patchbay.fulltext_words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
 
 MOST_ENDINGS = 32
 """How many words an unfinished word is tried as, where it is none itself."""
@@ -41,26 +39,8 @@ BEGIN, END = "\x02", "\x03"
 SNIPPET = 24
 """Words in a snippet."""
 
-COMMON = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and any are as at be by can do does for from how i in into is it me my of on or please should that "
-        "the this to use using want was what when where which will with would you your",
-    )
-)
-"""English words that say nothing about what is wanted; left out where others are left."""
-
-_PLAIN = r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\s]+"
-_RUN = re.compile(rf"{_PLAIN}(?:[._/:@'-]+{_PLAIN})*")
-"""A word with what is joined to it: `a.b`, `create_issue`, `utf-8`."""
-
-_SEPARATORS = re.compile(r"[\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_IDENTIFIER = re.compile(rf"{_PLAIN}(?:[._-]{_PLAIN}){{1,5}}")
 _WORD = re.compile(r"[^\W_]{2,64}")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_UNSAYABLE = re.compile(r"[\x00\x02\x03\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +61,12 @@ class Hit:
     snippets: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A word or phrase of a query; `open` when it may go on."""
-
-    text: str
-    phrase: bool = False
-    open: bool = False
+BUSY = 30.0
+"""Seconds that a write waits for another process that writes to the same file."""
 
 
 class Index:
-    """Documents by key. Safe for many threads; a file is for one process at a time.
+    """Documents by key. Safe for many threads, and a file for several processes: who reads it never waits for a write.
 
     `columns` maps the names of the texts to their weights, `labels` names what can be filtered by. With `path`
     the index is kept in that file; one that was made with other columns or labels begins empty. Names are lower-case.
@@ -106,8 +81,10 @@ class Index:
         self._labels = tuple(labels)
         self._lock = threading.RLock()
         try:
-            self._connection = sqlite3.connect(path or ":memory:", check_same_thread=False, isolation_level=None)
-            self._closer = weakref.finalize(self, self._connection.close)
+            self._path = path
+            self._readers: list[sqlite3.Connection] = []
+            self._connection = _connected(path)
+            self._closer = weakref.finalize(self, _close, self._connection, self._readers)
             require(self._connection, "fts5")
             self._prepare()
         except sqlite3.DatabaseError as problem:
@@ -120,18 +97,32 @@ class Index:
         Thousands at once take less time than one by one, but searches wait meanwhile.
         """
         with self._lock, self._connection:
-            self._connection.execute("BEGIN")
+            self._connection.execute("BEGIN IMMEDIATE")
             words: set[str] = set()
             for document in documents:
                 words |= self._put(document)
-            folded = ((_folded(word), word) for word in words)
-            self._connection.executemany("INSERT OR IGNORE INTO word VALUES (?, ?)", folded)
+            forms = [(folded(word), word) for word in words]
+            self._connection.executemany("INSERT OR IGNORE INTO word VALUES (?, ?)", forms)
 
     def remove(self, *keys: str) -> int:
         """Take documents away; how many there were."""
         with self._lock, self._connection:
-            self._connection.execute("BEGIN")
+            self._connection.execute("BEGIN IMMEDIATE")
             return sum(self._remove(key) for key in set(keys))
+
+    def label(self, key: str, labels: Mapping[str, str]) -> None:
+        """Give a document other values of some labels; its texts stay. Raises ValueError for unknown names."""
+        self._known(labels, self._labels)
+        chosen = ", ".join(f"l_{name} = ?" for name in labels)
+        with self._lock:
+            self._connection.execute(f"UPDATE entry SET {chosen} WHERE key = ?", (*labels.values(), key))
+
+    def labels(self) -> dict[str, dict[str, str]]:
+        """The labels of every document, by key."""
+        names = "".join(f", l_{name}" for name in self._labels)
+        with self._reading() as connection:
+            rows = connection.execute(f"SELECT key{names} FROM entry")
+            return {key: dict(zip(self._labels, values, strict=True)) for key, *values in rows}
 
     def clear(self) -> None:
         """Take all documents away."""
@@ -145,41 +136,59 @@ class Index:
         every: bool = False,
         where: Mapping[str, str] | None = None,
         snippets: Sequence[str] = (),
+        within: Sequence[str] = (),
     ) -> list[Hit]:
         """At most `limit` documents that have a word of a query (`every`: each of its words), best first.
 
         `where` keeps only documents whose labels have these values; `snippets` names columns of which a part around
-        the matches is wanted. A query without words finds nothing. Raises ValueError for unknown names.
+        the matches is wanted; `within` names the only columns that are looked into. A query without words finds
+        nothing. Raises ValueError for unknown names.
         """
         where = where or {}
         self._known(where, self._labels)
-        self._known(snippets, self._columns)
-        terms = read(query)
-        terms = [term for term in terms if term.phrase or term.text.lower() not in COMMON] or terms
+        self._known((*snippets, *within), self._columns)
+        terms = wanted(query)
         if not terms or limit < 1:
             return []
-        with self._lock:
-            found = self._found(_joined([_said(term, every) for term in terms], every), limit, where, snippets)
-            endings = self._endings(terms[-1]) if len(found) < limit else []
-            if endings:
-                last = "(" + " OR ".join(map(_quoted, endings)) + ")"
-                more = _joined([*(_said(term, every) for term in terms[:-1]), last], every)
+        with self._reading() as connection:
+            first, more = self._expressions(connection, terms, every, within)
+            found = _rows(connection, self._selection(first, where, snippets, limit), snippets)
+            if more and len(found) < limit:
                 known = {hit.key for hit in found}
-                found += [hit for hit in self._found(more, limit, where, snippets) if hit.key not in known]
+                rows = _rows(connection, self._selection(more, where, snippets, limit), snippets)
+                found += [hit for hit in rows if hit.key not in known]
         return sorted(found, key=lambda hit: (-hit.score, hit.key))[:limit]
+
+    def marked(self, query: str, key: str, column: str, every: bool = False) -> str | None:
+        """A whole text of a document with BEGIN and END around what matches a query; None where nothing does."""
+        self._known((column,), self._columns)
+        terms = wanted(query)
+        if not terms:
+            return None
+        at = 2 * list(self._columns).index(column)
+        sql = (
+            f"SELECT highlight(found, {at}, ?, ?) FROM found"
+            " WHERE found MATCH ? AND rowid = (SELECT id FROM entry WHERE key = ?)"
+        )
+        with self._reading() as connection:
+            for expression in filter(None, self._expressions(connection, terms, every, ())):
+                row = connection.execute(sql, (BEGIN, END, expression, key)).fetchone()
+                if row is not None:
+                    return str(row[0])
+        return None
 
     def keys(self) -> list[str]:
         """The keys of all documents, sorted."""
-        with self._lock:
-            return [key for (key,) in self._connection.execute("SELECT key FROM entry ORDER BY key")]
+        with self._reading() as connection:
+            return [key for (key,) in connection.execute("SELECT key FROM entry ORDER BY key")]
 
     def __len__(self) -> int:
-        with self._lock:
-            return int(self._connection.execute("SELECT count(*) FROM entry").fetchone()[0])
+        with self._reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM entry").fetchone()[0])
 
     def __contains__(self, key: str) -> bool:
-        with self._lock:
-            return self._connection.execute("SELECT 1 FROM entry WHERE key = ?", (key,)).fetchone() is not None
+        with self._reading() as connection:
+            return connection.execute("SELECT 1 FROM entry WHERE key = ?", (key,)).fetchone() is not None
 
     def __enter__(self) -> Self:
         return self
@@ -191,6 +200,26 @@ class Index:
         """Let go of the index; one that nobody holds any more does so by itself."""
         with self._lock:
             self._closer()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read from: of a file one that no write blocks, in memory the only one there is."""
+        if self._path is None:
+            with self._lock:
+                yield self._connection
+            return
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = _connected(self._path)
+        try:
+            # All that one search asks is of one moment.
+            connection.execute("BEGIN")
+            yield connection
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._readers.append(connection)
 
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -207,7 +236,7 @@ class Index:
         columns = ", ".join(f"c_{name}, p_{name}" for name in self._columns)
         labels = "".join(f", l_{name} TEXT NOT NULL" for name in self._labels)
         with self._connection:
-            self._connection.execute("BEGIN")
+            self._connection.execute("BEGIN IMMEDIATE")
             for table in ("entry", "found", "word"):
                 self._connection.execute(f"DROP TABLE IF EXISTS {table}")
             tokenizer = "porter unicode61 remove_diacritics 2"
@@ -227,7 +256,7 @@ class Index:
         id = self._connection.execute(f"INSERT INTO entry VALUES (NULL, {_marks(values)})", values).lastrowid
         texts: list[str] = []
         for name in self._columns:
-            text = _UNSAYABLE.sub(" ", document.texts.get(name, ""))
+            text = UNSAYABLE.sub(" ", document.texts.get(name, ""))
             texts += (text, " ".join(parts(text)))
         names = ", ".join(f"c_{name}, p_{name}" for name in self._columns)
         self._connection.execute(f"INSERT INTO found (rowid, {names}) VALUES ({id}, {_marks(texts)})", texts)
@@ -246,26 +275,59 @@ class Index:
         if unknown:
             raise ValueError(f"this index has no {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
 
-    def _found(self, expression: str, limit: int, where: Mapping[str, str], snippets: Sequence[str]) -> list[Hit]:
+    def _selection(
+        self, expression: str, where: Mapping[str, str], snippets: Sequence[str], limit: int
+    ) -> tuple[str, list[object]]:
+        """The statement that finds documents, and its parameters."""
         order = list(self._columns)
         cuts = "".join(f", snippet(found, {2 * order.index(name)}, ?, ?, '…', {SNIPPET})" for name in snippets)
         weights = ", ".join(f"{weight!r}, {weight!r}" for weight in map(float, self._columns.values()))
-        rows = self._connection.execute(
+        sql = (
             f"SELECT entry.key, -bm25(found, {weights}) AS score{cuts}"
             " FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
             + "".join(f" AND entry.l_{name} = ?" for name in where)
-            + " ORDER BY score DESC, entry.key LIMIT ?",
-            [*(mark for _ in snippets for mark in (BEGIN, END)), expression, *where.values(), limit],
+            + " ORDER BY score DESC, entry.key LIMIT ?"
         )
-        return [Hit(key, score, dict(zip(snippets, shown, strict=True))) for key, score, *shown in rows]
+        return sql, [*(mark for _ in snippets for mark in (BEGIN, END)), expression, *where.values(), limit]
 
-    def _endings(self, term: Term) -> list[str]:
-        """Known words that begin with an unfinished one: its stem need not be the beginning of theirs."""
-        begun = _folded(pieces(term.text)[-1].lower()) if term.open and not term.phrase else ""
-        if not begun:
-            return []
-        sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MOST_ENDINGS}"
-        return [word for (word,) in self._connection.execute(sql, (begun, begun + "\U0010ffff"))]
+    def _expressions(
+        self, connection: sqlite3.Connection, terms: Sequence[Term], every: bool, within: Sequence[str]
+    ) -> tuple[str, str | None]:
+        """A query in FTS5's language, and a second one where its last word may be unfinished."""
+        spoken = [said(term, every) for term in terms]
+        columns = " ".join(f"c_{name} p_{name}" for name in within)
+        only = f"{{{columns}}} : " if within else ""
+        first = f"{only}({joined(spoken, every)})"
+        endings = _endings(connection, terms[-1])
+        if not endings:
+            return first, None
+        last = "(" + " OR ".join(map(quoted, endings)) + ")"
+        # Of a word that is put together only the last part is unfinished.
+        last = "(" + " AND ".join([*map(quoted, pieces(terms[-1].text)[:-1]), last]) + ")"
+        return first, f"{only}({joined([*spoken[:-1], last], every)})"
+
+
+def _connected(path: Path | None) -> sqlite3.Connection:
+    return sqlite3.connect(path or ":memory:", timeout=BUSY, check_same_thread=False, isolation_level=None)
+
+
+def _close(connection: sqlite3.Connection, readers: list[sqlite3.Connection]) -> None:
+    for one in (*readers, connection):
+        one.close()
+
+
+def _rows(connection: sqlite3.Connection, selection: tuple[str, list[object]], snippets: Sequence[str]) -> list[Hit]:
+    rows = connection.execute(*selection)
+    return [Hit(key, score, dict(zip(snippets, shown, strict=True))) for key, score, *shown in rows]
+
+
+def _endings(connection: sqlite3.Connection, term: Term) -> list[str]:
+    """Known words that begin with an unfinished one: its stem need not be the beginning of theirs."""
+    begun = folded(pieces(term.text)[-1].lower()) if term.open and not term.phrase else ""
+    if not begun:
+        return []
+    sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MOST_ENDINGS}"
+    return [word for (word,) in connection.execute(sql, (begun, begun + "\U0010ffff"))]
 
 
 def require(connection: sqlite3.Connection, module: str) -> None:
@@ -274,73 +336,6 @@ def require(connection: sqlite3.Connection, module: str) -> None:
         version = sqlite3.sqlite_version
         expected = f"expected an SQLite with {module} compiled in; this is {version} without it, so there is no search"
         raise ConfigError("SQLite", "", expected)
-
-
-def read(query: str) -> list[Term]:
-    """The words and phrases of a query, each once, in order. Everything else in it means nothing."""
-    terms: dict[str, Term] = {}
-    chunks = query[:MOST_CHARACTERS].split('"')
-    for number, chunk in enumerate(chunks):
-        runs = list(_RUN.finditer(chunk))
-        unfinished = number == len(chunks) - 1 and bool(runs) and runs[-1].end() == len(chunk)
-        quoted = bool(number % 2)
-        words = [run[0] for run in runs if any(one.isalnum() for one in run[0])]
-        for text in [" ".join(words)] if quoted and words else words:
-            terms.pop(text.lower(), None)
-            last = unfinished and text.endswith(words[-1]) and (len(text) > 1 or not text.isascii())
-            terms[text.lower()] = Term(text, quoted, last)
-    return list(terms.values())[:MOST_WORDS]
-
-
-def pieces(word: str) -> list[str]:
-    """A word taken apart where writers of programs put words together; itself alone where they did not."""
-    found = [piece for part in _SEPARATORS.split(word) for piece in _CAMEL.split(part) if piece]
-    return found or [word]
-
-
-def parts(text: str) -> Iterator[str]:
-    """The other forms of the words in a text: apart what is written together, together what is written apart."""
-    for run in _RUN.finditer(text):
-        word = run[0]
-        if _CJK.search(word) is not None:
-            yield _spaced(word)
-        elif _CAMEL.search(word) is not None:
-            yield " ".join(pieces(word))
-        if _IDENTIFIER.fullmatch(word) is not None:
-            yield _SEPARATORS.sub("", word)
-
-
-def _spaced(word: str) -> str:
-    return _CJK.sub(r" \g<0> ", word)
-
-
-def _said(term: Term, every: bool) -> str:
-    """A term in FTS5's language: a phrase, or any form of a word."""
-    star = "*" if term.open else ""
-    if term.phrase:
-        return _quoted(term.text) + star
-    if _CJK.search(term.text) is not None:
-        return f"({_quoted(term.text)}{star} OR {_quoted(_spaced(term.text))}{star})"
-    found = pieces(term.text)
-    if len(found) == 1:
-        return _quoted(term.text) + star
-    *first, last = map(_quoted, found)
-    single = (" AND " if every else " OR ").join([*first, last + star])
-    forms = dict.fromkeys((term.text.lower(), " ".join(found).lower(), "".join(found).lower()))
-    return f"({' OR '.join(_quoted(form) + star for form in forms)} OR ({single}))"
-
-
-def _joined(said: Sequence[str], every: bool) -> str:
-    return (" AND " if every else " OR ").join(said)
-
-
-def _quoted(text: str) -> str:
-    return '"' + _UNSAYABLE.sub(" ", text).replace('"', '""') + '"'
-
-
-def _folded(word: str) -> str:
-    """A word without accents."""
-    return "".join(one for one in unicodedata.normalize("NFKD", word) if not unicodedata.combining(one))
 
 
 def _marks(values: Sequence[object]) -> str:

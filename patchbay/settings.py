@@ -22,9 +22,15 @@ REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def _setting(
-    default: Any, help: str, unit: str = "", least: float = 0, most: float = math.inf, choices: tuple[str, ...] = ()
+    default: Any,
+    help: str,
+    unit: str = "",
+    least: float = 0,
+    most: float = math.inf,
+    choices: tuple[str, ...] = (),
+    alias: str = "",
 ) -> Any:
-    limits = {"least": least, "most": most, "choices": choices}
+    limits = {"least": least, "most": most, "choices": choices, "alias": alias}
     return field(default=default, metadata={"help": help, "unit": unit, **limits})
 
 
@@ -35,6 +41,11 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(8000, "Port to listen on.", most=65535)
     data: Path = _setting(Path("data"), "Folder of the database and the hub's own key.")
+    jane_dir: str = _setting(
+        "",
+        "Folder of the documents of the server jane; `jane` in the data folder when empty. `JANE_DIR` says the same.",
+        alias="JANE_DIR",
+    )
     servers: Path = _setting(ROOT / "servers", "Folder that is watched for drop-in servers.")
     boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
@@ -65,7 +76,9 @@ class Settings:
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
-    listeners: int = _setting(128, "Most open listening streams in each worker.")
+    listeners: int = _setting(
+        128, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
+    )
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
     tasks: int = _setting(64, "Most tasks that run at once in each worker.", least=1, most=65536)
@@ -82,6 +95,12 @@ class Settings:
         least=0.1,
     )
     keepalive: float = _setting(15.0, "Longest silence on an open stream before a comment is sent.", "seconds")
+    inspect: str = _setting(
+        "http",
+        "What the operator may reach from the page /inspect: nothing, URLs, or programs too, which start on this"
+        " machine.",
+        choices=("off", "http", "programs"),
+    )
     activity_days: float = _setting(7.0, "How long the records of calls are kept; 0 keeps none.", "days")
     activity_size: int = _setting(64 * 1024 * 1024, "Most that the records of calls take in the store.", "bytes")
     activity_contents: str = _setting(
@@ -101,12 +120,18 @@ class Settings:
         values: dict[str, Any] = {}
         for row in fields(cls):
             text = environ.get(PREFIX + row.name.upper())
+            if text is None and row.metadata["alias"]:
+                text = environ.get(row.metadata["alias"])
             if text is not None:
                 values[row.name] = converted(row, text, PREFIX + row.name.upper())
             chosen = (given or {}).get(row.name)
             if chosen is not None:
                 values[row.name] = converted(row, chosen, "--" + row.name.replace("_", "-"))
         return cls(**values)
+
+    def folder_of(self, server: str) -> Path:
+        """The folder for files of a server's own; it need not be there yet."""
+        return Path(self.jane_dir).expanduser() if server == "jane" and self.jane_dir else self.data / server
 
 
 def converted(row: Field[Any], value: Any, where: str) -> Any:
@@ -136,9 +161,19 @@ def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
         raise ConfigError(where, "", f"expected one of {', '.join(limits['choices'])}; got {value!r}")
 
 
+def suggest(name: str, value: str) -> None:
+    """Set a variable that a library reads when it is loaded, unless whoever started this process did."""
+    os.environ.setdefault(name, value)
+
+
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:
     """The part of the environment that a child process may see."""
     return {name: os.environ[name] for name in allowed if name in os.environ}
+
+
+def whole_environment() -> dict[str, str]:
+    """The environment as it is now: for what an operator's configuration names in it, and for what clients inherit."""
+    return dict(os.environ)
 
 
 def resolved(given: Mapping[str, str], where: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:

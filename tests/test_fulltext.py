@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patchbay.errors import ConfigError
-from patchbay.fulltext import BEGIN, END, MOST_CHARACTERS, MOST_WORDS, Document, Index, parts, pieces, read, require
+from patchbay.fulltext import BEGIN, END, Document, Index, require
+from patchbay.fulltext_words import MOST_CHARACTERS, MOST_WORDS, parts, pieces, read
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)
 WORD = st.text("abcdefghijklmnopqrstuvwxyz", min_size=2, max_size=14)

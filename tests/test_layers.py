@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS: dict[str, int] = {
     **dict.fromkeys(("errors", "events", "cid", "settings"), 1),
     **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
+    "fulltext_words": 2,
     **dict.fromkeys(("stores", "views", "client", "library"), 3),
     **dict.fromkeys(("handlers",), 4),
     **dict.fromkeys(("discovery", "boot", "catalogue"), 5),

@@ -1,6 +1,16 @@
-"""The tool that is called in the benchmark: it does nothing, so that what is measured is the way there and back."""
+"""The tools that are called in the benchmark: they do nothing, so that what is measured is the way there and back."""
+
+import time
+from collections.abc import Iterator
 
 
 def echo(message: str) -> str:
     """Return the message."""
     return message
+
+
+def moment(pause: float) -> Iterator[str]:
+    """Yield the time at which that is done, between two pauses of so many seconds."""
+    time.sleep(pause)
+    yield repr(time.monotonic())
+    time.sleep(pause)

@@ -1,10 +1,12 @@
-"""FastMCP's server with one tool, as its documentation starts it; the port is the only argument."""
+"""FastMCP's server with the tools of the benchmark, as its documentation starts it; the port is the only argument."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import time
 
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
 
 server = FastMCP("bench")
 
@@ -13,6 +15,15 @@ server = FastMCP("bench")
 def echo(message: str) -> str:
     """Return the message."""
     return message
+
+
+@server.tool
+async def moment(pause: float, ctx: Context) -> str:
+    """Report the time at which that is done, between two pauses of so many seconds."""
+    await asyncio.sleep(pause)
+    await ctx.report_progress(1, message=repr(time.monotonic()))
+    await asyncio.sleep(pause)
+    return "done"
 
 
 if __name__ == "__main__":

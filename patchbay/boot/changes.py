@@ -79,11 +79,18 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     return _settled(store, who, why)
 
 
-def change(store: Store, changes: Mapping[str, str | None], who: str, why: str) -> str:
+def change(
+    store: Store,
+    changes: Mapping[str, str | None],
+    who: str,
+    why: str,
+    expected: Mapping[str, str | None] | None = None,
+) -> str:
     """Point names (`servers/...`, `variables/...`, `templates/...`) elsewhere, None to take one away.
 
-    Answers the new root CID. Raises MissingBlob for CIDs that are not in the store and ConfigError for a
-    name or a content that cannot be in an image; then nothing has changed.
+    Answers the new root CID. With `expected` only if these names still point there. Raises Overtaken when they do
+    not, MissingBlob for CIDs that are not in the store and ConfigError for a name or a content that cannot be in an
+    image; then nothing has changed.
     """
     for name in changes:
         part, _, rest = name.partition("/")
@@ -93,7 +100,7 @@ def change(store: Store, changes: Mapping[str, str | None], who: str, why: str) 
     if missing:
         raise MissingBlob(missing, why)
     served = _image_of(_after(store.names.all(), changes), store.blobs, _current(store))
-    store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why)
+    store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why, expected)
     root = _settled(store, who, why)
     store.bus.publish(CHANGED)
     return root

@@ -93,6 +93,7 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
         problems=tuple(problems),
         listing=listing,
         owners=owners,
+        via=tuple(dict.fromkeys(way for server in parts for way in server.via)),
     )
 
 

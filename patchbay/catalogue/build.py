@@ -8,15 +8,17 @@ Sources: DESIGN sections 4 and 5; REQUIREMENTS V-C2 to V-C6; T4.1 to T4.4, T1.8.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from patchbay.activation import Hub
 from patchbay.catalogue import entries
+from patchbay.catalogue.documents import documents
 from patchbay.catalogue.entries import Ground
 from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.mounted import mounted
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.skills import Skill, skills_of
@@ -26,6 +28,7 @@ from patchbay.descriptors import Descriptor, Found, Problem
 from patchbay.discovery import discover
 from patchbay.errors import ConfigError, ContentError
 from patchbay.handlers import handler_for
+from patchbay.handlers.upstreams.keepers import Keepers
 from patchbay.store import Blobs
 
 STATIC = (
@@ -38,7 +41,10 @@ STATIC = (
 
 @dataclass(frozen=True)
 class Workshop:
-    """What every build needs. `timeout` is the hub's own, in seconds; `readonly` keeps all but read-only tools out."""
+    """What every build needs. `timeout` is the hub's own, in seconds; `readonly` keeps all but read-only tools out.
+
+    `vouched` says whether a row came from an operator, who alone mounts servers; `keepers` reach those.
+    """
 
     blobs: Blobs
     configs: Configs
@@ -46,6 +52,8 @@ class Workshop:
     readonly: bool = False
     hub: Hub | None = None
     handler_for: HandlerFor = field(default=handler_for)
+    keepers: Keepers | None = None
+    vouched: Callable[[Row], bool] = lambda row: False
 
 
 def broken(row: Row, version: str, sentence: str) -> Server:
@@ -71,6 +79,10 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     except ContentError as problem:
         return broken(row, version, _told(problem, row))
     fields = config.fields if config else {}
+    if fields.get("kind") == "upstream":
+        return _mounted(row, version, fields, shop, pinned)
+    if fields.get("kind") == "documents":
+        return _documents(row, version, fields, shop, pinned)
     runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
     functions = _functions(source) if row.kind == "python" else frozenset()
@@ -110,6 +122,21 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
         streams=any(one.target.get("streams") for one in tools.values()),
         listing=listing,
     )
+
+
+def _documents(row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool) -> Server:
+    if not shop.vouched(row):
+        return broken(row, version, "it serves a folder, which only a file in servers/ or the boot image may do")
+    return documents(row, version, fields, shop.hub, shop.timeout, pinned)
+
+
+def _mounted(row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool) -> Server:
+    if not shop.vouched(row):
+        return broken(row, version, "it mounts a server, which only a file in servers/ or the boot image may do")
+    try:
+        return mounted(row, version, fields, shop.keepers, shop.timeout, shop.readonly, pinned)
+    except ContentError as problem:
+        return broken(row, version, _told(problem, row))
 
 
 def _config(row: Row, source: bytes, shop: Workshop) -> Config | None:

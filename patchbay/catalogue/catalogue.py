@@ -24,6 +24,7 @@ from patchbay.catalogue.build import Workshop, broken, build
 from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
 from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.mounted import vouched
 from patchbay.catalogue.plan import Planner, Refusal
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
@@ -32,6 +33,7 @@ from patchbay.catalogue.versions import Pins, Versions
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.handlers import handler_for
+from patchbay.handlers.upstreams.keepers import Keepers
 from patchbay.settings import Settings
 from patchbay.store import Store
 
@@ -46,18 +48,25 @@ SWEEP = 60.0
 LOOK = 1.0
 """Seconds after which the store is looked at without a hint."""
 
-Key = tuple[Row | Refusal, bool, int]
-"""What a built server depends on: its row, whether the hub is read-only, how often its transforms were run again."""
+Key = tuple[Row | Refusal, bool, int, tuple[str, ...]]
+"""What a built server depends on: its row, whether the hub is read-only, how often its transforms were run again,
+and, where it is mounted, what it listed last."""
 
 
 class Catalogue:
     """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started.
 
-    `handlers` makes what runs their definitions; without it, Python runs inside the hub.
+    `handlers` makes what runs their definitions; without it, Python runs inside the hub. `keepers` reach the servers
+    that are mounted.
     """
 
     def __init__(
-        self, store: Store, settings: Settings, watch: bool = True, handlers: HandlerFor = handler_for
+        self,
+        store: Store,
+        settings: Settings,
+        watch: bool = True,
+        handlers: HandlerFor = handler_for,
+        keepers: Keepers | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
@@ -65,6 +74,7 @@ class Catalogue:
         self.mcps_problem: str | None = None
         self.readonly = False
         self._handlers = handlers
+        self._keepers = keepers
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
@@ -111,6 +121,13 @@ class Catalogue:
             raise UnavailableServer(f"this version of {name} is not available: {server.broken or 'it is disabled'}")
         return server
 
+    def version(self, name: str, cid: str) -> Server:
+        """A version or definition a name has had, to be looked at and not to be served: it may be broken or disabled.
+
+        Raises UnknownServer for any other CID.
+        """
+        return self._pins.find(name, cid)
+
     def whole(self) -> Aggregate:
         """All servers that are served as one, made again when one of them, or how they are listed, is another."""
         served, listing, whole = self._whole
@@ -151,6 +168,8 @@ class Catalogue:
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
+        if self._keepers is not None:
+            self._keepers.close()
 
     def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
         """Keep the output of a successful call, where a resource shows it."""
@@ -168,10 +187,14 @@ class Catalogue:
             self.mcps_problem = plan.mcps_problem
             self.readonly = plan.readonly
             self._listing = plan.listing if plan.listing != self._listing else self._listing
-            keys = {name: (row, plan.readonly, self._runs.get(name, 0)) for name, row in plan.rows.items()}
+            keys = {
+                name: (row, plan.readonly, self._runs.get(name, 0), plan.lists.get(name, ()))
+                for name, row in plan.rows.items()
+            }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
             self._keys = keys
             self._swap({name: kept.get(name) or self._made(row) for name, row in sorted(plan.rows.items())})
+            self._keep()
             # Another change may have come meanwhile; then a hint is on its way, and the next round tells of both.
             if self._planner.stamp() == plan.stamp:
                 self._announce()
@@ -179,6 +202,12 @@ class Catalogue:
     def _swap(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
         self._served = {name: one for name, one in servers.items() if one.enabled and not one.broken}
+
+    def _keep(self) -> None:
+        """Keep the mounted servers that are served, once this catalogue is kept up to date itself."""
+        if self._keepers is not None and self._threads and not self._ending.is_set():
+            found = [server.upstream for server in self._served.values() if server.upstream is not None]
+            self._keepers.keep(keeper.mount for keeper in found)
 
     def _announce(self) -> None:
         names = self._announced.keys() | self._servers.keys()
@@ -246,16 +275,25 @@ class Catalogue:
         return build(row, version, self._workshop(), pinned=True)
 
     def _workshop(self) -> Workshop:
-        return Workshop(self.store.blobs, self._configs, self.settings.timeout, self.readonly, self.hub, self._handlers)
+        return Workshop(
+            self.store.blobs,
+            self._configs,
+            self.settings.timeout,
+            self.readonly,
+            self.hub,
+            self._handlers,
+            self._keepers,
+            partial(vouched, self.store),
+        )
 
     def _run_again(self, name: str, kind: str | None) -> None:
         """Build one server again; only the process where the change was announced (`kind`) tells of it."""
         with self._lock:
-            row, readonly, runs = self._keys.get(name, (None, False, 0))
+            row, readonly, runs, lists = self._keys.get(name, (None, False, 0, ()))
             if not isinstance(row, Row):
                 return
             self._runs[name] = runs + 1
-            self._keys[name] = (row, readonly, runs + 1)
+            self._keys[name] = (row, readonly, runs + 1, lists)
             server = self._made(row)
             self._swap({**self._servers, name: server})
             self._announced = {**self._announced, name: server}

@@ -119,13 +119,14 @@ def resource(ground: Ground, key: str, entry: Mapping[str, Any], source: Source)
 def template(ground: Ground, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """A resource template, by its URI template. Raises ConfigError when it is none or its function is missing."""
     path = f"resource_templates.{key}"
-    try:
-        compiled(entry["uriTemplate"])
-    except ConfigError as problem:
-        raise ConfigError(ground.where, f"{path}.uriTemplate", problem.expected) from problem
+    for member in ("uriTemplate", "matches"):
+        try:
+            compiled(entry.get(member, entry["uriTemplate"]))
+        except ConfigError as problem:
+            raise ConfigError(ground.where, f"{path}.{member}", problem.expected) from problem
     wire = {"uriTemplate": entry["uriTemplate"], "name": entry.get("name", key)}
     wire |= _chosen(entry, tuple(name for name in _RESOURCE if name != "size"))
-    target = {"function": _function(ground, entry["function"], path)}
+    target = {"function": _function(ground, entry["function"], path)} | _chosen(entry, ("matches",))
     return Descriptor("template", entry["uriTemplate"], wire, target, source)
 
 

@@ -8,14 +8,16 @@ Sources: DESIGN sections 5 and 6; REQUIREMENTS VWR-27, V-C10.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Protocol
 
-from patchbay.activation import Call, CancelFlag, Memory, activate
+from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
 from patchbay.arguments import misfits, told, validator
 from patchbay.catalogue.outputs import keep_output
 from patchbay.catalogue.resources import Plugged, read_resource
@@ -23,6 +25,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.catalogue.state import State
 from patchbay.errors import ToolFailed, UnknownServer
 from patchbay.events import Failed
+from patchbay.settings import Settings
 from patchbay.views.fold import fold
 
 log = logging.getLogger(__name__)
@@ -41,18 +44,30 @@ class Running(Plugged, Protocol):
     """The part of the catalogue that the hub needs."""
 
     readonly: bool
+    settings: Settings
 
     def rerun(self, name: str, kind: str) -> None: ...
 
 
 class CatalogueHub:
-    """Lets tools read, call, remember and announce. `read_limit` in bytes."""
+    """Lets tools read, call, remember and announce. `read_limit` in bytes.
+
+    `left` is how many seconds calls still have: infinite until the hub is to stop.
+    """
 
     def __init__(self, catalogue: Running, read_limit: int) -> None:
+        self.left: Callable[[], float] = lambda: math.inf
         self._catalogue = catalogue
         self._read_limit = read_limit
         self._alone: set[CancelFlag] = set()
         self._counting = threading.Lock()
+        self._keeping = threading.Lock()
+        self._kept: dict[str, Closing] = {}
+        self._closed = False
+
+    def over(self) -> bool:
+        """Whether the hub ends and has no more time for what still runs."""
+        return self.left() <= 0
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
         """The first content of a resource, seen from the calling server. Raises ResourceNotFound, ToolFailed."""
@@ -118,11 +133,29 @@ class CatalogueHub:
             with self._counting:
                 self._alone.discard(call.cancelled)
 
+    def folder(self, server: str) -> Path:
+        """The folder for files of a server's own."""
+        return self._catalogue.settings.folder_of(server)
+
+    def kept(self, server: str, make: Callable[[], Closing]) -> Any:
+        """What `make` gave the first time this server asked; closed when the hub ends. Raises ToolFailed after that."""
+        with self._keeping:
+            if self._closed:
+                raise ToolFailed("the hub is ending")
+            if server not in self._kept:
+                self._kept[server] = make()
+            return self._kept[server]
+
     def close(self) -> None:
-        """Cancel what runs by itself."""
+        """Cancel what runs by itself; close what is kept."""
         with self._counting:
             for flag in self._alone:
                 flag.set("the hub is ending")
+        with self._keeping:
+            self._closed, kept = True, list(self._kept.values())
+            self._kept.clear()
+        for one in kept:
+            one.close()
 
     def changed(self, server: str, kind: str) -> None:
         """Run a server's transforms again; listeners hear of it, as the author says so."""

@@ -20,10 +20,12 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ContentError
+from patchbay.handlers.upstreams import snapshots
 from patchbay.store import Store
 
 log = logging.getLogger(__name__)
 
+MCPS = "variables/mcps"
 LISTING = "variables/listing"
 """How the tools of all servers together are listed, as the field `listing` of a configuration says it."""
 
@@ -43,7 +45,8 @@ class Refusal:
 class Plan:
     """The servers that are to be; `stamp` says of which state of the store.
 
-    `listing` is how they are listed together, and why that cannot be known.
+    `lists` is what mounted servers listed last, as CIDs by server. `listing` is how they are listed together, and why
+    that cannot be known.
     """
 
     rows: Mapping[str, Row | Refusal]
@@ -51,6 +54,7 @@ class Plan:
     mcps_problem: str | None
     stamp: tuple[object, ...]
     listing: tuple[Listing, str | None]
+    lists: Mapping[str, tuple[str, ...]]
 
 
 class Planner:
@@ -64,18 +68,19 @@ class Planner:
     def stamp(self) -> tuple[object, ...]:
         """What a plan depends on, as CIDs."""
         names = self._store.names
-        single = (names.get("variables/mcps"), names.get(LISTING), names.get("root"))
-        return (names.all(PREFIX), names.all(DROP_INS), *single)
+        single = (names.get(MCPS), names.get(LISTING), names.get("root"))
+        return (names.all(PREFIX), names.all(DROP_INS), snapshots.names(self._store), *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """The plan for now; `refused` are files of the watched folder that are no servers, and why."""
         stamp, mcps = self.stamp(), self._mcps()
-        rows = dict(self._rows(mcps))
+        rows = {**_mounts(mcps), **dict(self._rows(mcps))}
         for file, sentence in refused.items():
             stem = file.partition(".")[0]
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
-        return Plan(self._checked_names(rows), is_readonly(self._store), mcps.problem, stamp, self._listing())
+        checked, lists = self._checked_names(rows), snapshots.names(self._store)
+        return Plan(checked, is_readonly(self._store), mcps.problem, stamp, self._listing(), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, Row | Refusal]]:
         files = drop_ins(self._store)
@@ -133,6 +138,15 @@ class Planner:
         if text != self._read[0]:
             self._read = (text, self._configs.load_mcps(text))
         return self._read[1]
+
+
+def _mounts(mcps: Mcps) -> dict[str, Row | Refusal]:
+    """The servers that an entry of the `mcps` variable alone makes: those that are mounted."""
+    rows: dict[str, Row | Refusal] = {}
+    for name, config in mcps.configs.items():
+        if config.fields.get("kind") == "upstream":
+            rows[name] = Row(name, "static", config.cid, origin=MCPS)
+    return rows
 
 
 def _configured(row: Row, mcps: Mcps, drop_in: bool) -> Row | Refusal:

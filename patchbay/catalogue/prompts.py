@@ -24,6 +24,8 @@ _FIELD = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 
 def prompt_events(server: Server, descriptor: Descriptor, call: Call) -> Events:
     """The events of getting a prompt with `call.arguments`. Raises InvalidParams at once."""
+    if "method" in descriptor.target:
+        return server.activate(descriptor, replace(call, target=descriptor.target))
     given = checked(descriptor, call.arguments)
     if "function" in descriptor.target:
         return server.activate(descriptor, replace(call, target=descriptor.target, arguments=given))
@@ -65,7 +67,7 @@ def prompt_messages(fold: Fold, descriptor: Descriptor) -> list[dict[str, Any]]:
     if result.get("isError"):
         texts = [block["text"] for block in result["content"] if block.get("type") == "text"]
         raise ToolFailed(f"the prompt {descriptor.name} failed: {' '.join(texts)}")
-    given = result.get("structuredContent", result["content"])
+    given = result if "messages" in result else result.get("structuredContent", result["content"])
     if isinstance(given, Mapping):
         given = given.get("messages", given)
     parts = given if isinstance(given, list) else [given]

@@ -27,6 +27,7 @@ from patchbay.catalogue.uritemplates import compiled, decoded
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, InvalidParams, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done
+from patchbay.handlers.upstreams.snapshots import target_of
 from patchbay.store import Store
 from patchbay.views.fold import Fold
 
@@ -67,11 +68,13 @@ class Place:
 
 def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
     """Where a URI leads, seen from a server. Raises ResourceNotFound, and InvalidParams for a URI that is wrong."""
+    if server.upstream is not None and not _own_blob(plugged.store, uri):
+        return Place(uri, server, server.resources.get(uri) or unlisted(uri))
     own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None and own.target:
         return Place(uri, server, own)
     for key, template in server.templates.items():
-        variables = compiled(key).match(uri)
+        variables = compiled(template.target.get("matches", key)).match(uri)
         if variables is not None:
             return Place(uri, server, template, dict(variables))
     if own is not None:
@@ -82,6 +85,20 @@ def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
     if scheme in ("cid", "variable", "server"):
         return Place(uri, server)
     raise ResourceNotFound(uri)
+
+
+def unlisted(uri: str) -> Descriptor:
+    """A resource of a mounted server that it does not list, or lists as a template."""
+    return Descriptor("resource", uri, {"uri": uri, "name": uri}, target_of("resource", uri), "discovered")
+
+
+def _own_blob(store: Store, uri: str) -> bool:
+    """Whether a URI is that of a text which was too large for a result and which the hub itself keeps."""
+    scheme, _, cid = uri.partition("://")
+    try:
+        return scheme == "cid" and not store.blobs.missing([cid])
+    except ContentError:
+        return False
 
 
 def _tool_at(plugged: Plugged, uri: str, rest: str) -> Place:
@@ -111,7 +128,7 @@ def resource_events(plugged: Plugged, server: Server, place: Place, call: Call) 
     Raises ResourceNotFound, here or when the first event is asked for.
     """
     found = place.descriptor
-    if found is None or not (found.kind == "tool" or "function" in found.target):
+    if found is None or not (found.kind == "tool" or "function" in found.target or "method" in found.target):
         return _stored(plugged, place)
     word = f"{place.server.name}.{found.name}"
     if word in call.chain:
@@ -200,15 +217,24 @@ def contents_of(fold: Fold, place: Place, limit: int) -> list[dict[str, Any]]:
     if result.get("isError"):
         texts = [block["text"] for block in result["content"] if block.get("type") == "text"]
         raise ToolFailed(f"{place.uri} could not be read: {' '.join(texts)}")
+    ending = fold.ending
+    if ending is not None and ending.result is not None:
+        contents = list(ending.result.get("contents", []))
+        _check_size(contents, place, limit)
+        return contents
     plain = "application/json" if "structuredContent" in result else "text/plain"
     contents = list(_contents(result["content"], place, plain)) or [
         {"uri": place.uri, "mimeType": place.mime_type or plain, "text": ""}
     ]
+    _check_size(contents, place, limit)
+    return contents
+
+
+def _check_size(contents: list[dict[str, Any]], place: Place, limit: int) -> None:
     limit = place.server.config.get("limits", {}).get("read", limit)
     size = sum(_size(one) for one in contents)
     if size > limit:
         raise InvalidParams(f"{place.uri} has {size} bytes; at most {limit} are read at once", {"uri": place.uri})
-    return contents
 
 
 def _contents(blocks: list[dict[str, Any]], place: Place, plain: str) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,8 @@ KINDS = ("python", "shell", "static")
 RESERVED = frozenset(
     [
         *("meta", "sse", "messages", "servers", "variables", "cid", "history", "rpc", "rooms", "inspect", "activity"),
-        *("metrics", "healthz", "readyz", "static", "openapi.json", "favicon.ico"),
+        *("metrics", "healthz", "readyz", "static", "openapi.json", "favicon.ico", "search", "render"),
+        *("new", "login", "logout"),
     ]
 )
 """Names that the hub's own addresses have (DESIGN section 8)."""

@@ -11,8 +11,9 @@ from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.handlers.upstreams.keeper import Keeper
 
-Kind = Literal["python", "shell", "static"]
+Kind = Literal["python", "shell", "static", "upstream"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Server:
     configuration. Descriptors are by name, in the order in which they are listed; resources and
     templates are by URI and URI template, skills by name. `problems` are shown on the meta page. A server with
     `broken` set is not served; the sentence says why. `listing` decides what a list shows of `tools`. `rendered`
-    holds lists as bytes, made once for each revision.
+    holds lists as bytes, made once for each revision. `upstream` is the server behind a mounted one, `offers` the
+    capabilities that it declared, `via` the mounts that its lists come by.
     """
 
     name: str
@@ -50,6 +52,9 @@ class Server:
     timeout: float = 30.0
     streams: bool = False
     listing: Listing = field(default_factory=Listing)
+    upstream: Keeper | None = None
+    offers: Mapping[str, Any] = field(default_factory=dict)
+    via: tuple[str, ...] = ()
     rendered: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -75,6 +80,8 @@ class Server:
     @cached_property
     def settled(self) -> bool:
         """Whether its lists never change: a pinned version, and none of them made by a program when it is read."""
+        if self.via or self.config.get("kind") == "documents":
+            return False
         return self.pinned and not any(key.endswith("_transform_cid") for key in self.config)
 
     @cached_property

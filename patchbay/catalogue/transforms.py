@@ -117,5 +117,5 @@ def _resource(ground: Ground, name: str, entry: Mapping[str, Any]) -> Descriptor
 
 def _answered(ground: Ground, uri: str) -> bool:
     """Whether a resource template of the configuration answers for a URI, so that listing it needs no source."""
-    templates = [one["uriTemplate"] for one in ground.config.get("resource_templates", {}).values()]
+    templates = [one.get("matches", one["uriTemplate"]) for one in ground.config.get("resource_templates", {}).values()]
     return any(compiled(template).match(uri) is not None for template in templates)

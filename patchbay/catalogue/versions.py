@@ -140,8 +140,9 @@ class Pins:
         if server is None:
             server = self._build(self._row(name, version), version)
         with self._lock:
-            self._kept[name, version] = server
-            self._kept.move_to_end((name, version))
+            if server.upstream is None:  # what a mounted one lists is up to the server behind it
+                self._kept[name, version] = server
+                self._kept.move_to_end((name, version))
             while len(self._kept) > PINS:
                 self._kept.popitem(last=False)
         return server

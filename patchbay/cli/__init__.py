@@ -1,8 +1,26 @@
-"""The command line: `patchbay serve`, `patchbay stdio`, `patchbay settings`. Only this folder knows click.
+"""The command line: the hub (`patchbay serve`, `stdio`, ...) and the client (`patchbay inspect`, ..., also as `jn`).
 
-Exit codes are in `exits.py`; every problem of the user's making is one sentence on standard error.
+Only this folder knows click. Exit codes are in `exits.py`; every problem of the user's making is one sentence on
+standard error. The two programs are loaded when they are asked for: a stage of a pipeline does not load the hub.
 """
 
-from patchbay.cli.commands import main
+from __future__ import annotations
 
-__all__ = ["main"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from patchbay.cli import allocator  # noqa: F401 (before anything that loads the web server)
+
+if TYPE_CHECKING:
+    from patchbay.cli.commands import main
+    from patchbay.cli.reach_commands import jn
+
+__all__ = ["jn", "main"]
+
+PROGRAMS = {"main": "patchbay.cli.commands", "jn": "patchbay.cli.reach_commands"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in PROGRAMS:
+        return getattr(import_module(PROGRAMS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 import patchbay
 from patchbay.cli import exits
+from patchbay.cli.mounting import mount_command, unmount_command
 from patchbay.cli.options import ORDER, ROWS, flag_of, settings_of, shown, source_of, variable_of, with_settings
 from patchbay.cli.piping import pipe
+from patchbay.cli.reach_commands import CLIENT, CONTEXT
 from patchbay.cli.serving import AddressTaken, serve
+from patchbay.cli.telling import Commands, fail
+from patchbay.cli.token_command import token_command
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=exits.HELP)
+@click.group(
+    cls=Commands,
+    elsewhere=CLIENT,
+    context_settings=CONTEXT,
+    epilog=exits.with_examples("patchbay serve", 'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"'),
+)
 @click.version_option(patchbay.__version__, message="patchbay %(version)s")
 def main() -> None:
-    """Patchbay: plug in a file, a command or a folder; it comes out as an MCP endpoint."""
+    """Patchbay: plug in a file, a command or a folder; it comes out as an MCP endpoint. And a client of any other."""
 
 
-@main.command("serve", epilog=exits.HELP)
+main.add_command(token_command)
+main.add_command(mount_command)
+main.add_command(unmount_command)
+
+
+@main.command("serve", epilog=exits.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers"))
 @with_settings
 @click.pass_context
 def serve_command(context: click.Context, /, **_: Any) -> None:
@@ -37,7 +51,7 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
     sys.exit(code)
 
 
-@main.command("stdio", epilog=exits.HELP)
+@main.command("stdio", epilog=exits.with_examples("patchbay stdio echo", "patchbay stdio"))
 @click.argument("server", default="")
 @click.option("--native", is_flag=True, help="Speak the native interface of the whole hub instead of MCP.")
 @with_settings
@@ -52,7 +66,7 @@ def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any
         fail(problem.message, exits.USAGE)
 
 
-@main.command("settings", epilog=exits.HELP)
+@main.command("settings", epilog=exits.with_examples("patchbay settings", "patchbay settings --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
 @with_settings
 @click.pass_context
@@ -89,9 +103,3 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
-
-
-def fail(sentence: str, code: int) -> NoReturn:
-    """Say what is wrong and end with this exit code."""
-    click.echo(f"patchbay: {sentence}", err=True)
-    sys.exit(code)

@@ -112,6 +112,7 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
             say(f"patchbay: {problem.message}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exits.USAGE)
+    _tell_token(app.extensions["operators"].take_fresh(), settings)
     at_work = app.wsgi_app = AtWork(app.wsgi_app, settings.idle_timeout)
     Peers(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]
@@ -121,6 +122,13 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
     threading.Thread(target=_end_with_parent, args=(settings.drain + GRACE,), name="parent", daemon=True).start()
     threading.Thread(target=_announce, args=(settings, announced, serving), name="announce", daemon=True).start()
     return app  # type: ignore[no-any-return]
+
+
+def _tell_token(token: str | None, settings: Settings) -> None:
+    """Show the operator's token to whoever started the hub, where this start made the first one."""
+    if token is not None:
+        say(f"The operator's token, shown only now: {token}")
+        say(f"Log in with it at {address_of(settings)}/login; `patchbay token` makes a new one.")
 
 
 def stand_alone() -> None:

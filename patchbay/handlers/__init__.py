@@ -1,7 +1,7 @@
 """What runs tools: one file or folder per kind of definition, each a filler of the seam in `activation.py`.
 
-`python.py` (inside the hub), `hosts/` (Python in processes of its own) and `shell.py` are the
-fillers and do not know each other; the other files are what they are made of.
+`python.py` (inside the hub), `hosts/` (Python in processes of its own), `shell.py` and `upstream.py` (mounted
+servers) are the fillers and do not know each other; the other files are what they are made of.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from patchbay.activation import Call, Hub, Memory
@@ -154,6 +155,22 @@ class Context:
         hub, and has an hour. Raises ToolFailed when too many run.
         """
         self._hub(f"starting {function}").start(function, arguments, self._call)
+
+    @property
+    def folder(self) -> Path:
+        """The folder for files of this server's own, in the hub's data folder unless a setting says otherwise.
+
+        It need not be there yet. For definitions that run inside the hub: a sandbox does not see it.
+        """
+        return self._hub("its folder").folder(self.server)
+
+    def kept(self, make: Callable[[Context], Any]) -> Any:
+        """What `make` gave the first time in this process, for all functions and transforms of this server.
+
+        It lasts until the hub ends, which calls its `close`. `make` gets a context that outlives the call, through
+        which changes can be announced. For definitions that run inside the hub: raises ToolFailed elsewhere.
+        """
+        return self._hub("keeping something").kept(self.server, lambda: make(self))
 
     def uses(self, name: str, input: Any = None, id: str | None = None) -> None:
         """Say that the work uses a tool that is none of this hub's: an agent's own, for example."""

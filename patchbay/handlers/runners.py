@@ -35,6 +35,9 @@ IDLE = 60.0
 RECHECK = 1.0
 """Seconds between two looks of a blocked tool at whether its call is over."""
 
+GRACE = 1.0
+"""Seconds that a process which ends waits for a tool to clean up whose call is over."""
+
 
 class Stopped(SystemExit):
     """Raised in a tool whose call is over. No `except Exception` holds it, and a thread that it ends stays quiet."""
@@ -143,6 +146,9 @@ class Runner:
         if job.loop is not None:
             with suppress(RuntimeError):  # the loop has been closed in the meantime, which is what we want
                 job.loop.call_soon_threadsafe(_nothing)
+
+        with suppress(RuntimeError):  # no more threads: then nobody waits for what it still does
+            threading.Thread(target=self.thread.join, args=(GRACE,), name="end of a tool", daemon=False).start()
 
 
 def _nothing() -> None:

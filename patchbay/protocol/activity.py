@@ -137,10 +137,13 @@ class Activity:
         """Runs that are not written yet."""
         return len(self._queue) + len(self._counted)
 
-    def recent(self, wanted: Filter, limit: int = 100, before: str | None = None) -> Page:
-        """Records of all processes, newest first. Raises InvalidParams for a `before` that is no record's id."""
+    def recent(self, wanted: Filter, limit: int = 100, before: str | None = None, contents: bool = True) -> Page:
+        """Records of all processes, newest first; without `contents` those are left out, which is quicker.
+
+        Raises InvalidParams for a `before` that is no record's id.
+        """
         self.flush()
-        return recent(self._store.journal, wanted, limit, before)
+        return recent(self._store.journal, wanted, limit, before, contents)
 
     def find(self, id: str) -> Record | None:
         """One record by its id; None when there is none (any more)."""

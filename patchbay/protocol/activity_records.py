@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import sha256
+from math import inf
 from typing import Any
 
 import orjson
@@ -47,11 +48,21 @@ _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """One event of a call: milliseconds since the call began, its kind, and a few words where contents are kept."""
+
+    ms: float
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One call. `at` is Unix time in seconds; `ms` and `first_ms` (until the first event) are milliseconds.
 
     `events` counts what the activation said, its ending too; `size` is about how many bytes the answer has. `arguments`
-    and `answer` are JSON, and None where they were not kept; their CIDs are of that JSON, in canonical form.
+    and `answer` are JSON, and None where they were not kept; their CIDs are of that JSON, in canonical form. `moments`
+    are the first of the events.
     """
 
     id: str
@@ -81,28 +92,33 @@ class Record:
     arguments_cid: str | None
     answer: Any
     answer_cid: str | None
+    moments: tuple[Moment, ...] = ()
 
     def shown(self) -> dict[str, Any]:
         """The record as a JSON object, with its time also as ISO 8601."""
         values = {name: getattr(self, name) for name in _FIELDS}
+        values["moments"] = [{"ms": each.ms, "kind": each.kind, "words": each.words} for each in self.moments]
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def summary(self) -> dict[str, Any]:
-        """The same without arguments and answer, for lists."""
-        return {name: value for name, value in self.shown().items() if name not in ("arguments", "answer")}
+        """The same without arguments, answer and moments, for lists."""
+        return {name: value for name, value in self.shown().items() if name not in ("arguments", "answer", "moments")}
 
 
-_FIELDS = tuple(row.name for row in fields(Record))
+_FIELDS = tuple(row.name for row in fields(Record) if row.name != "moments")
+WIDTH = len(_FIELDS) - 1
+"""Values of a kept record before its moments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are wanted: of a server, a tool (or prompt, or resource), an outcome, since a Unix time."""
+    """Which records are wanted: of a server, a tool (or prompt, or resource), an outcome, between two Unix times."""
 
     server: str = ""
     tool: str = ""
     outcome: str = ""
     since: float = 0.0
+    until: float = inf
 
     def fits(self, record: Record) -> bool:
         """Whether a record is one of them."""
@@ -110,7 +126,7 @@ class Filter:
             (not self.server or record.server == self.server)
             and (not self.tool or record.name == self.tool)
             and (not self.outcome or record.outcome == self.outcome)
-            and record.at >= self.since
+            and self.since <= record.at < self.until
         )
 
 
@@ -154,6 +170,7 @@ def row_of(run: Run, mode: str) -> list[Any]:
         run.task,
         *_contents(run.arguments, mode),
         *_contents(run.answer, mode),
+        [[int((at - run.begun) * 1e6), kind, words if mode == "keep" else ""] for at, kind, words in run.moments or ()],
     ]
 
 
@@ -181,18 +198,23 @@ def encoded(rows: list[list[Any]]) -> bytes:
     return data if len(data) < SMALL else zlib.compress(data, 1)
 
 
-def records_in(entry: Entry) -> list[Record]:
-    """The records of one entry, oldest first."""
+def records_in(entry: Entry, contents: bool = True) -> list[Record]:
+    """The records of one entry, oldest first; without `contents` their arguments, answers and CIDs are left out."""
     data = entry.data if entry.data[:1] == b"[" else zlib.decompress(entry.data)
-    return [_record(f"{entry.seq}-{place}", row) for place, row in enumerate(orjson.loads(data))]
+    return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(orjson.loads(data))]
 
 
-def _record(id: str, row: list[Any]) -> Record:
-    at, took, first, *plain, arguments, arguments_digest, answer, answer_digest = row
+def _record(id: str, row: list[Any], contents: bool) -> Record:
+    # Records of older versions end before the moments.
+    known, moments = row[:WIDTH], row[WIDTH] if len(row) > WIDTH else ()
+    at, took, first, *plain, arguments, arguments_digest, answer, answer_digest = known
     times = (at / 1000, took / 1000, None if first is None else first / 1000)
-    told = (*_told(arguments, arguments_digest), *_told(answer, answer_digest))
+    told: tuple[Any, ...] = (None,) * 4
+    if contents:
+        # What takes longest of all is to write CIDs down.
+        told = (*_told(arguments, arguments_digest), *_told(answer, answer_digest))
     values = dict(zip(_FIELDS, (id, *times, *plain, *told), strict=True))
-    return Record(**values)
+    return Record(**values, moments=tuple(Moment(us / 1000, kind, words) for us, kind, words in moments))
 
 
 def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:
@@ -201,11 +223,11 @@ def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:
     return None, cid_of_digest(bytes.fromhex(digest)) if digest is not None else None
 
 
-def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = None) -> Page:
+def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = None, contents: bool = True) -> Page:
     """The newest records that are wanted, at most `limit`, older than `before`. Raises InvalidParams."""
     found: list[Record] = []
     last = None
-    for looked, record in enumerate(_backwards(journal, before)):
+    for looked, record in enumerate(_backwards(journal, before, contents)):
         if len(found) >= limit or looked >= SEARCHED or record.at < wanted.since - 3600:
             # An hour of grace: records are in the order of their ends, and `since` is about beginnings.
             return Page(found, None if record.at < wanted.since - 3600 else last)
@@ -215,17 +237,17 @@ def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = No
     return Page(found, None)
 
 
-def _backwards(journal: Journal, before: str | None) -> Iterator[Record]:
+def _backwards(journal: Journal, before: str | None, contents: bool) -> Iterator[Record]:
     """Every record, newest first, beginning below one."""
     seq: int | None = None
     if before is not None:
         seq, place = parsed(before)
         entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
         if entry is not None and entry.seq == seq:
-            yield from reversed(records_in(entry)[:place])
+            yield from reversed(records_in(entry, contents)[:place])
     while entries := journal.tail(TOPIC, PAGE, seq):
         for entry in entries:
-            yield from reversed(records_in(entry))
+            yield from reversed(records_in(entry, contents))
         seq = entries[-1].seq
 
 

@@ -6,21 +6,25 @@ Opens the store, imports the boot image, starts the catalogue and sets the desk 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from patchbay import boot
+from patchbay import __version__, boot
+from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.handlers import Handlers
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.handlers.upstreams.keeper import Ground
+from patchbay.handlers.upstreams.keepers import Keepers
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.keys import load_key
+from patchbay.protocol.keys import hub_id, load_key
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners
 from patchbay.protocol.tasks import Tasks
 from patchbay.protocol.turns import Desk, Running
-from patchbay.settings import Settings
+from patchbay.settings import Settings, whole_environment
 from patchbay.stores import open_store
 
 
@@ -36,11 +40,15 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     image, where = boot.load(settings.boot, store)
     boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
     hosts = hosts or Hosts(settings.hosts, hidden=(settings.data,))
-    catalogue = Catalogue(store, settings, handlers=Handlers(hosts, settings.isolation, settings.memory))
+    key = load_key(None if settings.store == "memory" else settings.data)
+    told = partial(store.bus.publish, CHANGED)
+    keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
+    handlers = Handlers(hosts, settings.isolation, settings.memory)
+    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
+    catalogue.hub.left = left
     catalogue.start()
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
     catalogue.refresh()
-    key = load_key(None if settings.store == "memory" else settings.data)
     return Dispatcher(
         Desk(
             catalogue=catalogue,

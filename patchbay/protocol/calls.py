@@ -10,11 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from patchbay.activation import Call, Cancelled, Events
+from patchbay.activation import Call, Cancelled, Events, Stopping
 from patchbay.catalogue.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.resources import contents_of, find_resource, resource_events
 from patchbay.descriptors import Descriptor
-from patchbay.errors import InvalidParams, MissingCapability, PatchbayError, ResourceNotFound, ToolFailed
+from patchbay.errors import (
+    InvalidParams,
+    MissingCapability,
+    PatchbayError,
+    ResourceNotFound,
+    ToolFailed,
+    WrongArguments,
+)
 from patchbay.events import Ask, Detach, Done, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
@@ -28,6 +35,8 @@ from patchbay.protocol.turns import Turn
 from patchbay.views.fold import Fold
 
 Answers = Iterator[Message | Sign]
+
+_ANSWERS = ("inputResponses", "requestState")
 
 
 def call_tool(turn: Turn) -> Answers:
@@ -65,8 +74,8 @@ def read_resource(turn: Turn) -> Answers:
     events = resource_events(turn.desk.catalogue, turn.server, found, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        contents = contents_of(fold, found, turn.desk.settings.read_limit)
-        return stamped({"contents": contents}, turn.server, turn.caller.revision, cache=True, stays=found.stays)
+        result = {**_given(fold), "contents": contents_of(fold, found, turn.desk.settings.read_limit)}
+        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.stays)
 
     yield from _conversation(turn, events, call, answer)
 
@@ -81,12 +90,35 @@ def get_prompt(turn: Turn) -> Answers:
     events = prompt_events(turn.server, descriptor, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        result: dict[str, Any] = {"messages": prompt_messages(fold, descriptor)}
-        if "description" in descriptor.wire:
+        result: dict[str, Any] = {**_given(fold), "messages": prompt_messages(fold, descriptor)}
+        if "description" in descriptor.wire and "description" not in result:
             result["description"] = descriptor.wire["description"]
         return stamped(result, turn.server, turn.caller.revision)
 
     yield from _conversation(turn, events, call, answer)
+
+
+def relay(turn: Turn) -> Answers:
+    """A request that goes to the mounted server as it is; its result comes back as it is."""
+    ours = ("_meta", *_ANSWERS) if _answers_given(turn) else ("_meta",)
+    params = {key: value for key, value in turn.params.items() if key not in ours}
+    call = _call(turn, None, {})
+    call.target = {"method": turn.request.method, "params": params}
+    here = Descriptor("tool", turn.request.method, {}, call.target)
+
+    def answer(fold: Fold) -> dict[str, Any]:
+        if fold.ending is None or fold.ending.result is None:
+            raise ToolFailed(" ".join(block.get("text", "") for block in fold.result()["content"]))
+        cache = not turn.request.method.startswith(("completion/", "tasks/"))
+        return stamped(dict(fold.ending.result), turn.server, turn.caller.revision, cache)
+
+    yield from _conversation(turn, turn.server.activate(here, call), call, answer)
+
+
+def _given(fold: Fold) -> dict[str, Any]:
+    """What a mounted server says in a result beside what is asked for."""
+    result = fold.ending.result if fold.ending is not None else None
+    return {key: value for key, value in (result or {}).items() if key not in ("ttlMs", "cacheScope")}
 
 
 def _named(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -197,15 +229,23 @@ def _detached(turn: Turn, event: Detach) -> Answers:
 def _raise_for(ending: Done | Failed, turn: Turn) -> None:
     """A failure that is to be a JSON-RPC error: such as a capability that the modern caller did not declare."""
     if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
+        if isinstance(ending.error, Stopping):
+            return
         if isinstance(ending.error, ResourceNotFound) and turn.request.method != "resources/read":
             return
         if isinstance(ending.error, MissingCapability) and not turn.caller.revision.modern:
             return
+        if isinstance(ending.error, WrongArguments):
+            if turn.request.method == "tools/call" and not turn.caller.revision.argument_errors:
+                return
+            raise InvalidParams(ending.message, {"details": [{"path": "", "message": ending.message}]})
         raise ending.error
 
 
 def _answers_given(turn: Turn) -> bool:
-    return turn.caller.revision.modern and ("inputResponses" in turn.params or "requestState" in turn.params)
+    if turn.request.method.startswith("tasks/"):  # there they are what is asked for
+        return False
+    return turn.caller.revision.modern and any(key in turn.params for key in _ANSWERS)
 
 
 def _asker(turn: Turn) -> Asker:
@@ -221,6 +261,8 @@ def _asker(turn: Turn) -> Asker:
 
 def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, Any]:
     result = fold.result()
+    if "content" not in result:  # a task that a mounted server made of the call
+        return stamped(result, turn.server, turn.caller.revision)
     if not result.get("isError"):
         sentence = broken_promise(turn.server, descriptor, result)
         if sentence is not None:

@@ -7,7 +7,6 @@ and gives messages, with a Pause where it has nothing to say but is alive.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
@@ -18,9 +17,11 @@ from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, 
 from patchbay.protocol.admission import admit
 from patchbay.protocol.asks import deliver
 from patchbay.protocol.callers import Caller, Session, Wire
+from patchbay.protocol.calls import relay
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.narrowing import narrowed
+from patchbay.protocol.places import Places
 from patchbay.protocol.runs import Run
 from patchbay.protocol.streams import ENDED
 from patchbay.protocol.translate import not_served
@@ -32,6 +33,15 @@ RECORDED = frozenset(("tools/call", "resources/read", "prompts/get"))
 """Methods that run something: each call leaves a record."""
 
 
+RELAYED = frozenset(
+    [
+        *("completion/complete", "tasks/get", "tasks/update", "tasks/cancel"),
+        *("skills/list", "skills/get", "resources/directory/read"),
+    ]
+)
+"""Methods that a mounted server answers itself, if it can."""
+
+
 class Dispatcher:
     """Serves messages at the desk. Safe to use from many threads.
 
@@ -41,7 +51,7 @@ class Dispatcher:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.places = threading.BoundedSemaphore(max(1, desk.settings.listeners))
+        self.places = Places(max(1, desk.settings.listeners))
         self.streams: WeakSet[Any] = WeakSet()
         alone = desk.settings.workers == 1
         self.cancellations = Cancellations(desk.running, desk.catalogue.store, alone)
@@ -49,7 +59,7 @@ class Dispatcher:
     @property
     def listening(self) -> int:
         """How many places are taken."""
-        return max(1, self.desk.settings.listeners) - self.places._value
+        return self.places.taken
 
     def admit(self, message: Message, wire: Wire) -> Caller:
         """The terms of a message; raises the error of the first check that fails."""
@@ -132,7 +142,8 @@ class Dispatcher:
             row = METHODS.get(request.method)
             if row is None or not row.exists_in(caller.revision):
                 raise MethodNotFound(f"there is no method {request.method!r} in {caller.revision.name}")
-            yield from row.run(turn)
+            relayed = turn.server.upstream is not None and request.method in RELAYED
+            yield from relay(turn) if relayed else row.run(turn)
         except PatchbayError as problem:
             yield not_served(problem, request.id, caller.revision)
         except Exception:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
+from hashlib import sha256
 from pathlib import Path
 
 from patchbay.errors import ConfigError
@@ -11,10 +13,15 @@ from patchbay.errors import ConfigError
 LENGTH = 32
 
 
+def hub_id(key: bytes) -> str:
+    """What tells this hub from every other, for all to see: nothing of its key can be learnt from it."""
+    return hmac.new(key, b"the name of this hub", sha256).hexdigest()[:32]
+
+
 def load_key(folder: Path | None) -> bytes:
     """The key kept in `<folder>/key` (32 random bytes as hexadecimal), made when absent; without a folder a new one.
 
-    Several processes may start at once: the one that links the file first decides.
+    Several processes may start at once: the one that keeps its key first decides.
     Raises ConfigError when the file cannot be used.
     """
     if folder is None:
@@ -22,18 +29,7 @@ def load_key(folder: Path | None) -> bytes:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "key"
     if not path.exists():
-        fresh = folder / f"key.{secrets.token_hex(8)}"
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(LENGTH))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
+        keep_once(path, secrets.token_hex(LENGTH))
     try:
         key = bytes.fromhex(path.read_text().strip())
     except (OSError, ValueError) as problem:
@@ -41,3 +37,23 @@ def load_key(folder: Path | None) -> bytes:
     if len(key) < LENGTH:
         raise ConfigError(str(path), "", f"expected {2 * LENGTH} hexadecimal digits, found {2 * len(key)}")
     return key
+
+
+def keep_once(path: Path, text: str) -> bool:
+    """Keep a secret in a file that only its owner can read, unless the file is there; whether this call made it.
+
+    Several processes may try at once: the file appears whole, and the first one wins.
+    """
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(fresh, path)
+    except FileExistsError:
+        return False
+    finally:
+        fresh.unlink()
+    return True

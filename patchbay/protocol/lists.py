@@ -15,6 +15,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
+from patchbay.handlers.upstreams.snapshots import VIA
 from patchbay.jsonrpc import Rendered
 from patchbay.protocol.translate import listed, stamped
 from patchbay.protocol.versions import Revision
@@ -42,7 +43,8 @@ class Lists:
     def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:
         entries: Mapping[str, Descriptor] = server.shown if kind == "tools" else getattr(server, kind)
         chosen, more = self._cut(kind, list(entries), cursor)
-        result: dict[str, Any] = {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen], **more}
+        result: dict[str, Any] = {"_meta": {VIA: list(server.via)}} if server.via else {}
+        result |= {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen], **more}
         return orjson.dumps(stamped(result, server, revision, cache=True))
 
     def cut(self, kind: str, names: Sequence[str], params: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, str]]:

@@ -5,17 +5,19 @@ Source: SPEC-DIGEST 1.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.errors import InvalidParams
+from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.servers import Server
+from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
-from patchbay.protocol.subscriptions import LONGEST_URI, MOST_URIS
+from patchbay.protocol.subscriptions import LONGEST_URI, MOST_URIS, fewer
 from patchbay.protocol.task_methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
@@ -39,7 +41,13 @@ class Method:
 
 
 def capabilities(turn: Turn) -> dict[str, Any]:
-    """What this server can do: derived from what it is, never claimed (X-12, SUB-C7)."""
+    """What this server can do: derived from what it is, never claimed (X-12, SUB-C7).
+
+    A configuration may tell the clients of a revision of less.
+    """
+    told = fewer(turn.server, turn.caller.revision)
+    if told is not None:
+        return dict(told)
     moves = not turn.server.pinned and not turn.desk.catalogue.readonly
     found: dict[str, Any] = {
         "tools": {"listChanged": moves},
@@ -51,17 +59,27 @@ def capabilities(turn: Turn) -> dict[str, Any]:
     }
     if not found["extensions"]:
         del found["extensions"]
+    if turn.server.upstream is not None and "completions" not in turn.server.offers:
+        del found["completions"]
     return {name: value for name, value in found.items() if name not in turn.caller.revision.absent}
 
 
 def _extensions(turn: Turn) -> dict[str, Any]:
     """The extensions with their settings: tasks where revision and server can have them, skills where there are any."""
     found: dict[str, Any] = {}
+    if turn.server.upstream is not None:
+        offered = turn.server.offers.get("extensions") or {}
+        return {name: offered[name] for name in (TASKS, SKILLS) if name in offered and _has(turn, name)}
     if turn.caller.revision.modern and turn.server.tools:
         found[TASKS] = {}
     if turn.server.skills:
         found[SKILLS] = {"directoryRead": True}
     return found
+
+
+def _has(turn: Turn, extension: str) -> bool:
+    """Whether the caller's revision can have an extension of a mounted server."""
+    return extension != TASKS or turn.caller.revision.modern
 
 
 def _simply(answer: Callable[[Turn], Any]) -> Callable[[Turn], Answers]:
@@ -101,6 +119,9 @@ def _set_level(turn: Turn) -> dict[str, Any]:
 
 def _subscription(change: str) -> Callable[[Turn], dict[str, Any]]:
     def answer(turn: Turn) -> dict[str, Any]:
+        told = fewer(turn.server, turn.caller.revision)
+        if told is not None and not told.get("resources", {}).get("subscribe"):
+            raise MethodNotFound(f"{turn.request.method}: {turn.server.name} has no subscriptions in this revision")
         uri = turn.params.get("uri")
         if not isinstance(uri, str) or len(uri) > LONGEST_URI:
             raise InvalidParams(f"params.uri has to be a string of at most {LONGEST_URI} characters")
@@ -109,9 +130,19 @@ def _subscription(change: str) -> Callable[[Turn], dict[str, Any]]:
             raise InvalidParams(f"a session can subscribe to {MOST_URIS} resources at most")
         if turn.caller.session is not None:
             turn.desk.sessions.change(turn.caller.session, **{change: uri})
+        if change == "subscribed":
+            _want(turn.server, [uri])
         return {}
 
     return answer
+
+
+def _want(server: Server, uris: list[str]) -> None:
+    """Have the mounted servers that have these resources tell of them."""
+    for uri in uris:
+        owner = (server.reader(uri) or server) if isinstance(server, Aggregate) else server
+        if owner.upstream is not None:
+            owner.upstream.want([uri])
 
 
 def _listing(kind: str) -> Callable[[Turn], Any]:
@@ -120,7 +151,10 @@ def _listing(kind: str) -> Callable[[Turn], Any]:
 
 def _listen(turn: Turn) -> Answers:
     wanted = turn.params.get("notifications")
-    watch = watched(turn, wanted)
+    watch = watched(turn, wanted) if turn.server.upstream is None else None
+    uris = wanted.get("resourceSubscriptions") if isinstance(wanted, Mapping) else None
+    if isinstance(uris, list):
+        _want(turn.server, [uri for uri in uris[:MOST_URIS] if isinstance(uri, str) and len(uri) <= LONGEST_URI])
     return turn.desk.listeners.listen(turn.server, turn.caller, turn.request.id, wanted, turn.cancelled, watch)
 
 

@@ -25,6 +25,7 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Event, Pause, Progress
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, Sign
 from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.moments import MOST, Moment, moment
 from patchbay.protocol.tracing import Trace
 
 _LISTS = {"tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources"}
@@ -64,6 +65,7 @@ class Run:
     ended = 0.0
     events = 0
     progress = 0
+    moments: list[Moment] | None = None
     size = 0
     outcome = ""
     code: int | None = None
@@ -96,8 +98,12 @@ class Run:
         """One event of the activation."""
         if type(event) is Pause:
             return
-        if not self.events:
-            self.first = time.monotonic()
+        now = time.monotonic()
+        if self.moments is None:
+            self.first = now
+            self.moments = []
+        if self.events < MOST:
+            self.moments.append(moment(now, event))
         self.events += 1
         if type(event) is Progress:
             self.progress += 1

@@ -25,6 +25,7 @@ from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.protocol.callers import Caller, Session
 from patchbay.protocol.tasks import Watch
 from patchbay.protocol.translate import stamped
+from patchbay.protocol.versions import Revision
 from patchbay.store import Store
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -94,7 +95,7 @@ class Listeners:
     def stream(self, server: Server, session: Session, after: int | None) -> Iterator[Numbered | Pause]:
         """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
         own, token = f"session/{session.nonce}", secrets.token_bytes(8)
-        kinds, lost = set(_FLAGS.values()), 0
+        kinds, lost = _heard_of(server, session), 0
         self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
             newest = self._store.journal.last(f"changes/{server.heard}")
@@ -103,7 +104,9 @@ class Listeners:
             while True:
                 for entry in self._store.journal.read(f"changes/{server.heard}", last):
                     last = entry.seq
-                    *first, end = [Notification(*told) for told in _told("changed/", entry.data, kinds, set())]
+                    news = _told("changed/", entry.data, kinds, set())
+                    told: list[Message | None] = [Notification(*one) for one in news]
+                    *first, end = told or [None]
                     # Only with its last message has a change been told: who leaves before comes back to all of it.
                     yield from (Numbered(None, message) for message in first)
                     yield Numbered(last, end)
@@ -122,6 +125,19 @@ class Listeners:
                 elif got[0].startswith("updated/"):
                     for method, params in _told(got[0], got[1], set(), session.subscribed):
                         yield Numbered(None, Notification(method, params))
+
+
+def fewer(server: Server, revision: Revision) -> Mapping[str, Any] | None:
+    """The capabilities that the clients of a revision are told of, where the configuration says so; else None."""
+    found: Mapping[str, Any] | None = server.config.get("capabilities", {}).get(revision.name)
+    return found
+
+
+def _heard_of(server: Server, session: Session) -> set[str]:
+    """The lists whose changes a session is told of: all, unless its capabilities said that it is not."""
+    told = fewer(server, session.revision)
+    kinds = set(_FLAGS.values())
+    return kinds if told is None else {kind for kind in kinds if told.get(kind, {}).get("listChanged")}
 
 
 def cancelled_topic(owner: str) -> str:

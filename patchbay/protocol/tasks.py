@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.activation import Call, Cancelled, Events
+from patchbay.activation import Call, Cancelled, Events, Stopping
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Done, Event, Failed
 from patchbay.jsonrpc import failure
@@ -160,8 +160,11 @@ class Tasks:
             work.fold.add(ending)
         if work.call.cancelled:
             return "cancelled", {}
-        if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
-            return "failed", {"error": _error(ending.error), "message": ending.message}
+        error = ending.error if isinstance(ending, Failed) else None
+        if isinstance(error, Stopping):
+            return "failed", {"error": _error(PatchbayError(STOPPED)), "message": STOPPED}
+        if isinstance(error, PatchbayError) and not isinstance(error, ToolFailed):
+            return "failed", {"error": _error(error), "message": error.message}
         return "completed", {"result": work.answer(work.fold)}
 
     def _finish(self, task: Task, work: Work) -> Done | Failed:

@@ -30,7 +30,12 @@ def unknown_tool(server: Server, name: str) -> str:
 
 
 def argument_problems(server: Server, descriptor: Descriptor, arguments: dict[str, Any]) -> list[dict[str, str]]:
-    """What is wrong with arguments, as `{path, message}`; empty when they fit the tool's schema."""
+    """What is wrong with arguments, as `{path, message}`; empty when they fit the tool's schema.
+
+    A mounted server checks its arguments itself, and words what is wrong with them.
+    """
+    if server.upstream is not None:
+        return []
     return misfits(_checker(server, "checker", descriptor, "inputSchema"), descriptor.wire["inputSchema"], arguments)
 
 
@@ -50,7 +55,7 @@ def new_call(
 
 def broken_promise(server: Server, descriptor: Descriptor, result: dict[str, Any]) -> str | None:
     """Why a result is not what the tool's outputSchema promises, as a sentence; None when it is, or nothing was."""
-    if "outputSchema" not in descriptor.wire:
+    if "outputSchema" not in descriptor.wire or server.upstream is not None:
         return None
     if "structuredContent" not in result:
         return f"{descriptor.name} has an outputSchema but gave no structured result"

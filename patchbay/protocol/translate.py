@@ -6,6 +6,7 @@ away or said in another way here (SPEC-DIGEST 1.5, 6.1 and 6.2).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -38,7 +39,13 @@ def implementation(server: Server, revision: Revision) -> dict[str, Any]:
         info["title"] = server.title
     if server.description and "description@implementation" not in revision.absent:
         info["description"] = server.description
+    info |= server.config.get("server_info", {})
     return info
+
+
+def _named(server: Server) -> dict[str, Any]:
+    version = server.config.get("server_info", {}).get("version", __version__)
+    return {"name": server.name, "version": version}
 
 
 def stamped(
@@ -51,7 +58,7 @@ def stamped(
     if not revision.modern:
         return result
     result.setdefault("resultType", "complete")
-    result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: {"name": server.name, "version": __version__}}
+    result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: _named(server)}
     if cache and result["resultType"] == "complete":
         # Only a pinned address promises that its answers stay (DESIGN section 4).
         lasting = stays and server.settled
@@ -94,6 +101,8 @@ def not_served(problem: PatchbayError, id: Id | None, revision: Revision | None)
     error = dict(answer.error)
     if isinstance(problem, ResourceNotFound):
         error["code"] = revision.not_found
+    if revision.details and isinstance(error.get("data", {}), dict):
+        error["data"] = {"details": error["message"]} | error.get("data", {})
     if revision.modern:
         return Failure(id, error, 404 if isinstance(problem, MethodNotFound) else answer.status)
     # Up to 2025-11-25 an answered request is 200, whatever the answer says.
@@ -123,9 +132,14 @@ class Notifier:
         elif isinstance(event, Progress):
             yield from self._moved(event.progress, event.total, event.message)
         elif isinstance(event, (Text, Data)) and event.text and self._streams:
-            yield from self._moved(max(self._reached, 0.0) + 1, None, event.text)
+            yield from self._moved(self._next(), None, event.text)
         elif isinstance(event, ToolUse):
-            yield from self._moved(max(self._reached, 0.0) + 1, None, f"Using tool: {event.name}")
+            yield from self._moved(self._next(), None, f"Using tool: {event.name}")
+
+    def _next(self) -> float:
+        """One more; where a tool counts in numbers so large that one more is the same number, the next there is."""
+        reached = max(self._reached, 0.0)
+        return max(reached + 1, math.nextafter(reached, math.inf))
 
     def _moved(self, progress: float, total: float | None, message: str | None) -> Iterator[Notification]:
         if progress <= self._reached:

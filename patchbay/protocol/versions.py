@@ -15,7 +15,8 @@ class Revision:
     `batches`: arrays of messages are served. `argument_errors`: wrong tool arguments are a JSON-RPC error
     (else a result with isError). `priming`: a stream begins with an empty event that carries an id.
     `absent` names the members of listed objects that this revision's schema does not have.
-    `not_found` is the code of a missing resource.
+    `not_found` is the code of a missing resource. `details`: an error says in `data.details` too what its message says,
+    as servers of that time do (JANE-14).
     """
 
     name: str
@@ -31,6 +32,7 @@ class Revision:
     elicitation: bool = True
     absent: frozenset[str] = frozenset()
     not_found: int = -32002
+    details: bool = False
 
 
 _AFTER_2025_06 = frozenset({"icons", "execution", "description@implementation", "websiteUrl"})
@@ -47,6 +49,7 @@ _ROWS = (
         resource_links=False,
         structured=False,
         elicitation=False,
+        details=True,
         absent=_AFTER_2024_11,
     ),
     Revision(

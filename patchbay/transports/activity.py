@@ -1,6 +1,7 @@
-"""The pages about calls: `/activity` for people, `/activity.json` and `/activity/<id>.json` for programs.
+"""The pages about calls: `/activity` with its plots, `/activity/<id>` for one call, and the same for programs.
 
-They only read. A page holds what all workers wrote; what runs at this moment is told of the worker that answers.
+They only read. A page holds what all workers wrote; what runs at this moment, and which streams are open, is told of
+the worker that answers.
 Sources: DESIGN section 8; docs/operation.md, Watching.
 """
 
@@ -8,22 +9,34 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams, PatchbayError
-from patchbay.protocol.activity import Activity
-from patchbay.protocol.activity_records import OUTCOMES, Filter, Page
+from patchbay.protocol.activity_records import OUTCOMES, Filter, Page, Record
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.transports.activity_numbers import busiest, by_tool, ended, over_time, slowest
+from patchbay.transports.activity_stream import watching
+from patchbay.transports.page_answers import answer
+from patchbay.transports.plots import bars, lengths, spread, took
 from patchbay.transports.programs import json_answer
+from patchbay.transports.replies import STREAM
 from patchbay.transports.site import Site
 
 MOST = 1000
 """Records of one answer."""
 
-SHOWN = 100
+SHOWN = 50
 """Records of one page, unless more or fewer are asked for."""
+
+PLOTTED = 5000
+"""Records that plots are made of: the newest that fit."""
+
+SHORTEST = 60.0
+"""Seconds that plots show, at least."""
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -34,62 +47,161 @@ class UnknownRecord(PatchbayError):
     code, status = -32602, 404
 
 
+class TooManyWatch(PatchbayError):
+    """All places for streams that listen are taken."""
+
+    status = 503
+
+
 class _Views:
-    def __init__(self, site: Site, activity: Activity) -> None:
+    def __init__(self, site: Site, dispatcher: Dispatcher) -> None:
         self._site = site
-        self._activity = activity
+        self._dispatcher = dispatcher
+        self._activity = dispatcher.desk.activity
 
     def page(self) -> Response:
-        """A table with filters."""
-        wanted, found = self._found()
+        """Plots, filters, and a table. As JSON: `records` without arguments and answers, `next`, `running`."""
+        wanted = asked()
+        found = self._found(wanted)
         given = {name: value for name, value in request.args.items() if value and name != "before"}
-        older = f"/activity?{urlencode(given | {'before': found.next})}" if found.next else None
-        return self._site.html(
+        numbers = self._numbers(wanted)
+        return answer(
+            self._site,
             "activity.html",
             "activity",
-            records=[record.summary() for record in found.records],
-            running=self._running(),
+            {
+                "records": [record.summary() for record in found.records],
+                "next": found.next,
+                "running": self._running(),
+            },
             wanted=wanted,
-            since=given.get("since", ""),
+            given=given,
+            query=urlencode(given),
+            numbers=numbers,
+            plots=_drawn(numbers),
+            first=not request.args.get("before"),
             servers=sorted(server.name for server in self._site.catalogue.all()),
             outcomes=OUTCOMES,
-            older=older,
             days=self._site.settings.activity_days,
+            took=took,
         )
 
-    def records(self) -> Response:
-        """The same as JSON: `records` without arguments and answers, and `next`, the `before` of the next page."""
-        _, found = self._found()
-        return json_answer({"records": [record.summary() for record in found.records], "next": found.next})
+    def plots(self) -> Response:
+        """The numbers behind the plots, as JSON."""
+        return json_answer(self._numbers(asked()))
 
     def record(self, id: str) -> Response:
         """One record with all that was kept. Raises InvalidParams, UnknownRecord."""
         record = self._activity.find(id)
         if record is None:
             raise UnknownRecord(f"there is no record {id} here; it may have been forgotten (setting activity_days)")
-        return json_answer(record.shown())
+        return answer(self._site, "call.html", "activity", record.shown(), **self._story(record), took=took)
 
-    def _found(self) -> tuple[Filter, Page]:
-        args = request.args
-        outcome = args.get("outcome", "")
-        if outcome and outcome not in OUTCOMES:
-            raise InvalidParams(f"outcome has to be one of {', '.join(OUTCOMES)}; it is {outcome!r:.60}")
-        wanted = Filter(
-            args.get("server", ""), args.get("tool", ""), outcome, since(args.get("since", ""), time.time())
-        )
-        return wanted, self._activity.recent(wanted, _limit(args.get("limit", "")), args.get("before") or None)
+    def events(self) -> Response:
+        """Calls as they end (activity_stream.py). Raises TooManyWatch (503)."""
+        wanted, places = asked(), self._dispatcher.places
+        if not places.acquire():
+            raise TooManyWatch("too many streams are open; try again later (setting listeners)")
+        store = self._site.catalogue.store
+        frames = watching(store, self._site.settings, wanted, self._running)
+        response = Response(frames, content_type=STREAM)
+        response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        response.call_on_close(places.release)
+        return response
+
+    def _found(self, wanted: Filter) -> Page:
+        limit, before = _limit(request.args.get("limit", "")), request.args.get("before") or None
+        return self._activity.recent(wanted, limit, before)
+
+    def _numbers(self, wanted: Filter) -> dict[str, Any]:
+        """What the plots show: of the newest `PLOTTED` calls that fit; `all` says whether there were no more."""
+        found = self._activity.recent(wanted, PLOTTED, contents=False)
+        now = time.time()
+        end = min(wanted.until, now)
+        oldest = min((record.at for record in found.records), default=end)
+        begin = oldest if found.next or not wanted.since else wanted.since
+        begin = min(begin, end - SHORTEST)
+        tools = by_tool(found.records)
+        places = self._dispatcher.places
+        return {
+            "calls": len(found.records),
+            "all": found.next is None,
+            "failed": sum(ended(record) == "failed" for record in found.records),
+            "begin": begin,
+            "end": end,
+            "over_time": over_time(found.records, begin, end, places.past()),
+            "busiest": busiest(tools),
+            "slowest": slowest(tools),
+            "open": {
+                "running": len(self._activity.running),
+                "streamed": len(self._dispatcher.streams),
+                "listening": places.taken,
+                "listening_most": places.most,
+            },
+        }
 
     def _running(self) -> list[dict[str, Any]]:
-        now = time.time()
         runs = sorted(self._activity.running.copy(), key=lambda run: run.at)
         return [
-            {"server": run.server.name, "method": run.method, "name": _name(run.named), "seconds": now - run.at}
+            {"server": run.server.name, "method": run.method, "name": _name(run.named) or run.name[:128], "at": run.at}
             for run in runs
         ]
+
+    def _story(self, record: Record) -> dict[str, Any]:
+        """How one call is told: its events on a line, and how it can be made again."""
+        span = max(record.ms, 0.001)
+        line = [{"x": min(100.0, each.ms / span * 100), "moment": each} for each in record.moments]
+        served = self._site.catalogue.store.names.get(f"served/{record.server}")
+        return {
+            "record": record,
+            "line": line,
+            "more": record.events - len(record.moments),
+            "replay": _replay(record),
+            "changed": bool(record.version) and served != record.version,
+        }
+
+
+def _replay(record: Record) -> dict[str, Any] | None:
+    """The call again, as a method with its params; None where its arguments were not kept, or it cannot be repeated."""
+    if record.arguments is None:
+        return None
+    if record.method == "resources/read":
+        params: dict[str, Any] = {"uri": record.name}
+    elif record.method in ("tools/call", "prompts/get"):
+        params = {"name": record.name, "arguments": record.arguments}
+    else:
+        return None
+    name = quote(record.server, safe="")
+    return {
+        "method": record.method,
+        "params": params,
+        "endpoint": f"/mcp/{name}",
+        "pinned": f"/mcp/{name}@{record.version}",
+    }
+
+
+def _drawn(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "calls": bars(numbers["over_time"]),
+        "open": bars(numbers["over_time"], ("at_once",), "listening"),
+        "latency": spread(numbers["busiest"]),
+        "slowest": lengths(numbers["slowest"], "p95"),
+    }
 
 
 def _name(descriptor: Any) -> str:
     return "" if descriptor is None else str(descriptor.name)
+
+
+def asked() -> Filter:
+    """The filter that the present request asks for. Raises InvalidParams."""
+    args, now = request.args, time.time()
+    outcome = args.get("outcome", "")
+    if outcome and outcome not in OUTCOMES:
+        raise InvalidParams(f"outcome has to be one of {', '.join(OUTCOMES)}; it is {outcome!r:.60}")
+    begin, end = args.get("since", ""), args.get("until", "")
+    until = moment("until", end, now) if end else inf
+    return Filter(args.get("server", ""), args.get("tool", ""), outcome, moment("since", begin, now), until)
 
 
 def _limit(text: str) -> int:
@@ -100,10 +212,10 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def since(text: str, now: float) -> float:
+def moment(what: str, text: str, now: float) -> float:
     """A moment as Unix time, from seconds, from ISO 8601 (UTC unless it says otherwise), or from how long ago it was.
 
-    That is a number and a unit: `90s`, `15m`, `2h`, `7d`. Raises InvalidParams.
+    That is a number and a unit: `90s`, `15m`, `2h`, `7d`; an empty text is 0. Raises InvalidParams.
     """
     if not text:
         return 0.0
@@ -114,19 +226,20 @@ def since(text: str, now: float) -> float:
         return float(text)
     try:
         # A blank in a query is what a plus sign in it becomes.
-        moment = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-    except ValueError as problem:
+        found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as problem:
         raise InvalidParams(
-            f"since has to be a time such as 15m, 2h, 7d or 2026-01-31T12:00:00; it is {text!r:.60}"
+            f"{what} has to be a time such as 15m, 2h, 7d or 2026-01-31T12:00:00; it is {text!r:.60}"
         ) from problem
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def activity_blueprint(site: Site, activity: Activity) -> Blueprint:
-    """`/activity`, `/activity.json`, `/activity/<id>.json`."""
-    views = _Views(site, activity)
+def activity_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
+    """`/activity`, `/activity/<id>`, `/activity/plots.json`, `/activity/events`."""
+    views = _Views(site, dispatcher)
     blueprint = Blueprint("activity", __name__)
     blueprint.add_url_rule("/activity", "page", views.page)
-    blueprint.add_url_rule("/activity.json", "records", views.records)
-    blueprint.add_url_rule("/activity/<id>.json", "record", views.record)
+    blueprint.add_url_rule("/activity/plots.json", "plots", views.plots)
+    blueprint.add_url_rule("/activity/events", "events", views.events)
+    blueprint.add_url_rule("/activity/<id>", "record", views.record)
     return blueprint

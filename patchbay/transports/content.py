@@ -19,11 +19,13 @@ from werkzeug.wrappers import Response as Answer
 from patchbay.boot import change
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
-from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, PatchbayError, ReadOnly
+from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, PatchbayError
 from patchbay.transports.bodies import read_body
+from patchbay.transports.cid_pages import ContentPages
+from patchbay.transports.contents import image_type
 from patchbay.transports.programs import json_answer
-from patchbay.transports.security import SANDBOX_CSP, check_change
-from patchbay.transports.site import Site, UnknownVariable
+from patchbay.transports.security import SANDBOX_CSP
+from patchbay.transports.site import Site, UnknownVariable, wants_html
 
 FOREVER = "public, max-age=31536000, immutable"
 WHO = "http"
@@ -40,7 +42,10 @@ class Changed(PatchbayError):
 
 
 def media_type(data: bytes) -> str:
-    """How bytes are served: JSON, text, or octets; never as something a browser runs."""
+    """How bytes are served: an image, JSON, text, or octets; never as something a browser runs."""
+    image = image_type(data)
+    if image:
+        return image
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -62,16 +67,22 @@ class _Views:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
+        self._pages = ContentPages(site)
         self._lock = threading.Lock()
 
     def show(self, address: str) -> Answer:
-        """GET /cid/<cid>[.ext]. Raises BadCid, MissingBlob."""
+        """GET /cid/<cid>[.ext]: bytes, or without an extension a page for who wants one. Raises BadCid, MissingBlob."""
         cid, dot, extension = address.partition(".")
         name = canonical(cid)
         if name != cid:
             return redirect(f"/cid/{name}{dot}{quote(extension, safe='')}", 308)
+        if not dot and wants_html(request.headers.get("Accept", "")):
+            page = self._pages.page(name)
+            page.vary.add("Accept")
+            return page
         data = self._store.blobs.get(name)
         response = Response(data, content_type=media_type(data))
+        response.vary.add("Accept")
         response.headers["Cache-Control"] = FOREVER
         response.headers["Content-Security-Policy"] = SANDBOX_CSP
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
@@ -79,6 +90,10 @@ class _Views:
             response.headers["Content-Disposition"] = f'attachment; filename="{name[:64]}.bin"'
         response.set_etag(name)
         return response.make_conditional(request)
+
+    def links(self, address: str) -> Response:
+        """GET /cid/<cid>/links.json. Raises BadCid, MissingBlob."""
+        return self._pages.links(canonical(address))
 
     def put(self, address: str) -> Response:
         """PUT /cid/<cid>: keep the body if it is the content of the CID. 201, or 200 when it was there."""
@@ -142,9 +157,7 @@ class _Views:
         return response
 
     def _gate(self) -> None:
-        check_change(request.headers, self._site.settings)
-        if self._site.catalogue.readonly:
-            raise ReadOnly("this hub was booted read-only: nothing can be changed here")
+        self._site.operators.check_change()
 
     def _body(self) -> bytes:
         return read_body(request.environ, self._site.settings.body_limit)
@@ -168,6 +181,7 @@ def content_blueprint(site: Site) -> Blueprint:
     views = _Views(site)
     content = Blueprint("content", __name__)
     content.add_url_rule("/cid/<address>", "show", views.show)
+    content.add_url_rule("/cid/<address>/links.json", "links", views.links)
     content.add_url_rule("/cid/<address>", "put", views.put, methods=["PUT"])
     content.add_url_rule("/cid", "post", views.post, methods=["POST"])
     content.add_url_rule("/variables/<name>", "set", views.set_variable, methods=["PUT"])

@@ -18,12 +18,14 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, encode
+from patchbay.transports.operators import Standing
 from patchbay.transports.site import Site, page, wants_html
 
 log = logging.getLogger(__name__)
 
 TITLES = {
     400: "That cannot be understood",
+    401: "For the operator",
     403: "Not allowed",
     404: "Nothing here",
     405: "Not possible here",
@@ -56,8 +58,8 @@ def trouble(problem: Exception) -> Trouble:
     if isinstance(problem, HTTPException):
         return _of_http(problem)
     known = isinstance(problem, PatchbayError)
-    if isinstance(problem, PatchbayError) and problem.status < 500:
-        headers = {"Allow": "GET, HEAD"} if problem.status == 405 else {}
+    if isinstance(problem, PatchbayError) and (problem.status < 500 or problem.status == 503):
+        headers = {"Allow": "GET, HEAD"} if problem.status == 405 else dict(getattr(problem, "headers", {}))
         return Trouble(problem.status, problem.message, problem.code, problem.data, headers=headers)
     incident = secrets.token_hex(6)
     log.error("incident %s at %s %s", incident, request.method, request.path, exc_info=problem)
@@ -118,7 +120,8 @@ class Failures:
                 return self._site.pages.content_page("mcp/error.html", **frame, **values)
         except Exception:
             log.exception("the error page itself cannot be shown; using the shipped one")
-            frame = {"here": "", "site": {"version": "", "root": None, "readonly": False, "problem": None, "url": ""}}
+            site = {"version": "", "root": None, "readonly": False, "problem": None, "url": ""}
+            frame = {"here": "", "site": site | {"standing": Standing("", True)}}
         return self._site.pages.page("error.html", **frame, **values)
 
 

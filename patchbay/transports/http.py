@@ -54,9 +54,9 @@ class McpOverHttp:
         endpoint = _endpoint(environ)
         if endpoint is None:
             return self._others(environ, start_response)
-        return with_cors(environ, self._reply(environ, endpoint)).send(start_response)
+        return with_cors(environ, self.reply(environ, endpoint)).send(start_response)
 
-    def _reply(self, environ: Environ, endpoint: str) -> Reply:
+    def reply(self, environ: Environ, endpoint: str) -> Reply:
         """The answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
@@ -147,7 +147,7 @@ class McpOverHttp:
     def _in_place(self, begin: Callable[[], Reply], id: Id | None = None) -> Reply:
         """A reply that holds one of the places for listening streams until it is over; a refusal holds none."""
         places = self.dispatcher.places
-        if not places.acquire(blocking=False):
+        if not places.acquire():
             return busy(id)
         try:
             reply = begin()

@@ -86,7 +86,7 @@ class HttpSse:
             return refusal(405, "this address takes GET", ("Allow", "GET"))
         if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
-        if not self._dispatcher.places.acquire(blocking=False):
+        if not self._dispatcher.places.acquire():
             return busy(None)
         wire = Wire(endpoint, way="http+sse")
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)

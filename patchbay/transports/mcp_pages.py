@@ -7,11 +7,12 @@ Sources: REQUIREMENTS VWR-5, VWR-6, VWR-35, X-5; DESIGN section 8.
 
 from __future__ import annotations
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
-from patchbay.errors import UnknownServer
-from patchbay.transports.page_data import detail, endpoint, status, summary
+from patchbay.errors import InvalidParams, UnknownServer
+from patchbay.transports.page_answers import content_answer
+from patchbay.transports.page_data import TOOLS, detail, endpoint, status
 from patchbay.transports.site import Site, base_url
 from patchbay.transports.snippets import snippets
 
@@ -22,27 +23,44 @@ AGGREGATE = "patchbay"
 def instruction_page(site: Site) -> Response:
     """The page of GET /mcp: overview, documentation, servers, snippets for the aggregate endpoint."""
     url = f"{base_url()}/mcp"
-    servers = [summary(each, site.settings) for each in site.catalogue.all()]
-    return site.content_html("mcp/instruction.html", "mcp", url=url, servers=servers, snippets=snippets(AGGREGATE, url))
+    data = {"url": url, "servers": site.summaries(), "snippets": snippets(AGGREGATE, url)}
+    return content_answer(site, "mcp/instruction.html", "mcp", data)
 
 
 def meta_page(site: Site, address: str) -> Response:
     """The page of one server, or of one version of it (`name@cid`); also when it is broken or switched off.
 
-    Raises UnknownServer when there is none of that name or version.
+    Raises UnknownServer when there is none of that name or version, InvalidParams for a page that is none.
     """
     server, pinned = shown(site, address)
     base = base_url()
     exact = endpoint(server.name, server.version) if server.version else None
-    url = base + (exact if pinned and exact else endpoint(server.name))
-    return site.content_html(
+    path = exact if pinned and exact else endpoint(server.name)
+    shown_server = detail(server, site.settings)
+    pages = max(1, -(-len(server.tools) // TOOLS))
+    number = _page_number(pages)
+    return content_answer(
+        site,
         "mcp/meta.html",
         "mcp",
-        server=detail(server, site.settings),
-        url=url,
-        pinned_url=base + exact if exact and status(server) == "on" else None,
-        snippets=snippets(server.name, url),
+        {
+            "server": shown_server,
+            "pages": pages,
+            "number": number,
+            "url": base + path,
+            "pinned_url": base + exact if exact and status(server) == "on" else None,
+            "snippets": snippets(server.name, base + path),
+        },
+        tools=shown_server["tools"][(number - 1) * TOOLS : number * TOOLS],
+        path=path,
     )
+
+
+def _page_number(pages: int) -> int:
+    text = request.args.get("page", "1")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= pages):
+        raise InvalidParams(f"page has to be a number from 1 to {pages}; it is {text!r:.60}")
+    return int(text)
 
 
 def shown(site: Site, address: str) -> tuple[Server, bool]:

@@ -6,7 +6,7 @@ Sources: REQUIREMENTS VWR-5, VWR-6; MCP specification, server/tools and JSON Sch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
@@ -33,6 +33,12 @@ LIMITS = (
     ("minItems", "{} entries or more"),
     ("maxItems", "{} entries or fewer"),
 )
+
+TOOLS = 100
+"""Tools on one page of a server."""
+
+DEEPEST = 4
+"""How many objects inside each other are shown as rows."""
 
 PLURALS = {"string": "strings", "number": "numbers", "integer": "integers", "boolean": "booleans", "object": "objects"}
 
@@ -64,9 +70,11 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
         "origin": server.origin,
         "status": status(server),
         "broken": server.broken,
+        "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
         "version": server.version,
         "runs": asdict(confinement(server.kind, server.config, settings.isolation, settings.memory)),
+        "tools": len(server.tools),
         "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
         "endpoint": endpoint(server.name),
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
@@ -82,7 +90,7 @@ def detail(server: Server, settings: Settings) -> dict[str, Any]:
         "config_cid": server.config_cid,
         "config": dict(server.config),
         "pinned": endpoint(server.name, server.version),
-        "tools": [tool(server.name, each) for each in server.tools.values()],
+        "tools": [tool(server.name, each, place) for place, each in enumerate(server.tools.values(), 1)],
         "resources": [listed(each) for each in server.resources.values()],
         "templates": [listed(each) for each in server.templates.values()],
         "prompts": [listed(each) for each in server.prompts.values()],
@@ -97,23 +105,27 @@ def listed(descriptor: Descriptor) -> dict[str, Any]:
         "name": descriptor.name,
         "title": wire.get("title") or wire.get("name") or descriptor.name,
         "description": wire.get("description", ""),
+        "gist": gist(wire.get("description") or ""),
         "uri": wire.get("uri") or wire.get("uriTemplate"),
         "mime": wire.get("mimeType"),
-        "arguments": [dict(each) for each in wire.get("arguments") or []],
+        "rows": [row(each["name"], each, bool(each.get("required"))) for each in wire.get("arguments") or []],
         "source": descriptor.source,
         "digest": descriptor.digest,
         "wire": dict(wire),
     }
 
 
-def tool(server: str, descriptor: Descriptor) -> dict[str, Any]:
-    """A tool, with its input as rows for a table and its schemas as JSON."""
+def tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[str, Any]:
+    """A tool, with its input as rows for a table and its schemas as JSON. `place` is its number on its server."""
     wire = descriptor.wire
     plain = f"/{quote(server, safe='')}"
     if descriptor.name != server:
         plain += f"/{quote(descriptor.name, safe='')}"
     return listed(descriptor) | {
+        "place": place,
         "title": wire.get("title"),
+        "annotations": dict(wire.get("annotations") or {}),
+        "warning": warning(wire.get("annotations") or {}),
         "hints": hints(wire.get("annotations") or {}),
         "rows": rows(wire.get("inputSchema")),
         "input": wire.get("inputSchema"),
@@ -128,12 +140,50 @@ def hints(annotations: Mapping[str, Any]) -> list[str]:
     return [words[0] if annotations[key] else words[1] for key, words in HINTS.items() if key in annotations]
 
 
+def warning(annotations: Mapping[str, Any]) -> str:
+    """The one hint that matters before a tool is called: that it reads only, or that it may destroy; else empty."""
+    if annotations.get("readOnlyHint"):
+        return HINTS["readOnlyHint"][0]
+    return HINTS["destructiveHint"][0] if annotations.get("destructiveHint") else ""
+
+
+def gist(text: str) -> str:
+    """The first line of a description."""
+    return text.strip().partition("\n")[0]
+
+
 def rows(schema: Any) -> list[dict[str, Any]]:
-    """The properties of an object schema as rows: name, type, required, description, default, limits."""
-    if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
-        return []
+    """The properties of an object schema as rows: name, type, required, description, default, limits.
+
+    Properties of objects and of lists of objects inside it follow theirs, as `address.city` and `points[].x`;
+    a `$ref` is followed where it names a definition of the same schema.
+    """
+    return list(_rows(schema, schema, "", DEEPEST)) if isinstance(schema, Mapping) else []
+
+
+def _rows(schema: Mapping[str, Any], root: Mapping[str, Any], above: str, depth: int) -> Iterator[dict[str, Any]]:
+    properties = schema.get("properties")
+    if depth == 0 or not isinstance(properties, Mapping):
+        return
     required = schema.get("required") or []
-    return [row(name, each, name in required) for name, each in schema["properties"].items()]
+    for name, each in properties.items():
+        yield row(above + name, each, name in required)
+        inner = _followed(each, root)
+        if "properties" in inner:
+            yield from _rows(inner, root, f"{above}{name}.", depth - 1)
+        items = _followed(inner.get("items"), root)
+        if "properties" in items:
+            yield from _rows(items, root, f"{above}{name}[].", depth - 1)
+
+
+def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema, or the one that its `$ref` names; empty when there is none to look into."""
+    if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+        found: Any = root
+        for step in schema["$ref"].removeprefix("#/").split("/"):
+            found = found.get(step) if isinstance(found, Mapping) else None
+        schema = found
+    return schema if isinstance(schema, Mapping) else {}
 
 
 def row(name: str, schema: Any, required: bool) -> dict[str, Any]:

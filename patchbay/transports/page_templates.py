@@ -8,6 +8,7 @@ Sources: DESIGN sections 2, 4 and 11; REQUIREMENTS VWR-5, VWR-6, VWR-35; THREATS
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -15,8 +16,10 @@ from typing import Any
 import orjson
 from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from markupsafe import Markup, escape
 
 from patchbay.errors import ConfigError
+from patchbay.fulltext import BEGIN, END
 from patchbay.settings import ROOT
 from patchbay.store import Store
 
@@ -32,11 +35,11 @@ class Pages:
         self._env = _environment()
         self._by_cid = lru_cache(maxsize=32)(self._compiled)
 
-    def page(self, name: str, **values: Any) -> str:
+    def page(self, name: str, /, **values: Any) -> str:
         """The HTML of one of the app's own pages (`servers.html`)."""
         return self._env.get_template(name).render(values)
 
-    def content_page(self, name: str, **values: Any) -> str:
+    def content_page(self, name: str, /, **values: Any) -> str:
         """The HTML of a content-addressed page (`mcp/meta.html`): the store's version, else the shipped one.
 
         Raises ConfigError naming the template, its CID and the line when it cannot be used.
@@ -69,6 +72,8 @@ def _environment() -> ImmutableSandboxedEnvironment:
     )
     env.filters["pretty"] = pretty
     env.filters["when"] = when
+    env.filters["ago"] = ago
+    env.filters["marked"] = marked
     env.filters["short"] = short
     env.filters["sentence"] = sentence
     return env
@@ -86,6 +91,21 @@ def _plain(value: Any) -> Any:
 def when(at: float) -> str:
     """Unix time in seconds as `2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def ago(at: float, now: float | None = None) -> str:
+    """How long ago a Unix time was, in words: `just now`, `3 min ago`, `2 h ago`, `5 days ago`."""
+    seconds = max(0.0, (time.time() if now is None else now) - at)
+    for size, unit in ((86400, "day"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            many = int(seconds // size)
+            return f"{many} {unit}{'s' if unit == 'day' and many > 1 else ''} ago"
+    return "just now"
+
+
+def marked(text: str) -> Markup:
+    """Text from an index with `<mark>` around what matched; everything else is escaped."""
+    return Markup(str(escape(text)).replace(BEGIN, "<mark>").replace(END, "</mark>"))
 
 
 def sentence(text: str) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot import history
 from patchbay.store import Store
 
 PARTS = ("servers", "variables", "templates")
@@ -30,8 +29,9 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One root: when it came (Unix seconds), who made it and why, and what it changed."""
+    """One root: its move's number, when it came (Unix seconds), who made it and why, and what it changed."""
 
+    seq: int
     at: float
     cid: str | None
     who: str
@@ -40,14 +40,14 @@ class Change:
     more: int
 
 
-def changes(store: Store, limit: int) -> list[Change]:
-    """The newest `limit` roots, newest first, each compared with the one before."""
-    moves = history(store, limit + 1)
+def changes(store: Store, limit: int, before: int | None = None) -> list[Change]:
+    """`limit` roots, newest first, each compared with the one that came before it; older ones than `before`, a seq."""
+    moves = store.names.past("root", limit + 1, before)
     found = []
     for index, move in enumerate(moves[:limit]):
-        before = moves[index + 1].cid if index + 1 < len(moves) else None
-        every = difference(_rows(store, before), _rows(store, move.cid))
-        found.append(Change(move.at, move.cid, move.who, move.why, every[:MOST], max(0, len(every) - MOST)))
+        earlier = moves[index + 1].cid if index + 1 < len(moves) else None
+        every = difference(_rows(store, earlier), _rows(store, move.cid))
+        found.append(Change(move.seq, move.at, move.cid, move.who, move.why, every[:MOST], max(0, len(every) - MOST)))
     return found
 
 

@@ -18,8 +18,8 @@ from patchbay.errors import Refused
 from patchbay.settings import Settings
 
 CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:;"
+    " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 """What a page of the hub may load: its own files and nothing else."""
 
@@ -122,15 +122,6 @@ def check_same_origin(headers: Headers) -> None:
         proven = origin is None or same_authority(origin, headers.get("Host", ""))
     if not proven:
         raise Refused("this request changes something and came from another site; send it from the hub's own pages")
-
-
-def check_change(headers: Headers, settings: Settings) -> None:
-    """Let a request change the hub's content, or raise Refused (403): same origin, and bound to loopback only."""
-    check_same_origin(headers)
-    if not is_loopback(settings.host):
-        raise Refused(
-            f"content cannot be changed over HTTP while the hub listens on {settings.host}; start it on 127.0.0.1"
-        )
 
 
 def secure(app: Flask, settings: Settings) -> None:

@@ -14,8 +14,13 @@ from werkzeug.http import parse_accept_header
 
 from patchbay import __version__
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.directory import Directory
 from patchbay.errors import PatchbayError
+from patchbay.protocol.activity import Activity
+from patchbay.protocol.activity_records import Filter, Record
 from patchbay.settings import Settings
+from patchbay.transports.operators import Operators
+from patchbay.transports.page_data import summary
 from patchbay.transports.page_templates import Pages
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -32,6 +37,10 @@ def wants_html(accept: str) -> bool:
     return html > 0 and html >= max(qualities.get(kind, 0) for kind in PROGRAM_TYPES)
 
 
+RECENT = 500
+"""Records that are looked at for the last call of each server."""
+
+
 class UnknownVariable(PatchbayError):
     """There is no variable of this name."""
 
@@ -44,10 +53,21 @@ class UnknownVariable(PatchbayError):
 class Site:
     """The pages of one hub."""
 
-    def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
+    def __init__(self, catalogue: Catalogue, settings: Settings, activity: Activity) -> None:
         self.catalogue = catalogue
         self.settings = settings
+        self.activity = activity
+        self.directory = Directory()
         self.pages = Pages(catalogue.store)
+        self.operators = Operators(settings, catalogue.store, lambda: catalogue.readonly)
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Every server as one card or row, with its last call where one of the newest `RECENT` records is of it."""
+        self.directory.prepare(self.catalogue.all())
+        last: dict[str, Record] = {}
+        for record in self.activity.recent(Filter(), RECENT, contents=False).records:
+            last.setdefault(record.server, record)
+        return [summary(each, self.settings) | {"last": _last(last.get(each.name))} for each in self.catalogue.all()]
 
     def frame(self, here: str) -> dict[str, Any]:
         """The values that every page gets: `site` and which link of the bar is the current one."""
@@ -59,16 +79,23 @@ class Site:
                 "readonly": self.catalogue.readonly,
                 "problem": self.catalogue.mcps_problem,
                 "url": base_url(),
+                "standing": self.operators.shown(),
             },
         }
 
-    def html(self, name: str, here: str, **values: Any) -> Response:
+    def html(self, name: str, here: str, /, **values: Any) -> Response:
         """One of the app's own pages."""
         return page(self.pages.page(name, **self.frame(here), **values))
 
-    def content_html(self, name: str, here: str, **values: Any) -> Response:
+    def content_html(self, name: str, here: str, /, **values: Any) -> Response:
         """A page from a content-addressed template. Raises ConfigError when the template cannot be used."""
         return page(self.pages.content_page(name, **self.frame(here), **values))
+
+
+def _last(record: Record | None) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    return {"at": record.at, "outcome": record.outcome, "name": record.name, "method": record.method, "ms": record.ms}
 
 
 def page(text: str) -> Response:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause
-from patchbay.jsonrpc import encode, failure, parse, readable_id
+from patchbay.jsonrpc import Failure, encode, parse, readable_id
 from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.eras import Connection
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.subscriptions import Numbered
+from patchbay.protocol.translate import not_served
 from patchbay.transports.conversations import Conversation
 from patchbay.transports.crew import Crew
 from patchbay.transports.lines import Writer, lines
@@ -86,9 +87,13 @@ class Pipe:
             value = parse(line)
             self._conversation.take(value)
         except PatchbayError as problem:
-            self._writer.send(encode(failure(readable_id(value), problem)))
+            self._writer.send(encode(self._refusal(value, problem)))
         except Exception:
-            self._writer.send(encode(failure(readable_id(value), incident(log, "on a pipe"))))
+            self._writer.send(encode(self._refusal(value, incident(log, "on a pipe"))))
+
+    def _refusal(self, value: object, problem: PatchbayError) -> Failure:
+        session = self._connection.session
+        return not_served(problem, readable_id(value), session.revision if session is not None else None)
 
     def _listen_for_changes(self, session: Session, server: Server) -> None:
         """Begin to listen now, so that no change after the answer to initialize is lost; tell of them after it."""

@@ -57,6 +57,8 @@ class Fold:
         which are text, and its exit code. Where nothing else was said, it is the text too (SUB-23).
         """
         ending = self.ending or UNFINISHED
+        if ending.result is not None:
+            return dict(ending.result)
         content = [*self._items, *self._open_text()]
         if not any(item["type"] == "text" for item in content):
             content += [_text(use) for use in self._uses]

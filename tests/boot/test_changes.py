@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from patchbay import boot
 from patchbay.cid import cid_of
-from patchbay.errors import BadCid, ConfigError, MissingBlob
+from patchbay.errors import BadCid, ConfigError, MissingBlob, Overtaken
 from patchbay.store import Blobs
 from patchbay.stores.memory import MemoryNames, MemoryStore
 from tests.boot.images import CODE, booted, encoded, filled, state
@@ -99,10 +99,12 @@ class BusyNames(MemoryNames):
         super().__init__(blobs)
         self._theirs = theirs
 
-    def move(self, changes: Mapping[str, str | None], who: str, why: str) -> int:
+    def move(
+        self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
+    ) -> int:
         theirs, self._theirs = self._theirs, {}
         super().move(theirs, "somebody else", "at the same moment")
-        return super().move(changes, who, why)
+        return super().move(changes, who, why, expected)
 
 
 def test_two_changes_at_the_same_moment_are_both_in_the_root() -> None:
@@ -112,6 +114,15 @@ def test_two_changes_at_the_same_moment_are_both_in_the_root() -> None:
     root = boot.change(store, {"variables/mine": mine}, "me", "y")
     assert boot.parse_image(store.blobs.get(root), "a").variables == {"mine": "mine", "theirs": "theirs"}
     assert store.names.get("root") == root
+
+
+def test_a_change_is_not_made_when_somebody_else_was_first() -> None:
+    store = MemoryStore()
+    mine, theirs = store.blobs.put(b"mine"), store.blobs.put(b"theirs")
+    store.names = BusyNames(store.blobs, {"variables/v": theirs})
+    with pytest.raises(Overtaken):
+        boot.change(store, {"variables/v": mine}, "me", "y", {"variables/v": None})
+    assert store.names.get("variables/v") == theirs
 
 
 NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True)

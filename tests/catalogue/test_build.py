@@ -318,11 +318,10 @@ def test_a_server_without_code_shows_what_its_file_says(bench: Any) -> None:
     assert "nothing to run" in server.problems[0].reason
 
 
-@pytest.mark.parametrize("kind", ["upstream", "documents"])
-def test_kinds_for_later_are_named_as_such(bench: Any, kind: str) -> None:
-    """DESIGN section 5"""
-    bench.plug("far", f'{{"kind": "{kind}", "url": "https://example.org/mcp"}}', "static")
-    assert f'"{kind}" is not supported yet' in (bench.server("far").broken or "")
+def test_only_an_operator_mounts_servers(bench: Any) -> None:
+    """X-16, JN-C19: a definition that came over HTTP starts nothing, and sends nothing of the environment anywhere."""
+    bench.plug("far", '{"kind": "upstream", "address": "mcp+stdio:cat"}', "static")
+    assert "which only a file in servers/ or the boot image may do" in (bench.server("far").broken or "")
 
 
 def test_five_thousand_tools_are_built_in_seconds(bench: Any) -> None:

@@ -42,6 +42,11 @@ def spins() -> str:
         pass
 
 
+def blocks() -> str:
+    reader, _ = os.pipe()
+    return os.read(reader, 1).decode()
+
+
 def ignores() -> str:
     for number in range(1, 32):
         if number not in (9, 19):
@@ -112,6 +117,7 @@ def fine(text: str) -> str:
 EXPECTED = {
     "hangs": "timed out after",
     "spins": "timed out after",
+    "blocks": "timed out after",
     "ignores": "timed out after",
     "crashes": "the tool's process was ended by SIGSEGV",
     "exits": "the tool ended its process with exit code 7",
@@ -135,7 +141,7 @@ CONFIG: dict[str, Any] = {
     "memory": 128,
     "tools": {
         name: {"description": "Never end", "timeout": DEADLINE, "inputSchema": {"type": "object"}}
-        for name in ("hangs", "spins", "ignores")
+        for name in ("hangs", "spins", "blocks", "ignores")
     },
 }
 KIND = 'def main() -> str:\n    """Be kind."""\n    return "k"\n'

@@ -79,6 +79,9 @@ class SmallHub:
     def state(self, server: str) -> MutableMapping[str, Any]:
         return self.states.setdefault(server, {})
 
+    def over(self) -> bool:
+        return False
+
 
 def python(source: str, name: str = "tool") -> Handler:
     """The handler of a Python definition."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.errors import ResourceNotFound
 from patchbay.events import Content, Done, Event, Failed, Text
 from patchbay.handlers.redirects import inside
 from tests.handlers.calls import SmallHub, call_of, events, python
@@ -80,7 +81,10 @@ def test_anything_else_is_refused_unread(location: str) -> None:
 
 
 def test_a_redirect_to_what_is_not_there_fails_with_its_name() -> None:
-    assert redirected("/cid/abc", SmallHub()) == [Failed("no such resource: cid://abc")]
+    (failed,) = redirected("/cid/abc", SmallHub())
+    assert isinstance(failed, Failed)
+    assert failed.message == "no such resource: cid://abc"
+    assert isinstance(failed.error, ResourceNotFound)
 
 
 def test_a_redirect_without_a_hub_says_so() -> None:

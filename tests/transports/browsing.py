@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def read(hub: Hub, path: str, status: int = 200) -> str:
 
 
 def links(html: str) -> set[str]:
-    return set(re.findall(r'href="([^"]+)"', html))
+    return {unescape(each) for each in re.findall(r'href="([^"]+)"', html)}
 
 
 def said(answer: TestResponse) -> Any:

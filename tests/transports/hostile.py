@@ -71,10 +71,10 @@ HOSTILE = (
 ELEMENTS = frozenset(
     (
         *("html", "head", "meta", "title", "link", "body", "header", "main", "footer", "nav", "section", "article"),
-        *("label", "input", "select", "option"),
-        *("div", "span", "p", "h1", "h2", "h3", "ul", "ol", "li", "dl", "dt", "dd", "a", "strong", "pre", "code"),
+        *("label", "input", "select", "option", "textarea", "mark"),
+        *("div", "span", "p", "h1", "h2", "h3", "h4", "ul", "ol", "li", "dl", "dt", "dd", "a", "strong", "pre", "code"),
         *("table", "thead", "tbody", "tr", "th", "td", "details", "summary", "form", "button", "noscript", "script"),
-        *("svg", "path", "circle"),
+        *("svg", "path", "circle", "img", "colgroup", "col", "figure", "figcaption", "line", "rect", "text"),
     )
 )
 """What the hub's own templates are made of."""

@@ -11,7 +11,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.errors import InvalidParams
-from patchbay.transports.activity import since
+from patchbay.transports.activity import moment
 from tests.hubs import Hub, modern_request
 from tests.transports.hostile import Reader
 
@@ -80,6 +80,7 @@ def test_a_record_has_what_a_list_leaves_out(hub: Hub) -> None:
     whole = get(hub, f"/activity/{listed['id']}.json").json
     assert isinstance(whole, dict)
     assert whole.pop("arguments") == {"text": "once more"}
+    assert [each["kind"] for each in whole.pop("moments")] == ["text", "done"]
     assert whole.pop("answer") == {"content": [{"type": "text", "text": "once more"}]}
     assert whole == listed
 
@@ -120,16 +121,16 @@ def test_a_record_that_is_not_there_is_404(hub: Hub) -> None:
 
 def test_a_moment_is_said_in_many_ways() -> None:
     now = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
-    assert since("", now) == 0
-    assert since("90s", now) == now - 90
-    assert since("15m", now) == now - 900
-    assert since("7d", now) == now - 7 * 86400
+    assert moment("since", "", now) == 0
+    assert moment("since", "90s", now) == now - 90
+    assert moment("since", "15m", now) == now - 900
+    assert moment("since", "7d", now) == now - 7 * 86400
     for text in ("2026-01-31T12:00:00", "2026-01-31T12:00:00Z", "2026-01-31T13:00:00+01:00", f"{now}"):
-        assert since(text, now) == now
-    assert since("2026-01-31T13:00:00 01:00", now) == now
+        assert moment("since", text, now) == now
+    assert moment("since", "2026-01-31T13:00:00 01:00", now) == now
     for text in ("m", "-5m", "1e400", "٣m", "9" * 40, "2026-13-01"):
         with pytest.raises(InvalidParams):
-            since(text, now)
+            moment("since", text, now)
 
 
 def test_the_page_shows_calls_filters_and_what_runs(hub: Hub) -> None:

@@ -1,15 +1,15 @@
-"""What pages are made from, as pure functions: schemas in words, snippets, pieces of a value, and who wants HTML."""
+"""What pages are made from, as pure functions: schemas in words, snippets, and who wants HTML."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import orjson
 import pytest
 
-from patchbay.cid import cid_of
 from patchbay.transports.page_data import row, rows, type_of
-from patchbay.transports.pages import pieces
 from patchbay.transports.site import wants_html
 from patchbay.transports.snippets import snippets
 from tests.transports.browsing import BROWSER
@@ -75,11 +75,29 @@ def test_snippets_quote_what_they_are_given() -> None:
     compile(python.text, "snippet", "exec")
 
 
-def test_pieces_of_a_value() -> None:
-    cid = cid_of(b"x")
-    assert pieces(f"a {cid}!".encode(), 1000) == [("a ", False), (cid, True), ("!", False)]
-    assert pieces(b"\xff", 1000) is None
-    assert pieces(b"", 1000) == []
-    assert pieces(b"{broken", 1000) == [("{broken", False)]
-    shown = pieces(b"x" * 50, 10)
-    assert shown == [("x" * 10 + "\n…", False)]
+def test_properties_inside_others_have_rows_of_their_own() -> None:
+    """Objects, lists of objects and what a reference names, but not for ever."""
+    schema = {
+        "$defs": {
+            "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "x": {"type": "number"}}}
+        },
+        "properties": {
+            "address": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+            "points": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+            "lost": {"$ref": "#/$defs/nobody"},
+        },
+    }
+    found = {each["name"]: each["required"] for each in rows(schema)}
+    assert found["address.city"] is True
+    assert {"points", "points[].x", "points[].next.x", "lost"} <= set(found)
+    assert len(found) < 20
+
+
+@pytest.mark.parametrize("client", [each.client for each in snippets("hub", "http://localhost/mcp")])
+def test_each_client_has_one_line_with_the_right_address(client: str) -> None:
+    """VWR-5."""
+    url = "http://localhost:9/mcp/a"
+    line = next(each.line for each in snippets("a", url) if each.client == client)
+    assert "\n" not in line
+    config = parse_qs(urlsplit(line).query).get("config", [""])[0] if client == "Cursor" else ""
+    assert url in line or orjson.loads(b64decode(config)) == {"url": url}

@@ -87,6 +87,17 @@ def test_nothing_a_stranger_wrote_runs_in_a_list(hostile: Hub, path: str) -> Non
     assert page.faults == []
 
 
+@pytest.mark.parametrize("index", range(len(HOSTILE)))
+def test_what_is_searched_for_and_found_is_text(hostile: Hub, index: int) -> None:
+    """T14.2: the query in its field, and titles and descriptions with what matched marked."""
+    page = Reader(
+        hostile.client.get("/search", query_string={"q": HOSTILE[index]}, headers=BROWSER).get_data(as_text=True)
+    )
+    assert page.faults == []
+    found = Reader(read(hostile, "/search?q=alert"))
+    assert found.faults == [] and "alert(1)" in found.text
+
+
 def test_every_hostile_tool_is_shown_as_it_is(hostile: Hub) -> None:
     """T14.2: in names of arguments, descriptions, defaults, enumerations and schemas."""
     shown = " ".join(Reader(read(hostile, "/mcp/meta/tools")).text.split())

@@ -38,7 +38,8 @@ def test_the_meta_page_says_what_a_server_offers(hub: Hub) -> None:
         assert part in text
     assert '"additionalProperties"' in text or '"properties"' in text
     assert 'data-connect="/mcp/town"' in html
-    assert '<script src="/static/connect.js" defer></script>' in html
+    assert '<script src="/static/try/main.js" type="module"></script>' in html
+    assert 'data-try="tool" data-key="visit" data-endpoint="/mcp/town"' in html
     assert "claude mcp add --transport http town http://localhost/mcp/town" in text
     server = hub.catalogue.find("town")
     assert {f"/cid/{server.version}", f"/cid/{server.definition}"} <= links(html)
@@ -135,7 +136,7 @@ def test_history_says_when_who_why_and_what(hub: Hub) -> None:
     assert "to have a past" in text
     assert "variables/past" in text
     assert f"/cid/{hub.catalogue.store.names.get('root')}" in links(html)
-    newest = said(hub.client.get("/history.json"))[0]
+    newest = said(hub.client.get("/history.json"))["changes"][0]
     assert newest["changed"] == [{"verb": "added", "name": "variables/past", "cid": None}]
 
 

@@ -14,7 +14,6 @@ from patchbay.transports.security import (
     CSP,
     Misdirected,
     authority,
-    check_change,
     check_host_and_origin,
     check_same_origin,
     is_loopback,
@@ -195,12 +194,6 @@ def test_only_the_same_origin_or_no_browser_may_change_something(headers: dict[s
     with pytest.raises(Refused) as caught:
         check_same_origin(sent)
     assert caught.value.status == 403
-
-
-def test_nothing_can_be_changed_while_the_hub_listens_to_the_network() -> None:
-    with pytest.raises(Refused, match=r"0\.0\.0\.0"):
-        check_change(Headers({"Host": "localhost"}), Settings(host="0.0.0.0"))
-    check_change(Headers({"Host": "localhost"}), Settings(host="127.0.0.1"))
 
 
 def small_app() -> Flask:

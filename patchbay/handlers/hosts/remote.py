@@ -7,9 +7,11 @@ Sources: DESIGN section 6; `activation.Hub`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from patchbay.activation import Call, Memory
+from patchbay.errors import ToolFailed
 
 
 class RemoteHub:
@@ -42,6 +44,18 @@ class RemoteHub:
     def state(self, server: str) -> Memory:
         """This server's own memory."""
         return RemoteState(self._request)
+
+    def over(self) -> bool:
+        """Never: whoever waits for this call in the hub knows, and ends it."""
+        return False
+
+    def folder(self, server: str) -> Path:
+        """The folder for files of this server's own."""
+        return Path(self._request("folder"))
+
+    def kept(self, server: str, make: Callable[[], Any]) -> Any:
+        """Nothing outlives its call for sure in a host. Raises ToolFailed."""
+        raise ToolFailed('what is kept lives inside the hub: the server needs "isolation": "inline"')
 
 
 class RemoteState(Memory):

@@ -1,0 +1,174 @@
+"""Who points at a content, and what it points at: the links between names, boot images, configurations and blobs.
+
+Rules: a link is a CID that stands in a text; a CID never changes, so what it mentions is read once and kept; how much
+is looked at is bounded, and an answer that is not whole says so.
+Source: issue "Pages that people like to look at", part 4 (links in and out).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from patchbay.boot import history
+from patchbay.cid import is_cid
+from patchbay.errors import ContentError
+from patchbay.store import Store
+
+LARGEST = 1024 * 1024
+"""Bytes of the largest content in which links are looked for."""
+
+MOST = 20_000
+"""Contents that are looked at for one answer."""
+
+ROOTS = 50
+"""Past boot images that are looked at."""
+
+PAST = 500
+"""Past moves of names that are looked at."""
+
+KEPT = 32_768
+"""How many contents' links are kept in memory."""
+
+SHOWN = 100
+"""Links of one kind in an answer."""
+
+_CIDS = re.compile(rb"bafkrei[a-z2-7]{52}")
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """A CID that a content mentions: where (a path in JSON, else a line), and whether it is in the store."""
+
+    cid: str
+    place: str
+    here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """Something that points at a content. `kind`: `name` (now), `past` (a name that did, until `at`), `content`
+    (the text of `cid` mentions it at `place`; `label` says what that is)."""
+
+    kind: str
+    label: str
+    cid: str | None = None
+    place: str = ""
+    at: float | None = None
+
+
+class Links:
+    """The links of one store. Safe for many threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def out(self, cid: str) -> list[Out]:
+        """What a content mentions, each CID once. Raises MissingBlob."""
+        places = dict(reversed(list(_places(self._store.blobs.get(cid)))))
+        order = [each for each in self._mentions(cid) if each != cid][:SHOWN]
+        missing = set(self._store.blobs.missing(order))
+        return [Out(each, places.get(each, ""), each not in missing) for each in order]
+
+    def into(self, cid: str) -> list[In]:
+        """What points at a content: names now, names in the past, and contents that can be reached from a name."""
+        names = self._store.names.all()
+        roots = {move.cid: f"root of {_day(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid}
+        labels: dict[str, str] = dict(roots)
+        for name, target in names.items():
+            if labels.get(target, "root of").startswith("root of"):
+                labels[target] = name
+        found = [In("name", name, cid) for name, target in names.items() if target == cid]
+        found += self._past(cid, {one.label for one in found})
+        # Roots last: what is nearer to a name says more.
+        pointing = self._pointing(cid, dict(sorted(labels.items(), key=lambda item: item[1].startswith("root"))))
+        found += [In("content", label, source, self._place(source, cid)) for source, label in pointing]
+        return found
+
+    def _past(self, cid: str, now: set[str]) -> list[In]:
+        seen = set(now)
+        found = []
+        for move in self._store.names.past("", PAST):
+            if move.cid == cid and move.name not in seen:
+                seen.add(move.name)
+                found.append(In("past", move.name, cid, at=move.at))
+        return found[:SHOWN]
+
+    def _pointing(self, cid: str, labels: dict[str, str]) -> list[tuple[str, str]]:
+        """Contents that mention a CID, each with what it is, nearest to a name first."""
+        waiting = deque(labels)
+        within = dict(labels)
+        found: list[tuple[str, str]] = []
+        looked = 0
+        while waiting and looked < MOST and len(found) < SHOWN:
+            source = waiting.popleft()
+            looked += 1
+            for target in self._mentions(source):
+                if target == cid and source != cid:
+                    found.append((source, within[source]))
+                if target not in within:
+                    within[target] = f"in {within[source].removeprefix('in ')}"
+                    waiting.append(target)
+        return found
+
+    def _place(self, source: str, cid: str) -> str:
+        return next((place for each, place in _places(self._store.blobs.get(source)) if each == cid), "")
+
+    def _mentions(self, cid: str) -> tuple[str, ...]:
+        with self._lock:
+            known = self._kept.get(cid)
+        if known is not None:
+            return known
+        try:
+            data = self._store.blobs.get(cid)
+        except ContentError:
+            return ()
+        found = dict.fromkeys(each.decode() for each in _CIDS.findall(data)) if len(data) <= LARGEST else {}
+        mentions = tuple(each for each in found if is_cid(each))
+        with self._lock:
+            self._kept[cid] = mentions
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return mentions
+
+
+def _places(data: bytes) -> Iterator[tuple[str, str]]:
+    """Every CID in a content with the place where it stands."""
+    if len(data) > LARGEST:
+        return
+    if data.lstrip()[:1] in (b"{", b"["):
+        try:
+            yield from _in_json(orjson.loads(data), "")
+            return
+        except orjson.JSONDecodeError:
+            pass
+    for number, line in enumerate(data.split(b"\n"), 1):
+        for found in _CIDS.findall(line):
+            yield found.decode(), f"line {number}"
+
+
+def _in_json(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """CIDs in a JSON value; an object with a name in a list is called by that name."""
+    if isinstance(value, str):
+        for found in _CIDS.findall(value.encode("utf-8", "replace")):
+            yield found.decode(), place
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _in_json(inner, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            name = inner.get("name") if isinstance(inner, dict) else None
+            yield from _in_json(inner, f"{place}[{name if isinstance(name, str) else number}]")
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,54 @@
+"""The files of mounts in the watched folder: `NAME.json`, checked before anything is written, put there whole.
+
+Sources: issue 5 part 7; DESIGN section 5; docs/mounting.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from patchbay.catalogue.rows import name_problem
+from patchbay.config import parse_config
+from patchbay.errors import ConfigError
+from patchbay.handlers.upstreams.mounts import mount_of
+
+CODE = (".py", ".sh")
+"""Endings of definitions that would have the same name."""
+
+
+def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: bool, how: str = "--replace") -> Path:
+    """Write the file of a mount; answers where it is. `replace` lets it take the place of another mount.
+
+    `how` is what a reader has to do for that. Raises ConfigError, and has written nothing then.
+    """
+    problem = name_problem(name)
+    if problem:
+        raise ConfigError("NAME", "", problem)
+    file = folder / f"{name}.json"
+    text = json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
+    mount_of(name, parse_config(text, file.name), file.name)
+    for other in (folder / f"{name}{ending}" for ending in CODE):
+        if other.exists():
+            raise ConfigError(str(other), "", f"expected no server {name} yet: give the mount another name")
+    if file.exists() and not (replace and is_mount(file)):
+        raise ConfigError(str(file), "", f"expected no server {name} yet; {how} replaces a mount")
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / f".{name}.json.{os.getpid()}"
+    fresh.write_bytes(text)
+    fresh.replace(file)
+    return file
+
+
+def is_mount(file: Path) -> bool:
+    """Whether a file of the folder is that of a mount."""
+    try:
+        found = orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(found, dict) and found.get("kind") == "upstream"

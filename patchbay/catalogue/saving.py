@@ -1,0 +1,146 @@
+"""Changing what servers are made of: a definition saved, rows put back; the watched folder follows.
+
+Rules: what stands behind a server is changed, the file where it came from one and the store where it did not, so
+that a change lasts; files are written before names move, each whole or not at all; what was there stays in the
+store under its CID.
+Sources: DESIGN sections 4 and 5; ARCHITECTURE "Content addressing".
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from patchbay.boot import change
+from patchbay.catalogue.dropins import PREFIX as DROP_INS
+from patchbay.catalogue.dropins import DropIn, drop_ins
+from patchbay.catalogue.folder import CONFIG, ENDINGS
+from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
+from patchbay.catalogue.servers import Kind
+from patchbay.errors import InvalidParams, Overtaken, Refused
+from patchbay.store import Store
+
+_ENDING = {kind: ending for ending, kind in ENDINGS.items()}
+_LOCK = threading.Lock()
+"""One change at a time in this process: files and names of two changes do not mix."""
+
+Files = dict[str, bytes | None]
+"""What files of the folder are to hold; None takes one away."""
+
+
+class Saving:
+    """Changes the servers of one store; `folder` is the one that is watched for drop-ins."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self._store = store
+        self._folder = folder
+
+    def definition(self, name: str, kind: Kind, source: bytes, base: str | None, who: str, why: str) -> str:
+        """Make these bytes a server's definition; answers the new root.
+
+        `base` is the CID of the definition that the author started from, None for a server that is to be new. Raises
+        Overtaken when another one is there, InvalidParams for a name that no server can have.
+        """
+        now = self._row(name)
+        if now is None:
+            self._check_new(name)
+        if (now.definition_cid if now else None) != base:
+            there = "there is a server of this name already" if base is None else "somebody saved another definition"
+            raise Overtaken(f"{name} was not saved: {there}. What you wrote is still here")
+        cid = self._store.blobs.put(source)
+        row = replace(now, definition_cid=cid) if now else Row(name, kind, cid)
+        seen = {PREFIX + name: self._store.blobs.put(now.encoded()) if now else None}
+        return self.names({PREFIX + name: self._store.blobs.put(row.encoded())}, who, why, seen)
+
+    def names(
+        self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
+    ) -> str:
+        """Point names (`servers/...`, `variables/...`, `templates/...`) elsewhere, files included; answers the root.
+
+        With `expected` only if these names still point there. Raises Overtaken when they do not, Refused when a file
+        cannot be written; ConfigError and MissingBlob as `boot.change` does.
+        """
+        with _LOCK:
+            return self._names(wanted, who, why, expected or {})
+
+    def _names(self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None]) -> str:
+        for full, cid in expected.items():
+            if self._store.names.get(full) != cid:
+                raise Overtaken(f"{full} has changed since you saw it; nothing was changed")
+        files: Files = {}
+        marks: dict[str, str | None] = {}
+        known = drop_ins(self._store)
+        for full, cid in wanted.items():
+            name = full.removeprefix(PREFIX)
+            if full.startswith(PREFIX) and name in known:
+                made, mark = self._dropped_in(name, known[name], cid)
+                files |= made
+                marks[DROP_INS + name] = mark
+        self._missing(wanted)
+        self._write(files)
+        self._store.names.move({mark: cid for mark, cid in marks.items() if cid}, who, why)
+        # Behind a file stands the watcher, which may have moved the name by now, and to the same place.
+        root = change(self._store, wanted, who, why, {} if files else expected)
+        # Last, so that a hub that ends in between takes the servers away when it is back.
+        self._store.names.move({mark: cid for mark, cid in marks.items() if cid is None}, who, why)
+        return root
+
+    def _dropped_in(self, name: str, mark: DropIn, cid: str | None) -> tuple[Files, str | None]:
+        """What the files of a drop-in are to be so that its row is this one, and its mark then."""
+        files: Files = {mark.file: None}
+        if mark.file.endswith((".py", ".sh")):
+            files[name + CONFIG] = None
+        if cid is None or cid == mark.base:
+            return files, None
+        row = parse_row(name, self._store.blobs.get(cid))
+        file = name + _ENDING.get(row.kind, ".json")
+        files[file] = self._store.blobs.get(row.definition_cid)
+        if row.kind != "static":
+            files[name + CONFIG] = self._store.blobs.get(row.config_cid) if row.config_cid else None
+        made = DropIn(file, row.definition_cid, mark.base)
+        return files, self._store.blobs.put(made.encoded())
+
+    def _missing(self, wanted: Mapping[str, str | None]) -> None:
+        """Before any file is touched: the contents have to be here. Raises MissingBlob."""
+        for cid in wanted.values():
+            if cid is not None:
+                self._store.blobs.get(cid)
+
+    def _write(self, files: Files) -> None:
+        # What is to be there first, so that a failure takes nothing away.
+        for file, data in sorted(files.items(), key=lambda item: item[1] is None):
+            path = self._folder / file
+            try:
+                if data is None:
+                    path.unlink(missing_ok=True)
+                elif not path.is_file() or path.read_bytes() != data:
+                    _replace(path, data)
+            except OSError as problem:
+                raise Refused(f"the file {file} cannot be changed: {problem.strerror}; nothing was saved") from problem
+
+    def _row(self, name: str) -> Row | None:
+        cid = self._store.names.get(PREFIX + name)
+        return parse_row(name, self._store.blobs.get(cid)) if cid else None
+
+    def _check_new(self, name: str) -> None:
+        problem = name_problem(name)
+        alike = next((one for one in self._store.names.all(PREFIX) if one.lower() == f"{PREFIX}{name}".lower()), None)
+        if alike and problem is None:
+            problem = f"its name differs from that of {alike.removeprefix(PREFIX)} by case alone: choose another"
+        if problem:
+            raise InvalidParams(problem)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old or the new one; the folder's watcher passes over the one between."""
+    between = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        between.write_bytes(data)
+        if path.exists():
+            between.chmod(path.stat().st_mode & 0o777)
+        between.replace(path)
+    finally:
+        between.unlink(missing_ok=True)

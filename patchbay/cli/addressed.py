@@ -1,0 +1,62 @@
+"""Addresses as they are typed: a bare name for a profile or preset, and what is to be done given beside the address.
+
+`jn call ADDRESS TOOL NAME=VALUE` is the address with `tool=TOOL&arg.NAME=VALUE`, so that everything said on the command
+line goes through the one grammar of addresses. What stands beside an address wins (JN-31, JN-C12).
+Sources: JN-46 (`mcp explore biomcp`), JN-55, JN-59.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import quote, unquote_plus
+
+from patchbay.client.openapi_documents import NAMED
+from patchbay.client.profile_files import NAME
+from patchbay.client.source import Means, Sources
+
+Pair = tuple[str, str]
+_OPERATIONS = ("tool", "resource", "prompt", "list")
+
+
+def full(text: str) -> str:
+    """The address itself; a bare name is that of a profile."""
+    return f"@{text}" if NAME.fullmatch(text) else text
+
+
+def explored(text: str, sources: Sources, means: Means) -> str:
+    """The address to explore: a profile that is not found is tried as a preset (JN-55)."""
+    address = full(text)
+    name = address[1:]
+    if not address.startswith("@") or not NAME.fullmatch(name):
+        return address
+    known = any(name in means.profiles(plugin).names() for plugin in sources.names())
+    return address if known or name not in means.profiles().presets()[0] else f"mcp://{name}"
+
+
+def with_operation(address: str, kind: str = "", name: str = "", arguments: Iterable[Pair] = ()) -> str:
+    """The address with an operation (`tool`, `resource`, `prompt` and its name) and arguments said beside it."""
+    arguments = list(arguments)
+    if not kind and not arguments:
+        return address
+    place, _, query = _mcp(address).partition("?")
+    pieces = [piece for piece in query.split("&") if piece]
+    if kind:
+        pieces = [piece for piece in pieces if _key(piece) not in _OPERATIONS] + [f"{kind}={quote(name, safe=':/@')}"]
+    said = {key for key, _ in arguments}
+    pieces = [piece for piece in pieces if _key(piece).removeprefix("arg.") not in said or _key(piece) in _OPERATIONS]
+    pieces += [f"arg.{quote(key, safe='')}={quote(value, safe='')}" for key, value in arguments]
+    return f"{place}?{'&'.join(pieces)}"
+
+
+def _key(piece: str) -> str:
+    return unquote_plus(piece.partition("=")[0])
+
+
+def _mcp(address: str) -> str:
+    """A plain URL, of a server or of an API's description, in the form that can say more."""
+    if not re.match(r"(?i)https?://", address):
+        return address
+    url, _, query = address.partition("?")
+    kind = "openapi" if NAMED.search(url) else "mcp"
+    return f"{kind}+{url}?launch.query={quote(query, safe='')}" if query else f"{kind}+{url}"

@@ -1,0 +1,131 @@
+"""The commands of one server: `inspect`, `call`, `read`, `prompt`.
+
+Sources: JN-2, JN-3, JN-32 to JN-35, JN-71.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from patchbay.cli.addressed import full, with_operation
+from patchbay.cli.completing import addresses
+from patchbay.cli.exits import with_examples
+from patchbay.cli.ndjson import Failures, escaped, object_from, standard_input
+from patchbay.cli.pipelines import show
+from patchbay.cli.sessions import PAIR, Session, with_reach
+from patchbay.cli.shown import inspection
+from patchbay.client.addresses import Operation, parse_address
+from patchbay.client.reach import AddressError
+
+FORMAT = click.option(
+    "--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [default text]."
+)
+
+
+@click.command(
+    "inspect",
+    epilog=with_examples(
+        'jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"',
+        'jn inspect "mcp+npx://@upstash/context7-mcp@latest"',
+        'jn inspect "@biomcp" --format json',
+        "jn inspect https://example.org/mcp",
+    ),
+)
+@click.argument("address", shell_complete=addresses)
+@FORMAT
+@with_reach
+def inspect(work: Session, /, address: str, style: str) -> None:
+    """Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken."""
+    address = full(address)
+    found = work.sources.of(address, work.means).inspects(address, work.means)
+    work.display.clear()
+    if style == "json":
+        pretty(found)
+    else:
+        click.echo(inspection(found), nl=False)
+
+
+def pretty(value: Any) -> None:
+    """Write a JSON value for people and programs alike."""
+    click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+@click.command(
+    "call",
+    epilog=with_examples(
+        "jn call @biomcp search gene=BRAF",
+        'jn call "@biomcp/search?gene=BRAF"',
+        "jn call mcp+uvx://mcp-server-time/mcp-server-time get_current_time timezone=UTC",
+        "jn call @todo add --args '{\"priority\": 1}'",
+        'cat genes.ndjson | jn call "@biomcp/search" --each',
+    ),
+)
+@click.argument("address", shell_complete=addresses)
+@click.argument("words", metavar="[TOOL] [NAME=VALUE]...", nargs=-1)
+@click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object; its values stay as they are.")
+@click.option("--each", is_flag=True, help="Call once per record of standard input, its fields being arguments too.")
+@with_reach
+def call(work: Session, /, address: str, words: tuple[str, ...], exact: str | None, each: bool) -> None:
+    """Call a tool. TOOL may stand in ADDRESS or beside it; arguments beside it win over those in it."""
+    whole = _named("call", "tool", address, words)
+    arguments = object_from(exact, "--args") if exact is not None else None
+    source = work.sources.of(whole, work.means)
+    failures = Failures()
+    if each:
+        records = standard_input(failures.told)
+        show(source.writes(whole, records, work.means, arguments), failures)
+    else:
+        show(source.reads(whole, work.means, arguments), failures)
+    failures.finish()
+
+
+@click.command(
+    "read",
+    epilog=with_examples(
+        "jn read @biomcp resource://trials/NCT12345",
+        'jn read "@biomcp?resource=resource://trials/NCT12345"',
+    ),
+)
+@click.argument("address", shell_complete=addresses)
+@click.argument("uri", default="")
+@with_reach
+def read(work: Session, /, address: str, uri: str) -> None:
+    """Read a resource. Its URI may stand in ADDRESS (resource=URI) or beside it."""
+    whole = _checked("read", with_operation(full(address), "resource" if uri else "", uri))
+    failures = Failures()
+    show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
+    failures.finish()
+
+
+@click.command(
+    "prompt",
+    epilog=with_examples("jn prompt @notes summary style=short", 'jn prompt "@notes?prompt=summary&style=short"'),
+)
+@click.argument("address", shell_complete=addresses)
+@click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
+@with_reach
+def prompt(work: Session, /, address: str, words: tuple[str, ...]) -> None:
+    """Get a prompt: its messages, one record each."""
+    whole = _named("prompt", "prompt", address, words)
+    failures = Failures()
+    show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
+    failures.finish()
+
+
+def _named(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> str:
+    """The address with what stands beside it: a name, when the first word is no NAME=VALUE, and arguments."""
+    rest = list(words)
+    name = rest.pop(0) if rest and "=" not in rest[0] else ""
+    arguments = [PAIR.convert(word, None, None) for word in rest]
+    return _checked(operation, with_operation(full(address), kind if name else "", name, arguments))
+
+
+def _checked(operation: Operation, address: str) -> str:
+    """The address, when this is what it asks for. Raises AddressError."""
+    expected = {"call": "a tool (TOOL, /TOOL or tool=)", "read": "a resource (URI or resource=)"}
+    if parse_address(address).operation != operation:
+        raise AddressError(f"{address}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}")
+    return address

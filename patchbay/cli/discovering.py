@@ -1,0 +1,87 @@
+"""`mcp explore|tools|schema|hash`: what a server offers, for those who design a profile of it.
+
+Thin forms of what the source contract offers for every kind of service (JN-C4). Sources: JN-63, JN-41, JN-C1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchbay.cli.addressed import explored, full
+from patchbay.cli.calling import pretty
+from patchbay.cli.completing import addresses
+from patchbay.cli.exits import with_examples
+from patchbay.cli.ndjson import emit
+from patchbay.cli.sessions import Session, with_reach
+from patchbay.client.addresses import Address, parse_address
+from patchbay.client.contracts import calculate_schema_hash, contract_cid, schema_hash
+from patchbay.client.reach import AddressError
+from patchbay.client.records import of_list
+from patchbay.client.references import reached
+
+ADDRESS = click.argument("address", shell_complete=addresses)
+
+
+@click.group(
+    "mcp", epilog=with_examples('jn mcp explore "mcp+uvx://biomcp-python/biomcp?command=run"', "jn mcp hash @biomcp")
+)
+def mcp() -> None:
+    """Look at an MCP server before there is a profile of it."""
+
+
+@mcp.command(
+    "explore",
+    epilog=with_examples('jn mcp explore "mcp+uvx://biomcp-python/biomcp?command=run" > schema.json'),
+)
+@ADDRESS
+@with_reach
+def explore(work: Session, /, address: str) -> None:
+    """Print what a server offers, as one JSON object: tools with their schemas, resources, prompts, its hash."""
+    address = explored(address, work.sources, work.means)
+    pretty(work.sources.named("mcp").explores(address, work.means))
+
+
+@mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
+@ADDRESS
+@with_reach
+def tools(work: Session, /, address: str) -> None:
+    """Write a server's tools, one record each."""
+    for record in of_list("tools", _tools(work, address)):
+        emit(record)
+
+
+@mcp.command("schema", epilog=with_examples('jn mcp schema "mcp+uvx://biomcp-python/biomcp?command=run" search'))
+@ADDRESS
+@click.argument("tool")
+@with_reach
+def schema(work: Session, /, address: str, tool: str) -> None:
+    """Print one TOOL as the server describes it: its description and its schemas."""
+    found = {one["name"]: one for one in _tools(work, address)}
+    if tool not in found:
+        raise AddressError(f"{address}: no tool {tool!r}; there are {', '.join(sorted(found)) or 'none'}")
+    pretty(found[tool])
+
+
+@mcp.command(
+    "hash",
+    epilog=with_examples('jn mcp hash "mcp+uvx://biomcp-python/biomcp?command=run"', "jn mcp hash @biomcp --kind cid"),
+)
+@ADDRESS
+@click.option(
+    "--kind",
+    type=click.Choice(["md5", "sha256", "cid"]),
+    default="md5",
+    help="The hash of JN's profiles (md5, the default), the same as SHA-256, or the CID of the whole contract.",
+)
+@with_reach
+def hash_(work: Session, /, address: str, kind: str) -> None:
+    """Print a hash of a server's tools, which changes when their contract does."""
+    kinds = {"md5": calculate_schema_hash, "sha256": schema_hash, "cid": contract_cid}
+    click.echo(kinds[kind](_tools(work, address)))
+
+
+def _tools(work: Session, text: str) -> list[dict[str, Any]]:
+    address: Address = parse_address(full(text))
+    return work.means.connections.get(reached(address, work.means.profiles(), work.means.environ)).tools()

@@ -1,0 +1,45 @@
+"""How a command ends: a problem is one sentence on standard error and an exit code (`exits.py`).
+
+Which code a problem has is said by its class's name, so that commands without a server need not load the client.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from patchbay.cli import exits
+from patchbay.cli.telling import fail
+from patchbay.cli.unread import Unread, let_go
+from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
+
+CODES = {
+    "Overdue": exits.OVERDUE,
+    "SignInNeeded": exits.SIGN_IN,
+    "Unreachable": exits.UNREACHABLE,
+    "ContractError": exits.CHANGED,
+}
+"""The client's own problems by name, the narrower ones first."""
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Turn whatever ends a command into its exit code, and a problem into one sentence."""
+    try:
+        yield
+    except PatchbayError as problem:
+        fail(problem.message, code_of(problem))
+    except KeyboardInterrupt:
+        fail("interrupted", exits.INTERRUPTED)
+    except (Unread, BrokenPipeError):
+        let_go()
+        sys.exit(exits.UNREAD)
+
+
+def code_of(problem: PatchbayError) -> int:
+    """The exit code for a problem."""
+    for kind in type(problem).__mro__:
+        if kind.__name__ in CODES:
+            return CODES[kind.__name__]
+    return exits.USAGE if isinstance(problem, (InvalidParams, ContentError, UnknownServer)) else exits.FAILED

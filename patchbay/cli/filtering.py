@@ -1,0 +1,45 @@
+"""`filter`: records through jq, one program for all of them.
+
+Sources: JN-38, JN-C16, J-F10.
+"""
+
+from __future__ import annotations
+
+import click
+import jq
+
+from patchbay.cli.endings import ending
+from patchbay.cli.exits import with_examples
+from patchbay.cli.ndjson import Failures, emit, standard_input
+from patchbay.cli.telling import note
+from patchbay.cli.unread import watched_output
+from patchbay.errors import ConfigError
+
+
+@click.command(
+    "filter",
+    epilog=with_examples(
+        'jn cat "@biomcp/search?gene=BRAF" | jn filter \'select(.text | contains("Phase 3"))\'',
+        "jn cat \"@biomcp?list=tools\" | jn filter '.name'",
+    ),
+)
+@click.argument("expression")
+def filter_(expression: str) -> None:
+    """Put every record of standard input through a jq EXPRESSION; what it gives is written line by line.
+
+    A record on which the expression fails is told on standard error, and the next one is tried.
+    """
+    failures = Failures()
+    with ending(), watched_output():
+        try:
+            program = jq.compile(expression)
+        except ValueError as problem:
+            raise ConfigError("the expression", "", f"expected jq; {problem}") from problem
+        for record in standard_input(failures.told):
+            try:
+                for value in program.input_value(record):
+                    emit(value)
+            except ValueError as problem:
+                failures.count += 1
+                note(f"filter: {problem}")
+        failures.finish()

@@ -1,0 +1,43 @@
+"""The hub of this machine in this process, for addresses like `/mcp/echo`: opened at the first use.
+
+Sources: issue 5 (local names); DESIGN section 1 (Exchange).
+"""
+
+from __future__ import annotations
+
+import threading
+
+from patchbay.client.reach import Local
+from patchbay.jsonrpc import Exchange
+from patchbay.protocol.assembly import assemble
+from patchbay.protocol.callers import Wire
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.settings import Settings
+
+
+class Here:
+    """The hub that these settings describe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._dispatcher: Dispatcher | None = None
+        self._lock = threading.Lock()
+
+    def exchange(self, reach: Local) -> Exchange:
+        """The server behind a path of this hub. Raises UnknownServer, ConfigError, ContentError."""
+        with self._lock:
+            if self._dispatcher is None:
+                self._dispatcher = assemble(self._settings, lambda: float("inf"))
+            self._dispatcher.server(reach.endpoint)
+            return self._dispatcher.exchange(Wire(reach.endpoint, connection="command line"))
+
+    def close(self) -> None:
+        """End the hub and its processes."""
+        with self._lock:
+            if self._dispatcher is None:
+                return
+            desk, self._dispatcher = self._dispatcher.desk, None
+        desk.activity.close()
+        desk.hosts.close()
+        desk.catalogue.close()
+        desk.catalogue.store.close()

@@ -1,0 +1,190 @@
+"""Records on their way through a pipeline: NDJSON in and out, and files by their ending.
+
+`.json` is an array (or one object), `.ndjson` and `.jsonl` one record per line, `.csv` a table. A line that is no
+record gives an error record, and the next one is read. Files are replaced whole.
+Sources: JN-18, JN-38, J-F7, J-F8, J-F12.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from patchbay.cli import exits
+from patchbay.errors import ConfigError, ParseError
+from patchbay.jsonrpc import parse
+
+Record = dict[str, Any]
+
+LIMIT = 32 * 1024 * 1024
+"""Bytes of one record."""
+
+SHOWN = 100
+"""How much of a bad line stands in its error record."""
+
+LINES = (".ndjson", ".jsonl")
+FORMATS = (".json", *LINES, ".csv")
+STDIO = "-"
+_STEERING = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def line(record: Any) -> str:
+    """A record as one line of JSON; characters that steer a terminal are written as escapes."""
+    return escaped(json.dumps(record, ensure_ascii=False))
+
+
+def escaped(text: str) -> str:
+    """JSON with characters that steer a terminal or turn the direction of writing as escapes."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def emit(record: Any) -> None:
+    """Write a record to standard output, at once."""
+    click.echo(line(record))
+
+
+class Failures:
+    """Counts the records that tell of a failure; the exit code depends on it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def seen(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The record itself."""
+        self.count += bool(record.get("_error") or record.get("isError"))
+        return record
+
+    def told(self, record: Record) -> None:
+        """Write a record at once, beside those that come of the work."""
+        emit(self.seen(record))
+
+    def finish(self) -> None:
+        """End with the exit code of what was seen."""
+        if self.count:
+            sys.exit(exits.FAILED)
+
+
+def read_lines(stream: IO[bytes], bad: Callable[[Record], None]) -> Iterator[Record]:
+    """The objects of NDJSON; blank lines are skipped, `bad` is given an error record for any other line."""
+    number = 0
+    while text := stream.readline(LIMIT + 1):
+        number += 1
+        if not text.strip():
+            continue
+        try:
+            if len(text) > LIMIT:
+                while text and not text.endswith(b"\n"):
+                    text = stream.readline(LIMIT)
+                raise ParseError(f"longer than {LIMIT} bytes")
+            value = parse(text)
+            if not isinstance(value, dict):
+                raise ParseError("expected a JSON object")
+        except ParseError as problem:
+            shown = text[: 4 * SHOWN].decode("utf-8", "replace").rstrip("\n")[:SHOWN]
+            message = f"line {number}: {problem.message}"
+            bad({"_error": True, "type": "json_decode_error", "message": message, "line": shown})
+            continue
+        yield value
+
+
+def standard_input(bad: Callable[[Record], None]) -> Iterator[Record]:
+    """The records on standard input."""
+    return read_lines(sys.stdin.buffer, bad)
+
+
+def is_file(place: str) -> bool:
+    """Whether this names a file of records rather than an address."""
+    return not re.match(r"[@/]mcp|@|[A-Za-z][A-Za-z0-9.+-]*:", place) and Path(place).suffix.lower() in FORMATS
+
+
+def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Record]:
+    """The records of a file. Raises ConfigError when it cannot be read or is not what its ending says."""
+    try:
+        if path.suffix.lower() in LINES:
+            with path.open("rb") as file:
+                yield from read_lines(file, bad)
+        elif path.suffix.lower() == ".csv":
+            with path.open(encoding="utf-8", newline="") as table:
+                yield from csv.DictReader(table)
+        else:
+            yield from _whole(path)
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise ConfigError(str(path), "", f"expected a file of records ({problem})") from problem
+
+
+def _whole(path: Path) -> Iterator[Record]:
+    try:
+        value = parse(path.read_bytes())
+    except ParseError as problem:
+        raise ConfigError(str(path), "", f"expected JSON; {problem.message}") from problem
+    rows = value if isinstance(value, list) else [value]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(str(path), "", "expected an array of objects, or one object")
+    yield from rows
+
+
+def write_file(path: Path, records: Iterable[Mapping[str, Any]]) -> int:
+    """Make these the records of a file; answers how many. Nothing is changed when something goes wrong meanwhile."""
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(str(path), "", f"expected a file name that ends with one of {', '.join(FORMATS)}")
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as problem:
+        raise ConfigError(str(path), "", f"expected a file that can be written ({problem.strerror})") from problem
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            count = _write(path.suffix.lower(), file, records)
+        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return count
+
+
+def _write(ending: str, file: IO[str], records: Iterable[Mapping[str, Any]]) -> int:
+    count = 0
+    if ending == ".csv":
+        rows = list(records)
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        table.writerows(
+            {key: value if isinstance(value, str) else line(value) for key, value in row.items()} for row in rows
+        )
+        return len(rows)
+    if ending == ".json":
+        file.write("[")
+    for record in records:
+        start = ("," if count else "") + "\n  " if ending == ".json" else ""
+        file.write(f"{start}{json.dumps(record, ensure_ascii=False)}" + ("" if ending == ".json" else "\n"))
+        count += 1
+    if ending == ".json":
+        file.write("\n]\n" if count else "]\n")
+    return count
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def object_from(text: str, where: str) -> dict[str, Any]:
+    """A JSON object that was given as text. Raises ConfigError."""
+    try:
+        value = parse(text.encode("utf-8", "surrogateescape"))
+    except ParseError as problem:
+        raise ConfigError(where, "", f"expected a JSON object; {problem.message}") from problem
+    if not isinstance(value, dict):
+        raise ConfigError(where, "", "expected a JSON object")
+    return value

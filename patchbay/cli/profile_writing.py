@@ -1,0 +1,213 @@
+"""`profile create|new|update`: profiles written, atomically, the version before kept.
+
+`update` is a conversation on a terminal; elsewhere flags have to answer what it would ask.
+Sources: JN-51, JN-52, JN-58, JN-59, JN-72.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from patchbay.cli import exits
+from patchbay.cli.addressed import full
+from patchbay.cli.completing import addresses
+from patchbay.cli.endings import ending
+from patchbay.cli.exits import with_examples
+from patchbay.cli.ndjson import object_from
+from patchbay.cli.profiles import REFERENCE, change_lines, found, kept_profiles, profile, tried
+from patchbay.cli.sessions import Session, with_reach
+from patchbay.cli.telling import note, program
+from patchbay.client.addresses import Named, configuration, parse_address, preset_named
+from patchbay.client.contracts import keep, kept
+from patchbay.client.profile_layouts import Profile, profile_from, reach_of
+from patchbay.client.reach import AddressError, Local
+from patchbay.client.sources import known_sources
+from patchbay.client.updates import RECORDED, Update, pinned, updated
+from patchbay.client.variables import ProfileError
+
+PROJECT = click.option("--project", is_flag=True, help="Write to the project's .jn instead of the user's directory.")
+EXAMPLES = click.option(
+    "--examples/--no-examples", "examples", default=None, help="Whether examples of tools are written too."
+)
+
+
+@profile.command(
+    "create",
+    epilog=with_examples("jn profile create biomcp < profile.json", "jn profile create biomcp --pin < profile.json"),
+)
+@click.argument("name")
+@click.option("--pin", is_flag=True, help="Ask the server, and write which contract is expected of it.")
+@EXAMPLES
+@PROJECT
+@with_reach
+def create(work: Session, /, name: str, pin: bool, examples: bool | None, project: bool) -> None:
+    """Make a profile NAME of the JSON on standard input, in any of the layouts that are read."""
+    text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    made = profile_from(name, object_from(text, "standard input"), {}, "standard input")
+    work.sources.named(made.plugin)
+    if pin:
+        if made.plugin != "mcp":
+            raise ProfileError(name, "plugin", f"expected mcp for --pin, got {made.plugin}")
+        tools = work.means.connections.get(reach_of(made, work.means.environ)).tools()
+        made = replace(made, fields={**made.fields, **pinned(tools, made.tools)})
+        if work.means.blobs is not None:
+            keep(tools, work.means.blobs)
+    _saved(made, examples, project)
+
+
+def _saved(made: Profile, examples: bool | None, project: bool) -> None:
+    directory = kept_profiles(made.plugin).save(made, examples, project)
+    for path in sorted(directory.glob("*.json")):
+        click.echo(str(path))
+
+
+@profile.command(
+    "new",
+    epilog=with_examples(
+        'jn profile new mcp biomcp "mcp+uvx://biomcp-python/biomcp?command=run"',
+        'jn profile new mcp time "mcp+uvx://mcp-server-time/mcp-server-time" --tool get_current_time',
+        'jn profile new mcp notes "mcp+python://./notes.py" --minimal',
+    ),
+)
+@click.argument("kind", metavar="TYPE")
+@click.argument("name")
+@click.argument("address", shell_complete=addresses)
+@click.option("--minimal", is_flag=True, help="Write how the server is reached and nothing else; it is not asked.")
+@click.option("--tool", "wanted", multiple=True, help="Record this tool only; repeatable.")
+@PROJECT
+@with_reach
+def new(
+    work: Session, /, kind: str, name: str, address: str, minimal: bool, wanted: tuple[str, ...], project: bool
+) -> None:
+    """Make a profile NAME of the server at ADDRESS: how it is reached, its tools, the contract expected of it."""
+    if kind != "mcp":
+        work.sources.named(kind)
+        raise ProfileError(
+            name, "", f"expected mcp; a profile of {kind} is made with: {program()} profile create {name}"
+        )
+    target = parse_address(full(address)).target
+    if isinstance(target, Local):
+        raise AddressError(f"{address}: expected a program or a URL; a server of this hub needs no profile")
+    if not isinstance(target, Named):
+        launch = configuration(target)
+    elif target.kind == "preset":
+        launch = configuration(preset_named(target.name, *work.means.profiles().presets()))
+    else:
+        launch = dict(work.means.profiles().load(target.name).launch)
+    made = profile_from(name, {"plugin": "mcp", "server": name, **launch}, {}, "the address")
+    if not minimal:
+        tools = work.means.connections.get(reach_of(made, work.means.environ)).tools()
+        unknown = sorted(set(wanted) - {tool["name"] for tool in tools})
+        if unknown:
+            raise AddressError(
+                f"{address}: no tool {unknown[0]!r}; there are {', '.join(one['name'] for one in tools)}"
+            )
+        recorded = {
+            tool["name"]: {key: tool[key] for key in RECORDED if tool.get(key) is not None}
+            for tool in tools
+            if not wanted or tool["name"] in wanted
+        }
+        made = replace(made, tools=recorded, fields={**made.fields, **pinned(tools, recorded)})
+        if work.means.blobs is not None:
+            keep(tools, work.means.blobs)
+    _saved(made, None, project)
+
+
+@profile.command(
+    "update",
+    epilog=with_examples(
+        "jn profile update biomcp", "jn profile update @biomcp --yes", "jn profile update biomcp --examples --no-test"
+    ),
+)
+@REFERENCE
+@click.option("--yes", is_flag=True, help="Answer every question with yes.")
+@click.option("--examples/--no-examples", "examples", default=None, help="Whether examples follow what was renamed.")
+@click.option("--test/--no-test", "test", default=None, help="Whether a reference is run afterwards.")
+@click.option("--all-tools", "everything", is_flag=True, help="Record tools too that the profile does not have.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+@with_reach
+def update(
+    work: Session,
+    /,
+    reference: str,
+    yes: bool,
+    examples: bool | None,
+    test: bool | None,
+    everything: bool,
+    dry_run: bool,
+) -> None:
+    """Bring a profile up to date with its server. Asks what to do on a terminal; flags answer elsewhere."""
+    what, source, home = found(work, reference)
+    if source.name != "mcp":
+        raise ProfileError(f"@{what.name}", "plugin", f"expected mcp, got {source.name}; write it with profile create")
+    examples, test = (True if yes and one is None else one for one in (examples, test))
+    asks = examples is None or test is None
+    if asks and not dry_run and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError("no terminal to ask on; say --yes, or --[no-]examples and --[no-]test")
+    click.echo(f"Connecting to {what.name} MCP server...")
+    connection = work.means.connections.get(reach_of(what, work.means.environ))
+    click.echo("Fetching current tool schemas...\n")
+    tools = connection.tools()
+    blobs = work.means.blobs
+    cid = what.schema_cid
+    before = kept(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
+    plan = updated(what, tools, before, everything)
+    _told(plan)
+    if dry_run:
+        return
+    follow = click.confirm("Update examples in profile?", True, err=True) if examples is None else examples
+    if not follow:
+        plan = updated(what, tools, before, everything, examples=False)
+    if blobs is not None:
+        keep(tools, blobs)
+    directory = home.save(plan.profile, project=_in_project(what))
+    click.echo(f"\nUpdated profile saved to {directory}/\nNew schema hash: {plan.profile.schema_hash}\n")
+    _tested(work, plan.profile, test)
+    click.echo("Profile updated successfully.")
+
+
+def _told(plan: Update) -> None:
+    click.echo("Changes detected:" if plan.changes else "No changes.")
+    for line in change_lines(plan.changes):
+        click.echo(line)
+    click.echo("\nUpdate strategy:")
+    for number, step in enumerate(plan.steps, 1):
+        click.echo(f"  {number}. {step}")
+    click.echo("")
+
+
+def _tested(work: Session, what: Profile, test: bool | None) -> None:
+    references = list(what.fields.get("tested_with", ()))[:1]
+    if test is False:
+        return
+    if not references:
+        note("Nothing to test with: the profile records no tested_with.")
+        return
+    if test is None and not click.confirm("Test updated profile?", True, err=True):
+        return
+    if not tried(work, what.name, references):
+        note("Profile updated, but the test failed.")
+        sys.exit(exits.FAILED)
+
+
+def _in_project(what: Profile) -> bool:
+    """Whether a profile is the project's own; a bundled one is written to the user's directory."""
+    return what.directory is not None and what.directory.is_relative_to(Path.cwd() / ".jn")
+
+
+PROFILES = profile
+"""The whole group `profile`: what reads and what writes."""
+
+
+@profile.command("remove", epilog=with_examples("jn profile remove @biomcp"))
+@REFERENCE
+def remove(reference: str) -> None:
+    """Take a profile of the project or the user away; it is kept beside the others, under .deleted."""
+    with ending():
+        name = reference.removeprefix("@")
+        plugins = [one for one in known_sources().names() if name in kept_profiles(one).names()]
+        click.echo(f"Kept in {kept_profiles(plugins[0] if plugins else 'mcp').delete(name)}")

@@ -1,0 +1,124 @@
+"""The words of a text search: a query taken apart, words in their other forms, both in FTS5's language.
+
+Nothing that is searched for is ever read as that language: every word and phrase is quoted.
+Source: https://www.sqlite.org/fts5.html.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+MOST_CHARACTERS, MOST_WORDS = 1000, 32
+"""How much of a query is read; the rest is left out."""
+
+COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and any are as at be by can do does for from how i in into is it me my of on or please should that "
+        "the this to use using want was what when where which will with would you your",
+    )
+)
+"""English words that say nothing about what is wanted; left out where others are left."""
+
+_PLAIN = r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\s]+"
+_RUN = re.compile(rf"{_PLAIN}(?:[._/:@'-]+{_PLAIN})*")
+"""A word with what is joined to it: `a.b`, `create_issue`, `utf-8`."""
+
+_SEPARATORS = re.compile(r"[\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_IDENTIFIER = re.compile(rf"{_PLAIN}(?:[._-]{_PLAIN}){{1,5}}")
+UNSAYABLE = re.compile(r"[\x00\x02\x03\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word or phrase of a query; `open` when it may go on."""
+
+    text: str
+    phrase: bool = False
+    open: bool = False
+
+
+def wanted(query: str) -> list[Term]:
+    """The words of a query without those that say nothing, unless there are no others."""
+    terms = read(query)
+    return [term for term in terms if term.phrase or term.text.lower() not in COMMON] or terms
+
+
+def read(query: str) -> list[Term]:
+    """The words and phrases of a query, each once, in order; `begin*` may go on. All else in it means nothing."""
+    terms: dict[str, Term] = {}
+    chunks = query[:MOST_CHARACTERS].split('"')
+    for number, chunk in enumerate(chunks):
+        runs = list(_RUN.finditer(chunk))
+        unfinished = number == len(chunks) - 1 and bool(runs) and runs[-1].end() == len(chunk)
+        phrase = bool(number % 2)
+        words = [run[0] for run in runs if any(one.isalnum() for one in run[0])]
+        starred = {run[0] for run in runs if chunk[run.end() : run.end() + 1] == "*"}
+        for text in [" ".join(words)] if phrase and words else words:
+            terms.pop(text.lower(), None)
+            last = unfinished and text.endswith(words[-1]) and (len(text) > 1 or not text.isascii())
+            begun = (words[-1] if phrase else text) in starred
+            terms[text.lower()] = Term(text, phrase, last or begun)
+    return list(terms.values())[:MOST_WORDS]
+
+
+def pieces(word: str) -> list[str]:
+    """A word taken apart where writers of programs put words together; itself alone where they did not."""
+    found = [piece for part in _SEPARATORS.split(word) for piece in _CAMEL.split(part) if piece]
+    return found or [word]
+
+
+def parts(text: str) -> Iterator[str]:
+    """The other forms of the words in a text: apart what is written together, together what is written apart."""
+    for run in _RUN.finditer(text):
+        word = run[0]
+        if word.isascii() and word.isalnum() and word.islower():
+            continue  # most words, and they have no other form
+        if _CJK.search(word) is not None:
+            yield _spaced(word)
+        elif _CAMEL.search(word) is not None:
+            yield " ".join(pieces(word))
+        if _IDENTIFIER.fullmatch(word) is not None:
+            yield _SEPARATORS.sub("", word)
+
+
+def _spaced(word: str) -> str:
+    return _CJK.sub(r" \g<0> ", word)
+
+
+def said(term: Term, every: bool) -> str:
+    """A term in FTS5's language: a phrase, or any form of a word."""
+    star = "*" if term.open else ""
+    if term.phrase:
+        return quoted(term.text) + star
+    if _CJK.search(term.text) is not None:
+        return f"({quoted(term.text)}{star} OR {quoted(_spaced(term.text))}{star})"
+    found = pieces(term.text)
+    if len(found) == 1:
+        return quoted(term.text) + star
+    *first, last = map(quoted, found)
+    single = (" AND " if every else " OR ").join([*first, last + star])
+    forms = dict.fromkeys((term.text.lower(), " ".join(found).lower(), "".join(found).lower()))
+    return f"({' OR '.join(quoted(form) + star for form in forms)} OR ({single}))"
+
+
+def joined(said: Sequence[str], every: bool) -> str:
+    return (" AND " if every else " OR ").join(said)
+
+
+def quoted(text: str) -> str:
+    return '"' + UNSAYABLE.sub(" ", text).replace('"', '""') + '"'
+
+
+def folded(word: str) -> str:
+    """A word without accents."""
+    return (
+        word
+        if word.isascii()
+        else "".join(one for one in unicodedata.normalize("NFKD", word) if not unicodedata.combining(one))
+    )

@@ -1,0 +1,145 @@
+"""A folder of Markdown as a server that only reads: `"kind": "documents"` with its `root`.
+
+Its tools list, search and read; `docs://<server>/<path>` is each document. Nothing is written into the folder: the
+index is in memory, and begins when the server is asked for the first time.
+Sources: issue "a library of documents", part 5; REQUIREMENTS JANE-8, JANE-17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from patchbay.activation import Call, Events, Handler, Hub
+from patchbay.errors import ResourceNotFound, ToolFailed
+from patchbay.events import Content, Data, Pause, Progress
+from patchbay.library.errors import BadPath, NoDocument, Unreadable
+from patchbay.library.library import Library
+from patchbay.library.shelf import Change, Row
+
+ENDINGS = (".md", ".markdown", ".mdx")
+IGNORED = ("node_modules",)
+HITS, ALL = 20, 1000
+WAIT = 20.0
+"""Seconds that a search waits for the first look at the folder; then it answers from what there is."""
+
+FIRST_LOOK = 0.5
+"""Seconds that a list of resources waits for it; a longer look is told when it is done."""
+
+
+def documents_handler(server: str, root: str) -> Handler:
+    """What runs the tools and reads the resources of a folder. Raises ToolFailed for documents that are not there."""
+    known = {"list_documents": _list, "get_document": _get, "search": _search, "read": _read, "paths": _paths}
+
+    def handle(call: Call) -> Events:
+        if call.hub is None:
+            raise ToolFailed("this call runs without a hub")
+        library = library_of(call.hub, server, root)
+        function = call.target["function"]
+        if function in ("list_documents", "search", "paths"):
+            yield from _settled(library)
+        yield from known[function](library, server, call.arguments)
+
+    return handle
+
+
+def library_of(hub: Hub, server: str, root: str) -> Library:
+    """The library of a folder, opened when it is asked for the first time, closed when the hub ends."""
+
+    def made() -> Library:
+        library = Library(Path(root).expanduser(), ENDINGS, True, IGNORED, partial(_tell, hub, server))
+        library.start()
+        return library
+
+    # A server's name has no blank in it; another root is another library.
+    library: Library = hub.kept(f"{server} {root}", made)
+    return library
+
+
+def uri_of(server: str, path: str) -> str:
+    """The address of a document."""
+    return f"docs://{quote(server, safe='')}/{quote(path, safe='/')}"
+
+
+def _tell(hub: Hub, server: str, changes: Sequence[Change]) -> None:
+    for change in changes:
+        if change.how != "added":
+            hub.updated(server, uri_of(server, change.key))
+    hub.changed(server, "resources")
+
+
+def _settled(library: Library) -> Events:
+    """Wait for the first look at the folder, saying how far it is."""
+    for _ in range(int(WAIT * 4)):
+        told: list[Progress] = []
+        note = partial(_note, told)
+        if library.ready(0.25, note):
+            library.catch_up()
+            return
+        yield told[-1] if told else Pause()
+
+
+def _note(told: list[Progress], done: int, total: int) -> None:
+    told.append(Progress(done, total, f"indexed {done} of {total} documents"))
+
+
+def _list(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
+    folder = arguments.get("folder", "").strip("/")
+    rows = library.rows(f"{folder}/" if folder else "")
+    if folder and not rows:
+        raise ToolFailed(f"there are no documents in {folder}; list_documents without a folder says which there are")
+    documents = [summary(server, row) for row in rows]
+    lines = [f"- {row.title} ({row.key})" for row in rows] or ["There are no documents yet."]
+    yield Data({"documents": documents}, None, "\n".join(lines))
+
+
+def _get(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
+    document = library.read(arguments["path"])
+    value = summary(server, document.row) | {"metadata": document.metadata, "content": document.front.body}
+    yield Data({**value, "cid": document.row.cid}, None, document.front.body)
+
+
+def _search(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
+    query = arguments["query"]
+    found = library.search(query, {}, ALL if query.strip() in ("", "*") else HITS)
+    results, lines = [], [f"{found.total} found, {len(found.hits)} shown."]
+    for hit in found.hits:
+        try:
+            document = library.read(hit.row.key)
+        except (NoDocument, Unreadable):
+            continue  # gone a moment ago
+        matches = [{"line": one.line, "text": one.text} for one in library.matches(query, document, found.every)]
+        result = summary(server, hit.row) | {"score": hit.score, "matches": matches}
+        results.append(result | ({"content": document.front.body} if arguments.get("includeContent") else {}))
+        lines.append(f"\n## {hit.row.title}\n{uri_of(server, hit.row.key)} (score {hit.score:g})")
+        lines += [f"- line {one['line']}: {one['text']}" for one in matches]
+        lines += [document.front.body] if arguments.get("includeContent") else []
+    yield Data({"query": query, "total": found.total, "results": results}, None, "\n".join(lines))
+
+
+def _read(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
+    uri = uri_of(server, arguments["path"])
+    try:
+        document = library.read(arguments["path"])
+    except (BadPath, NoDocument) as problem:
+        raise ResourceNotFound(uri, problem.message) from problem
+    meta = {"cid": document.row.cid, "metadata": document.metadata}
+    resource = {"uri": uri, "mimeType": "text/markdown", "text": document.text, "_meta": meta}
+    yield Content({"type": "resource", "resource": resource})
+
+
+def _paths(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
+    yield Data([row.key for row in library.rows()])
+
+
+def summary(server: str, row: Row) -> dict[str, Any]:
+    """What a list says of a document."""
+    return {"uri": uri_of(server, row.key), "path": row.key, "title": row.title, **dict(_further(row))}
+
+
+def _further(row: Row) -> Iterator[tuple[str, Any]]:
+    said = {"description": row.description, "author": row.author, "tags": list(row.tags), "problem": row.problem}
+    return ((name, value) for name, value in said.items() if value)

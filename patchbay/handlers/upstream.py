@@ -1,0 +1,299 @@
+"""What runs calls of a mounted server: they go to the upstream as they came, and what it says comes back as events.
+
+Which connection a call goes over is decided here:
+
+* An upstream of 2026-07-28 keeps nothing between requests, and every request says what its caller can be asked: all
+  calls share the standing connection.
+* An older upstream keeps a session. Callers that can be asked nothing share the standing connection, where they are
+  of the hub's own principal; every other call has a connection of its own while it runs (see `upstreams/lanes.py`).
+
+Progress belongs to a call by its token, which is never used twice; a log line that could be of several calls is shown
+to none. A question is asked of the caller; where its revision ends the call for that, the upstream's call is cancelled
+and made again with the retry, and what was answered then is answered at once. A result is passed on as it came.
+Sources: issue 5 part 7; THREATS 1.3, 1.8; PEERS 4, 20, 22; SPEC-DIGEST 1.9; DESIGN section 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
+from patchbay.client.connections import Connection
+from patchbay.client.failures import McpFailure, Unreachable
+from patchbay.client.runs import Answer
+from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
+from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question
+from patchbay.handlers.upstreams.keeper import Keeper
+from patchbay.handlers.upstreams.lanes import Key, Lane
+from patchbay.handlers.upstreams.snapshots import LONGEST_VIA, VIA, ways_of
+
+ROUNDS = 20
+"""How often one call may come back with questions (2026-07-28)."""
+
+FIRST_START = 20.0
+"""Seconds that a call waits for an upstream that is being reached for the first time."""
+
+OWN = "local"
+"""The principal of callers who did not say who they are: the hub's own."""
+
+ASKABLE = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
+"""Client capabilities and what the client calls the questions that they allow."""
+
+CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+PREFIX = "io.modelcontextprotocol/"
+LOG_LEVEL = f"{PREFIX}logLevel"
+REFUSED, UNKNOWN_METHOD, BAD_PARAMS, OLD_NOT_FOUND = -32600, -32601, -32602, -32002
+STATUS = {UNKNOWN_METHOD: 404, BAD_PARAMS: 400, REFUSED: 400, -32020: 400, -32021: 400, -32022: 400}
+
+Json = dict[str, Any]
+Talk = Generator[Event, Any, Json]
+
+
+class FromUpstream(PatchbayError):
+    """A JSON-RPC error that an upstream answered with."""
+
+    def __init__(self, failure: McpFailure) -> None:
+        super().__init__(failure.message, failure.data)
+        self.code = failure.code
+        self.status = STATUS.get(failure.code, 200)
+
+
+def upstream_handler(keeper: Keeper) -> Handler:
+    """Runs what targets name: `{"method", "name" | "uri" | "params"}`; arguments are the call's."""
+
+    def run(call: Call) -> Events:
+        method, params = _request(keeper, call)
+        yield from _ready(keeper, call)
+        try:
+            result = yield from _talk(keeper, call, method, params)
+        except McpFailure as failure:
+            yield Failed(failure.message, _error(failure, method, params))
+            return
+        except Unreachable as problem:
+            keeper.suspect()
+            raise ToolFailed(f"the server behind {keeper.mount.name} gave no answer: it cannot be reached") from problem
+        yield from _said(method, result, keeper.mount.name)
+
+    return run
+
+
+@dataclass
+class _Line:
+    """What a call goes over; `clean` says that nothing of it is under way any more. `lane` is None where it shares."""
+
+    connection: Connection
+    lane: Lane | None = None
+    clean: bool = False
+
+
+def _request(keeper: Keeper, call: Call) -> tuple[str, Json]:
+    """The method and params that go to the upstream. Raises ToolFailed for a call that leads back here."""
+    target, ways = call.target, ways_of(call.meta)
+    if keeper.id in ways or len(ways) >= LONGEST_VIA:
+        raise ToolFailed(f"this call leads in a circle: it came to {keeper.mount.name} by way of {len(ways)} mounts")
+    meta = {key: value for key, value in call.meta.items() if key != "progressToken" and not key.startswith(PREFIX)}
+    meta[VIA] = [*ways, keeper.id]
+    if call.log_level is not None:
+        meta[LOG_LEVEL] = call.log_level
+    method = str(target["method"])
+    if "params" in target:
+        params = dict(target["params"])
+    elif "uri" in target:
+        params = {"uri": target["uri"]}
+    else:
+        params = {"name": target["name"], "arguments": call.arguments}
+    return method, params | {"_meta": meta}
+
+
+def _ready(keeper: Keeper, call: Call) -> Events:
+    """Wait for an upstream that was never reached yet. Raises ToolFailed at once for one that is away."""
+    keeper.start()
+    if not keeper.settled.is_set():
+        call_by = min(call.left(), FIRST_START)
+        for wait in pauses(call):
+            if keeper.settled.wait(min(wait, call_by)):
+                break
+            call_by -= wait
+            if call_by <= 0:
+                raise ToolFailed(f"the server behind {keeper.mount.name} is still starting; try again in a moment")
+            yield PAUSE
+            _still_wanted(call)
+    if keeper.connection is None:
+        raise ToolFailed(f"the server behind {keeper.mount.name} is away: {keeper.health.sentence}")
+
+
+def _still_wanted(call: Call) -> None:
+    if call.cancelled:
+        raise Cancelled(f"cancelled: {call.cancelled.reason}")
+    if call.left() <= 0:
+        raise TimedOut("timed out")
+
+
+def _talk(keeper: Keeper, call: Call, method: str, params: Json) -> Talk:
+    lane, connection = None, keeper.connection
+    if connection is None:
+        raise Unreachable("it went away")
+    questions = frozenset(ASKABLE[name] for name in ASKABLE if isinstance(call.capabilities.get(name), Mapping))
+    if not connection.modern and (questions or call.principal != OWN):
+        lane = keeper.lanes.take(Key(call.principal, questions))
+        try:
+            connection = yield from _opened(lane, call)
+        except BaseException:
+            keeper.lanes.give_back(lane, clean=True)
+            raise
+    with _used(keeper, connection, lane) as line:
+        try:
+            result = yield from _rounds(line.connection, call, method, params)
+        except McpFailure:
+            line.clean = True
+            raise
+        line.clean = True
+        return result
+
+
+@contextmanager
+def _used(keeper: Keeper, connection: Connection, lane: Lane | None) -> Iterator[_Line]:
+    line = _Line(connection, lane)
+    try:
+        yield line
+    finally:
+        if lane is not None:
+            keeper.lanes.give_back(lane, line.clean)
+
+
+def _opened(lane: Lane, call: Call) -> Generator[Event, Any, Connection]:
+    for wait in pauses(call):
+        try:
+            return lane.opening.result(wait)
+        except TimeoutError:
+            yield PAUSE
+            _still_wanted(call)
+    raise AssertionError("pauses never end")
+
+
+def _rounds(connection: Connection, call: Call, method: str, params: Json) -> Talk:
+    """The result of a request; in 2026-07-28 an upstream may want it several times, each with more answers."""
+    asked = 0
+    for _ in range(ROUNDS):
+        result, asked = yield from _round(connection, call, method, params, asked)
+        if not connection.modern or result.get("resultType") != "input_required":
+            return result
+        wanted = result.get("inputRequests") or {}
+        params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+        if "requestState" in result:
+            params["requestState"] = result["requestState"]
+        if wanted:
+            answers = yield Ask({key: _question(one) for key, one in wanted.items()})
+            params["inputResponses"] = {key: answers[key] for key in wanted}
+        else:
+            for wait in pauses(call):
+                call.cancelled.wait(wait)
+                yield PAUSE
+                break
+    raise ToolFailed(f"the server asked {ROUNDS} times for more input")
+
+
+def _question(wanted: Any) -> Question:
+    if not isinstance(wanted, Mapping) or not isinstance(wanted.get("method"), str):
+        raise ToolFailed("the server asked for input in a form that no revision has")
+    params = wanted.get("params")
+    return Question(wanted["method"], params if isinstance(params, Mapping) else {})
+
+
+def _round(
+    connection: Connection, call: Call, method: str, params: Json, asked: int
+) -> Generator[Event, Any, tuple[Json, int]]:
+    capabilities = {key: value for key, value in call.capabilities.items() if key != "tasks"}
+    items = connection.request(
+        method,
+        params,
+        timeout=math.inf,
+        progress=call.progress_token is not None,
+        capabilities=capabilities,
+        pauses=pauses(call),
+        by_hand=True,
+    )
+    answer: Answer | None = None
+    try:
+        while True:
+            item = items.send(answer)
+            answer = None
+            if isinstance(item, Question):
+                asked += 1
+                answer = yield from _answered(item, call, asked)
+            elif isinstance(item, (Progress, Log)) or item is PAUSE:
+                yield item
+    except StopIteration as end:
+        return end.value, asked
+    finally:
+        items.close()
+
+
+def _answered(question: Question, call: Call, number: int) -> Generator[Event, Any, Answer]:
+    """The caller's answer to a question that came over the connection."""
+    capability = CAPABILITY.get(question.method)
+    if capability is None:
+        return McpFailure(UNKNOWN_METHOD, f"the caller cannot be asked for {question.method}")
+    if not isinstance(call.capabilities.get(capability), Mapping):
+        raise MissingCapability({capability: {}})
+    # Asked again when the call is made again: the same question, and no other, finds the answer that was given.
+    text = orjson.dumps([question.method, question.params], option=orjson.OPT_SORT_KEYS)
+    key = f"{number}-{sha256(text).hexdigest()[:16]}"
+    answers = yield Ask({key: question})
+    found: Answer = answers[key]
+    return found
+
+
+def _error(failure: McpFailure, method: str, params: Mapping[str, Any]) -> PatchbayError:
+    """The error as a caller of any revision is to get it."""
+    named = isinstance(failure.data, Mapping) and "uri" in failure.data
+    if method == "resources/read" and (failure.code == OLD_NOT_FOUND or (failure.code == BAD_PARAMS and named)):
+        missing = ResourceNotFound(str(params["uri"]))
+        missing.message = failure.message
+        return missing
+    return FromUpstream(failure)
+
+
+def _said(method: str, result: Json, name: str) -> Events:
+    """The events of a result, and the result itself."""
+    meta = result.get("_meta")
+    if isinstance(meta, Mapping):
+        meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX)}
+    shown = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": meta} if meta else {})
+    if method == "tools/call" and result.get("resultType", "complete") == "complete":
+        yield from _tool_said(shown, name)
+        return
+    for content in _objects(shown.get("contents", []), name):
+        yield Content({"type": "resource", "resource": content})
+    if "messages" in shown:
+        yield Data({"messages": _objects(shown["messages"], name)})
+    yield Done(shown)
+
+
+def _tool_said(result: Json, name: str) -> Events:
+    blocks = _objects(result.get("content", []), name)
+    if not all(isinstance(block.get("type"), str) for block in blocks):
+        raise ToolFailed(f"the server behind {name} gave content of no type")
+    if any(block["type"] == "text" and not isinstance(block.get("text"), str) for block in blocks):
+        raise ToolFailed(f"the server behind {name} gave a text that is none")
+    result = {**result, "content": blocks}
+    yield from (Content(block) for block in blocks)
+    if "structuredContent" in result:
+        yield Data(result["structuredContent"], text="")
+    if result.get("isError"):
+        yield Failed(" ".join(block["text"] for block in blocks if block["type"] == "text"), result=result)
+    else:
+        yield Done(result)
+
+
+def _objects(found: Any, name: str) -> list[Json]:
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ToolFailed(f"the server behind {name} gave a result that is not what MCP says")
+    return found

@@ -1,0 +1,48 @@
+"""Whether a mounted server answers, as a value for pages and for error messages."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+State = Literal["connecting", "up", "down", "circle"]
+"""`circle`: its own lists lead back to this hub, and so it is not served from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How it is since `since` (Unix time, seconds).
+
+    `reason` says why it is down, without secrets; `tries` how often it was tried in vain, `retry` the seconds between
+    the last try and the next. `revision` is the protocol revision that is spoken, empty while none is.
+    """
+
+    state: State = "connecting"
+    reason: str = ""
+    revision: str = ""
+    tries: int = 0
+    retry: float = 0.0
+    since: float = field(default_factory=time.time)
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        if self.state == "up":
+            return f"it answers, in revision {self.revision}"
+        if self.state == "connecting":
+            return "it is being reached for the first time"
+        if self.state == "circle":
+            return f"it is not served: {self.reason}"
+        return f"it does not answer: {self.reason}; it is tried again every {self.retry:.0f} s or so"
+
+    def data(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "state": self.state,
+            "reason": self.reason,
+            "revision": self.revision,
+            "tries": self.tries,
+            "since": self.since,
+            "sentence": self.sentence,
+        }

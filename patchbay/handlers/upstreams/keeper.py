@@ -1,0 +1,291 @@
+"""One mount kept: its standing connection, its last good lists, what changes there, and trying again.
+
+Rules: one thread for each mount; while the upstream is away calls fail at once and its last good lists stay; it is
+tried again after half a second, then twice as long each time, up to half a minute. A list of its own that leads back to
+this mount is a circle and is not served. What it says of itself stands in the health, without secrets and without what
+a program wrote to standard error, which goes to the log.
+Sources: issue 5 part 7; REQUIREMENTS JN-1, JN-70; THREATS 1.8; PEERS 4, 12, 17, 24; SPEC-DIGEST 1.8, 1.10.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_types import METHOD_NOT_FOUND
+
+from patchbay.client.connections import QUESTIONS, Connection
+from patchbay.client.eras import Era
+from patchbay.client.failures import McpFailure, Unreachable
+from patchbay.errors import PatchbayError
+from patchbay.handlers.upstreams import snapshots
+from patchbay.handlers.upstreams.health import Health
+from patchbay.handlers.upstreams.lanes import Key, Lanes
+from patchbay.handlers.upstreams.mounts import START_TIMEOUT, Mount, scrubbed
+from patchbay.handlers.upstreams.snapshots import LONGEST_VIA, Snapshot
+from patchbay.store import Store
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY, LONGEST_RETRY, JITTER = 0.5, 30.0, 0.2
+"""Seconds until the next try, and the part of it that is left to chance."""
+
+PROBE, PROBE_TIMEOUT = 15.0, 5.0
+"""Seconds of silence after which an upstream is asked whether it is there; how long it may take to say so."""
+
+REST = 0.1
+"""Seconds between two readings of the lists, whatever the upstream says."""
+
+MOST_URIS, MOST_NEWS = 1024, 4096
+LONGEST_REASON = 300
+
+LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
+"""News beside the methods of notifications."""
+
+
+class Circle(PatchbayError):
+    """What is mounted leads back to the mount."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What mounts stand on. `hub` names this hub, `version` is its own; `told` says that the names moved."""
+
+    store: Store
+    environ: Mapping[str, str]
+    hub: str
+    version: str
+    told: Callable[[], None]
+
+
+class News:
+    """What happened, each thing once, in order; bounded. For many writers and one reader."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str], None] = {}
+        self._changed = threading.Condition()
+
+    def put(self, what: str, about: str = "") -> None:
+        """Never waits. An update of a resource is dropped when too many wait."""
+        with self._changed:
+            if len(self._waiting) < MOST_NEWS or not about:
+                self._waiting[what, about] = None
+                self._changed.notify()
+
+    def take(self, seconds: float) -> list[tuple[str, str]]:
+        """All there is, waiting up to so many seconds for the first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting, seconds)
+            taken, self._waiting = list(self._waiting), {}
+        return taken
+
+
+class Keeper:
+    """Keeps one mount once it is started. Safe to use from many threads."""
+
+    def __init__(self, mount: Mount, ground: Ground) -> None:
+        self.mount = mount
+        self.id = f"{ground.hub}/{mount.name}"
+        self.health = Health()
+        self.connection: Connection | None = None
+        self.lanes = Lanes(self._lane)
+        self.settled = threading.Event()
+        """Set once it is known whether the upstream answers."""
+        self._ground = ground
+        self._news = News()
+        self._uris: dict[str, None] = {}
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin to keep it; a second time does nothing."""
+        with self._lock:
+            if self._thread is None and not self._ending.is_set():
+                name = f"upstream {self.mount.name}"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End it: its connections and what they started are gone when its thread is, which `join` waits for."""
+        self._ending.set()
+        self._news.put(ENDING)
+
+    def join(self, seconds: float) -> None:
+        """Wait up to so many seconds for the end."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def suspect(self) -> None:
+        """Somebody got no answer: see whether it is still there."""
+        self._news.put(SUSPECT)
+
+    def want(self, uris: Iterable[str]) -> None:
+        """Have the upstream tell of updates of these resources. The oldest are forgotten beyond MOST_URIS."""
+        with self._lock:
+            fresh = [uri for uri in uris if uri not in self._uris]
+            self._uris |= dict.fromkeys(fresh)
+            while len(self._uris) > MOST_URIS:
+                del self._uris[next(iter(self._uris))]
+        if fresh:
+            self._news.put(WANTED)
+
+    # the thread
+
+    def _run(self) -> None:
+        tries = 0
+        while not self._ending.is_set():
+            problem: PatchbayError | None = None
+            try:
+                self._live()
+            except PatchbayError as failure:
+                problem = failure
+            except Exception as failure:
+                log.exception("the upstream %s is connected anew", self.mount.name)
+                problem = PatchbayError(f"{type(failure).__name__} while it was kept")
+            finally:
+                answered, self.connection = self.connection is not None, None
+                self.lanes.reap(0)
+            if problem is not None and not self._ending.is_set():
+                tries = 1 if answered else tries + 1
+                self._wait(self._down(problem, tries))
+
+    def _wait(self, seconds: float) -> None:
+        self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
+
+    def _live(self) -> None:
+        # It declares all that may be asked, so that the upstream lists all it has for callers who can be asked that.
+        with self._open(QUESTIONS) as connection:
+            self._refresh(connection)
+            self.connection = connection
+            self.health = Health("up", revision=connection.revision)
+            self.settled.set()
+            log.info("the upstream %s answers, in revision %s", self.mount.name, connection.revision)
+            while not self._ending.is_set():
+                self._attend(connection)
+
+    def _open(self, questions: Iterable[str], era: Era | None = None) -> Connection:
+        """A connection that declares these questions."""
+        environ = self._ground.environ
+        connection = Connection.open(
+            self.mount.reach(environ),
+            era=era or self.mount.era,
+            version=self._ground.version,
+            start_timeout=START_TIMEOUT,
+            questions=frozenset(questions),
+            listener=self._heard,
+            environ=environ,
+        )
+        if not connection.modern and "logging" in connection.capabilities:
+            # All of it: what each caller wants to see is decided here, and differs.
+            self._try(connection, "logging/setLevel", {"level": "debug"})
+        return connection
+
+    def _lane(self, key: Key) -> Connection:
+        return self._open(key.questions, era="legacy")
+
+    def _heard(self, method: str, params: Mapping[str, Any]) -> None:
+        if method.endswith("/list_changed"):
+            self._news.put(method)
+        elif method == "notifications/resources/updated" and isinstance(params.get("uri"), str):
+            self._news.put(method, params["uri"])
+
+    def _attend(self, connection: Connection) -> None:
+        """Do what there is to do until the upstream is to be listened to anew. Raises when it is gone."""
+        uris = list(self._uris)
+        for uri in () if connection.modern else uris:
+            self._try(connection, "resources/subscribe", {"uri": uri})
+        listens = threading.Event()
+        listens.set()
+        try:
+            with self._listening(connection, uris) as future:
+                if future is not None:
+                    future.add_done_callback(lambda _: self._news.put(LOST) if listens.is_set() else None)
+                self._hear(connection)
+                listens.clear()
+        except McpFailure as problem:
+            # It may be asked all the same: only what changes there is not known for a while.
+            log.info("the upstream %s does not tell what changes: %s", self.mount.name, problem.message)
+            self._probe(connection)
+            self._ending.wait(PROBE)
+
+    def _hear(self, connection: Connection) -> None:
+        """Until it is to be listened to anew."""
+        while not self._ending.is_set():
+            news = self._news.take(PROBE)
+            self.lanes.reap()
+            words = {what for what, _ in news}
+            self._tell_updates(uri for what, uri in news if what == "notifications/resources/updated")
+            if not words or words & {LOST, SUSPECT}:
+                self._probe(connection)
+            if any(word.endswith("/list_changed") for word in words):
+                self._refresh(connection)
+                self._ending.wait(REST)
+            if words & {LOST, WANTED}:
+                return
+
+    def _listening(
+        self, connection: Connection, uris: list[str]
+    ) -> AbstractContextManager[Future[None]] | AbstractContextManager[None]:
+        if not connection.modern:
+            return connection.listening()
+        offered = connection.capabilities
+        kinds = [kind for kind in ("tools", "resources", "prompts") if (offered.get(kind) or {}).get("listChanged")]
+        uris = uris if (offered.get("resources") or {}).get("subscribe") else []
+        return connection.listening(kinds, uris) if kinds or uris else nullcontext()
+
+    def _try(self, connection: Connection, method: str, params: Mapping[str, Any]) -> None:
+        """Ask for something that the upstream may refuse. Raises Unreachable."""
+        try:
+            connection.result(method, params, timeout=PROBE_TIMEOUT)
+        except McpFailure as problem:
+            log.info("the upstream %s refused %s: %s", self.mount.name, method, problem.message)
+
+    def _probe(self, connection: Connection) -> None:
+        """Raises Unreachable, also where it knows this client no more."""
+        if connection.closed:
+            raise Unreachable("the connection ended")
+        try:
+            connection.result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT)
+        except McpFailure as problem:
+            if problem.code != METHOD_NOT_FOUND:  # whoever says that it knows no ping is there
+                raise Unreachable(problem.message) from problem
+
+    def _refresh(self, connection: Connection) -> None:
+        """Read all lists; keep them where they are others than before."""
+        name, mount, store = self.mount.name, self.mount.digest, self._ground.store
+        fresh = snapshots.read(connection, mount, snapshots.load(store, name, mount))
+        if self.id in fresh.via:
+            raise Circle("its lists lead back to this mount of this hub")
+        if len(fresh.via) > LONGEST_VIA:
+            raise Circle(f"more than {LONGEST_VIA} mounts stand one behind the other")
+        if not self._ending.is_set() and snapshots.keep(store, name, fresh):
+            self._ground.told()
+
+    def _tell_updates(self, uris: Iterable[str]) -> None:
+        for uri in uris:
+            self._ground.store.bus.publish(f"updated/{self.mount.name}", uri.encode("utf-8", "replace"))
+
+    def _down(self, problem: PatchbayError, tries: int) -> float:
+        """Mark it; answers the seconds until the next try."""
+        circle = isinstance(problem, Circle)
+        retry = LONGEST_RETRY if circle else min(LONGEST_RETRY, FIRST_RETRY * 2 ** min(tries - 1, 10))
+        secrets = self.mount.secrets(self._ground.environ)
+        whole = scrubbed(problem.message, secrets)
+        reason = whole.partition("; its last lines")[0].partition("\n")[0][:LONGEST_REASON]
+        since = self.health.since if self.health.state in ("down", "circle") else time.time()
+        self.health = Health("circle" if circle else "down", reason, tries=tries, retry=retry, since=since)
+        self.settled.set()
+        log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
+        return retry
+
+    def last(self) -> Snapshot | None:
+        """What it offered when it last answered."""
+        return snapshots.load(self._ground.store, self.mount.name, self.mount.digest)

@@ -1,0 +1,65 @@
+"""All mounts of one hub, in one process: which are kept, and their end.
+
+A keeper belongs to a mount, not to a version of a server: a changed description or a new list leaves the connections
+as they are. Rules: `keep` never waits; `close` waits until everything that was started has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from patchbay.handlers.upstreams.keeper import Ground, Keeper
+from patchbay.handlers.upstreams.mounts import Mount
+
+PATIENCE = 20.0
+"""Seconds that the end of all of them may take."""
+
+SPARE = 64
+"""How many keepers of mounts that are not kept (of older versions) are remembered."""
+
+
+class Keepers:
+    """Keepers by mount."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._known: dict[Mount, Keeper] = {}
+        self._kept: frozenset[Mount] = frozenset()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def of(self, mount: Mount) -> Keeper:
+        """The keeper of a mount; it is started when the mount is kept or called."""
+        with self._lock:
+            keeper = self._known.get(mount)
+            if keeper is None:
+                keeper = self._known[mount] = Keeper(mount, self._ground)
+                if self._closed:
+                    keeper.stop()
+            return keeper
+
+    def keep(self, mounts: Iterable[Mount]) -> None:
+        """Keep exactly these: others end, new ones begin."""
+        wanted = frozenset(mounts)
+        with self._lock:
+            if self._closed:
+                return
+            gone = [self._known.pop(mount) for mount in self._kept - wanted if mount in self._known]
+            spare = [mount for mount in self._known if mount not in wanted]
+            gone += [self._known.pop(mount) for mount in spare[: max(0, len(spare) - SPARE)]]
+            self._kept = wanted
+        for keeper in gone:
+            keeper.stop()
+        for mount in wanted:
+            self.of(mount).start()
+
+    def close(self) -> None:
+        """End all of them and wait for it."""
+        with self._lock:
+            self._closed = True
+            keepers = list(self._known.values())
+        for keeper in keepers:
+            keeper.stop()
+        for keeper in keepers:
+            keeper.join(PATIENCE)

@@ -1,0 +1,122 @@
+"""Connections for calls that may not share one: each is one call's own while it runs.
+
+Before 2026-07-28 a server knows what its client can be asked from the handshake on, and a question of it need not say
+which call it belongs to. So a caller that can be asked gets a connection that declares what this caller can, and
+nobody else speaks on it meanwhile: a question can reach nobody but the caller it is for. Connections of one principal
+never serve another. One whose call did not end by itself is not used again: the server may still be at it.
+Sources: THREATS 1.3, 1.8; PEERS 4.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from patchbay.client.connections import Connection
+from patchbay.errors import PatchbayError, ToolFailed
+
+log = logging.getLogger(__name__)
+
+MOST = 32
+"""Connections of one mount at a time."""
+
+IDLE = 60.0
+"""Seconds that one is kept while nobody uses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Whose connection it is, and what that caller can be asked."""
+
+    principal: str
+    questions: frozenset[str]
+
+
+@dataclass
+class Lane:
+    """One connection, on its way or open."""
+
+    key: Key
+    opening: Future[Connection] = field(default_factory=Future)
+    idle_since: float = 0.0
+
+
+class Lanes:
+    """The connections of one mount. `opener` opens one; it may take its time and raises PatchbayError."""
+
+    def __init__(self, opener: Callable[[Key], Connection]) -> None:
+        self._open = opener
+        self._idle: dict[Key, list[Lane]] = defaultdict(list)
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def take(self, key: Key) -> Lane:
+        """For one call: an idle one, else one that is being opened. Raises ToolFailed when there are too many."""
+        with self._lock:
+            while self._idle[key]:
+                lane = self._idle[key].pop()
+                if not lane.opening.result().closed:
+                    return lane
+                self._count -= 1
+            if self._count >= MOST:
+                raise ToolFailed(f"{MOST} calls that may ask their callers are running there already; try again later")
+            self._count += 1
+        lane = Lane(key)
+        threading.Thread(target=self._opened, args=(lane,), name="opening an upstream", daemon=True).start()
+        return lane
+
+    def _opened(self, lane: Lane) -> None:
+        try:
+            lane.opening.set_result(self._open(lane.key))
+        except PatchbayError as problem:
+            self._gone()
+            lane.opening.set_exception(problem)
+        except BaseException as problem:
+            self._gone()
+            lane.opening.set_exception(problem)
+            raise
+
+    def give_back(self, lane: Lane, clean: bool) -> None:
+        """A call is over; `clean` says that nothing of it can be under way any more."""
+        lane.opening.add_done_callback(lambda opening: self._back(lane, clean))
+
+    def _back(self, lane: Lane, clean: bool) -> None:
+        if lane.opening.exception() is not None:
+            return
+        if clean and not lane.opening.result().closed:
+            lane.idle_since = time.monotonic()
+            with self._lock:
+                self._idle[lane.key].append(lane)
+        else:
+            self._end([lane])
+
+    def reap(self, older: float = IDLE) -> None:
+        """Close those that nobody has used for so many seconds."""
+        limit = time.monotonic() - older
+        with self._lock:
+            old = [lane for lanes in self._idle.values() for lane in lanes if lane.idle_since <= limit]
+            for key, lanes in list(self._idle.items()):
+                self._idle[key] = [lane for lane in lanes if lane.idle_since > limit]
+                if not self._idle[key]:
+                    del self._idle[key]
+        self._end(old)
+
+    def _end(self, lanes: Iterable[Lane]) -> None:
+        for lane in lanes:
+            # In a thread of its own: a program may take its time, and the caller has its answer already.
+            threading.Thread(target=self._close, args=(lane,), name="closing an upstream", daemon=True).start()
+
+    def _close(self, lane: Lane) -> None:
+        try:
+            lane.opening.result().close()
+        finally:
+            self._gone()
+
+    def _gone(self) -> None:
+        with self._lock:
+            self._count -= 1

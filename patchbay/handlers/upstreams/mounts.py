@@ -1,0 +1,141 @@
+"""A mount: how one server is reached, as the configuration says it.
+
+Rules: variables (`${NAME}`) are put in when the server is reached, never before, and what they hold is shown
+nowhere; what is named like a secret has to be such a variable. A mount is hashable: the same configuration is the
+same mount.
+Sources: REQUIREMENTS JN-13, JN-15, JN-22 to JN-31; DESIGN sections 3, 4 and 11; THREATS 1.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from patchbay.cid import cid_of
+from patchbay.client.addresses import Address, parse_address
+from patchbay.client.eras import Era
+from patchbay.client.profiles import Profiles, homes
+from patchbay.client.reach import MASK, AddressError, Http, Local, Reach, Stdio, is_secret_name
+from patchbay.client.references import reached
+from patchbay.client.variables import substitute_env_vars_recursive
+from patchbay.errors import ConfigError
+
+START_TIMEOUT = 60.0
+"""Seconds until a server has answered for the first time."""
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_SHORTEST_SECRET = 6
+"""Characters; a shorter value is no secret, and taking it out of a sentence would leave nothing to read."""
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """How the server `name` is reached. `headers` and `environment` are as written, variables not yet put in.
+
+    `public` says that a URL may lead to public addresses only, for whoever may not look around where the hub is.
+    """
+
+    name: str
+    address: str
+    headers: Pairs = ()
+    environment: Pairs = ()
+    era: Era = "auto"
+    public: bool = False
+
+    @property
+    def digest(self) -> str:
+        """The CID of how it is reached: lists that were read from elsewhere are not shown."""
+        return cid_of(orjson.dumps([self.address, self.headers, self.environment, self.era]))
+
+    def reach(self, environ: Mapping[str, str]) -> Reach:
+        """How it is reached now. Raises ConfigError for a profile or a variable that is not there."""
+        address = parse_address(self.address)
+        found = reached(address, Profiles(homes(Path.cwd(), environ)), environ)
+        more = {"headers": dict(self.headers), "environment": dict(self.environment)}
+        more = substitute_env_vars_recursive(more, environ, self.name)
+        if isinstance(found, Http):
+            return replace(found, headers={**found.headers, **more["headers"]}, public=self.public)
+        if isinstance(found, Stdio):
+            return replace(found, env={**found.env, **more["environment"]})
+        return found
+
+    def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
+        """What the variables hold that it names."""
+        texts = [self.address, *(value for _, value in (*self.headers, *self.environment))]
+        names = {name for text in texts for name in _VARIABLE.findall(text)}
+        return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _SHORTEST_SECRET)
+
+
+def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
+    """The mount that a configuration of kind `upstream` describes. Raises ConfigError.
+
+    A field `public`, which no configuration can have, is what a Mount says of it.
+    """
+    headers = tuple(sorted(fields.get("headers", {}).items()))
+    environment = tuple(sorted(fields.get("environment", {}).items()))
+    address = _checked(fields["address"], where)
+    for path, key, value in _named(address, headers, environment):
+        if is_secret_name(key) and "${" not in value:
+            raise ConfigError(where, path, f"expected a variable such as ${{NAME}} as the value of {key}, not a secret")
+    if headers and not _may_be(address, Http):
+        raise ConfigError(where, "headers", "expected them only where the address is a URL")
+    if environment and not _may_be(address, Stdio):
+        raise ConfigError(where, "environment", "expected it only where the address is a program")
+    era, public = fields.get("era", "auto"), fields.get("public") is True
+    return Mount(name, fields["address"], headers, environment, era, public)
+
+
+def _checked(text: str, where: str) -> Address:
+    try:
+        address = parse_address(text)
+    except AddressError as problem:
+        raise ConfigError(where, "address", problem.message) from problem
+    if isinstance(address.target, Local):
+        raise ConfigError(where, "address", "expected another server than one of this hub, which needs no mount")
+    if address.operation != "none" or address.arguments or address.exact or address.schema:
+        raise ConfigError(where, "address", "expected the address of a server, without anything to do there")
+    return address
+
+
+def _may_be(address: Address, kind: type) -> bool:
+    """Whether it is reached in this way; of a profile that is not known before it is read."""
+    return isinstance(address.target, kind) or not isinstance(address.target, (Http, Stdio))
+
+
+def _named(address: Address, headers: Pairs, environment: Pairs) -> Iterator[tuple[str, str, str]]:
+    """Everything that has a name: its place in the configuration, its name, its value."""
+    yield from ((f"headers.{key}", key, value) for key, value in headers)
+    yield from ((f"environment.{key}", key, value) for key, value in environment)
+    target = address.target
+    if isinstance(target, Http):
+        yield from (("address", key, value) for key, value in target.headers.items())
+        parts = urlsplit(target.url)
+        yield from (("address", key, value) for key, value in parse_qsl(parts.query))
+        if parts.password:
+            yield "address", "password", parts.password
+    elif isinstance(target, Stdio):
+        yield from (("address", key, value) for key, value in target.env.items())
+        yield from (("address", key, value) for key, value in _options(target.args))
+
+
+def _options(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for word, after in zip_longest(words, words[1:], fillvalue=""):
+        name, equals, value = word.partition("=")
+        if equals or (word.startswith("-") and after and not after.startswith("-")):
+            yield name, value if equals else after
+
+
+def scrubbed(text: str, secrets: frozenset[str]) -> str:
+    """A sentence without any of these."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text

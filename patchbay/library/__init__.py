@@ -1,0 +1,14 @@
+"""A library: a folder of Markdown documents with front matter, its versions, and a search over all of them.
+
+    library.py     what a library is to those who use it: read, list, search, create, update, history
+    paths.py       which paths a document may have
+    disk.py        the only file that touches the folder: nothing is followed out of it, nothing is half written
+    front.py       the YAML at the head of a document, changed without disturbing what is not meant
+    history.py     every version under its CID
+    shelf.py       what is on the disk, kept in step: rows in memory, words in the index
+    searching.py   hits, with the lines that match
+    notices.py     who hears that a document changed
+
+Rules: the folder is the truth and everything else can be made again from it, but the history; a write is
+acknowledged when file, history and index have it; no reader waits for a writer.
+"""

@@ -1,0 +1,234 @@
+"""A folder on the disk: read, written and walked without ever leaving it.
+
+Every folder on the way is opened by its name inside the one before, and no symbolic link is followed, so that
+somebody who swaps a folder for a link between the check and the use gains nothing. Only regular files are read.
+A file is written beside its place, brought to the disk, then renamed: a reader sees the old text or the new.
+Sources: REQUIREMENTS JANE-C5; THREATS (time of check, time of use); POSIX openat(2), rename(2).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from patchbay.errors import ToolFailed
+from patchbay.library.errors import NoDocument, Unreadable
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of the largest document."""
+
+TEMPORARY = ".tmp-"
+"""How the names of files begin that are being written; what is left of them is swept away."""
+
+OLD = 3600.0
+"""Seconds after which a temporary file that nobody renamed is left over from somebody who is gone."""
+
+OWN = ".library"
+"""The folder inside the root where history and index are kept."""
+
+RACY = 100_000_000
+"""Nanoseconds within which a file may change again without showing it in its time of change."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENAMETOOLONG)
+
+
+class Disk:
+    """The folder `root`, which need not be there yet. `ignored` are folders that are never looked into."""
+
+    def __init__(self, root: Path, ignored: Sequence[str] = ()) -> None:
+        self.root = root
+        self._ignored = frozenset(ignored)
+
+    def exists(self) -> bool:
+        """Whether there is a folder."""
+        return self.root.is_dir()
+
+    def read(self, parts: Sequence[str]) -> tuple[bytes, str]:
+        """The bytes of a file, and its stamp. Raises NoDocument, Unreadable."""
+        with self._failures(parts), self._folder(parts[:-1]) as folder:
+            descriptor = os.open(parts[-1], _READ, dir_fd=folder)
+            with os.fdopen(descriptor, "rb") as opened:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise NoDocument(f"{'/'.join(parts)} is no regular file")
+                if found.st_size > LARGEST:
+                    raise Unreadable(f"{'/'.join(parts)} has {found.st_size} bytes; at most {LARGEST} are read")
+                return opened.read(), stamp_of(found)
+
+    def write(self, parts: Sequence[str], data: bytes) -> str:
+        """Put bytes in the place of a file, all or nothing, and on the disk; answers its stamp. Raises Unreadable."""
+        temporary = TEMPORARY + secrets.token_hex(8)
+        with self._failures(parts, writing=True), self._folder(parts[:-1], make=True) as folder:
+            try:
+                with os.fdopen(os.open(temporary, _NEW, 0o666, dir_fd=folder), "wb") as opened:
+                    opened.write(data)
+                    opened.flush()
+                    self._keep_mode(parts[-1], folder, opened.fileno())
+                    os.fsync(opened.fileno())
+                os.rename(temporary, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise
+            os.fsync(folder)
+            return stamp_of(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))
+
+    def move(self, old: Sequence[str], new: Sequence[str]) -> str:
+        """Give a file another place, where there is none; answers its stamp. Raises NoDocument, Unreadable."""
+        with (
+            self._failures(old, writing=True),
+            self._folder(old[:-1]) as source,
+            self._folder(new[:-1], make=True) as target,
+        ):
+            os.rename(old[-1], new[-1], src_dir_fd=source, dst_dir_fd=target)
+            os.fsync(target)
+            os.fsync(source)
+            return stamp_of(os.stat(new[-1], dir_fd=target, follow_symlinks=False))
+
+    def remove(self, parts: Sequence[str]) -> None:
+        """Take a file away. Raises NoDocument, Unreadable."""
+        with self._failures(parts, writing=True), self._folder(parts[:-1]) as folder:
+            os.unlink(parts[-1], dir_fd=folder)
+            os.fsync(folder)
+
+    def taken(self, parts: Sequence[str]) -> str | None:
+        """The path of what is there already under these names, where upper and lower case are the same; else None."""
+        if not self.exists():
+            return None
+        with self._failures(parts, writing=True), self._folder(()) as top:
+            return _taken(top, parts)
+
+    def stamp(self, parts: Sequence[str]) -> str | None:
+        """What tells that a file has changed; None where there is no regular file."""
+        try:
+            with self._failures(parts), self._folder(parts[:-1]) as folder:
+                found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+        except ToolFailed:
+            return None
+        return stamp_of(found) if stat.S_ISREG(found.st_mode) else None
+
+    def walk(self, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Every regular file with one of these endings: its path, and its stamp. Sweeps what was left half written."""
+        if not self.exists():
+            return
+        top = os.fspath(self.root)
+        start = len(top.rstrip(os.sep)) + 1
+        for folder, folders, files, descriptor in os.fwalk(top, follow_symlinks=False):
+            folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in self._ignored)
+            before = folder[start:] + "/" if len(folder) >= start else ""
+            for file in files:
+                if file.startswith(TEMPORARY):
+                    _sweep(file, descriptor)
+                if not file.endswith(endings) or file.startswith("."):
+                    continue
+                with suppress(OSError):
+                    found = os.stat(file, dir_fd=descriptor, follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode):
+                        yield before + file, stamp_of(found)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every other writer out, in this process and in others, meanwhile. Raises Unreadable."""
+        try:
+            own = self.own()
+            descriptor = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        except OSError as problem:
+            raise Unreadable(f"nothing can be written here: {problem.strerror}") from problem
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def own_or_fail(self) -> None:
+        """Make the folder for history and index. Raises Unreadable."""
+        try:
+            self.own()
+        except OSError as problem:
+            raise Unreadable(f"nothing can be written here: {problem.strerror}") from problem
+
+    def own(self) -> Path:
+        """The folder for history and index, made if need be. Raises OSError."""
+        own = self.root / OWN
+        own.mkdir(parents=True, exist_ok=True)
+        if own.is_symlink():
+            raise OSError(errno.ELOOP, "its own folder is a symbolic link")
+        return own
+
+    @contextmanager
+    def _folder(self, parts: Sequence[str], make: bool = False) -> Iterator[int]:
+        """A descriptor of a folder, each name opened inside the folder before it."""
+        if make:
+            self.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in parts:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=descriptor)
+                        os.fsync(descriptor)
+                inner = os.open(part, _FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _failures(self, parts: Sequence[str], writing: bool = False) -> Iterator[None]:
+        """The file system's own failures as sentences that name the document, never the root."""
+        try:
+            yield
+        except OSError as problem:
+            path = "/".join(parts)
+            if problem.errno in _NOT_THERE and not writing:
+                raise NoDocument(f"there is no document {path}") from problem
+            if problem.errno == errno.ENOENT:
+                raise NoDocument(f"there is no document {path}") from problem
+            verb = "written" if writing else "read"
+            raise Unreadable(f"{path} cannot be {verb}: {problem.strerror}") from problem
+
+    def _keep_mode(self, name: str, folder: int, descriptor: int) -> None:
+        """Give a new file the permissions of the one that it takes the place of."""
+        with suppress(OSError):
+            old = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def stamp_of(found: os.stat_result) -> str:
+    """What tells that a file has changed. One that changed a moment ago may do so again unseen: it says so by `?`."""
+    racy = "?" if time.time_ns() - found.st_mtime_ns < RACY else ""
+    return f"{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_size}.{found.st_ino}{racy}"
+
+
+def _taken(folder: int, parts: Sequence[str]) -> str | None:
+    """As `Disk.taken`, from an open folder: the first name that is there in other letters, or the whole path."""
+    same = [one for one in os.listdir(folder) if one.casefold() == parts[0].casefold()]
+    if not same:
+        return None
+    if parts[0] not in same:
+        return same[0]
+    if len(parts) == 1:
+        return parts[0]
+    inner = os.open(parts[0], _FOLDER, dir_fd=folder)
+    try:
+        rest = _taken(inner, parts[1:])
+    finally:
+        os.close(inner)
+    return f"{parts[0]}/{rest}" if rest else None
+
+
+def _sweep(file: str, folder: int) -> None:
+    with suppress(OSError):
+        if time.time() - os.stat(file, dir_fd=folder, follow_symlinks=False).st_mtime > OLD:
+            os.unlink(file, dir_fd=folder)

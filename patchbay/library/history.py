@@ -1,0 +1,127 @@
+"""Every version of every document under its CID, and which document had which version when.
+
+Kept in SQLite beside the documents. An entry is on the disk before the write that it belongs to is acknowledged.
+A version is kept once, however many documents have it. Times are Unix time in seconds.
+Sources: DESIGN section 4; issue "a library of documents"; https://www.sqlite.org/atomiccommit.html.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+import weakref
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchbay.cid import cid_of, verify
+from patchbay.library.errors import NoDocument
+
+log = logging.getLogger(__name__)
+
+BUSY = 30.0
+"""Seconds that a write waits for another process."""
+
+PAGE = 1000
+"""How many versions of one document are told at once."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS content (cid TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS version (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, cid TEXT, at REAL NOT NULL, how TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS of_key ON version (key, seq);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One moment of a document: the CID it had from then on (None: it was gone), and how that came about."""
+
+    cid: str | None
+    at: float
+    how: str
+
+
+class History:
+    """The versions of a library, in a file of its own. Safe for many threads and processes.
+
+    A file that is damaged is put aside, with a word in the log, and a new history begins.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        try:
+            self._connection = _opened(path)
+        except sqlite3.DatabaseError as problem:
+            aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+            log.error("the history %s is damaged (%s); it was put aside as %s", path.name, problem, aside.name)
+            path.rename(aside)
+            for rest in ("-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    path.with_name(path.name + rest).unlink()
+            self._connection = _opened(path)
+        self._closer = weakref.finalize(self, self._connection.close)
+
+    def add(self, entries: Iterable[tuple[str, bytes | None, str]]) -> None:
+        """Keep what documents have from now on: key, bytes (None: nothing any more), how that came about.
+
+        All or none; nothing is added where a document has the newest version that is known of it.
+        """
+        with self._lock, self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for key, data, how in entries:
+                cid = None if data is None else cid_of(data)
+                if self._latest(key) == (cid,) or (cid is None and self._latest(key) is None):
+                    continue
+                if data is not None:
+                    packed = zlib.compress(data, 1)
+                    self._connection.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (cid, packed))
+                self._connection.execute(
+                    "INSERT INTO version (key, cid, at, how) VALUES (?, ?, ?, ?)", (key, cid, time.time(), how)
+                )
+
+    def of(self, key: str) -> list[Version]:
+        """The versions of a document, the newest first, at most PAGE."""
+        sql = "SELECT cid, at, how FROM version WHERE key = ? ORDER BY seq DESC LIMIT ?"
+        with self._lock:
+            return [Version(*row) for row in self._connection.execute(sql, (key, PAGE))]
+
+    def read(self, key: str, cid: str) -> bytes:
+        """The bytes of a version that a document has had. Raises NoDocument."""
+        sql = "SELECT data FROM content JOIN version USING (cid) WHERE key = ? AND cid = ? LIMIT 1"
+        with self._lock:
+            row = self._connection.execute(sql, (key, cid)).fetchone()
+        if row is None:
+            raise NoDocument(f"{key} has had no version {cid}")
+        data = zlib.decompress(row[0])
+        verify(cid, data)
+        return data
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._closer()
+
+    def _latest(self, key: str) -> tuple[str | None] | None:
+        sql = "SELECT cid FROM version WHERE key = ? ORDER BY seq DESC LIMIT 1"
+        found: tuple[str | None] | None = self._connection.execute(sql, (key,)).fetchone()
+        return found
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Raises sqlite3.DatabaseError for a file that is none or damaged."""
+    connection = sqlite3.connect(path, timeout=BUSY, check_same_thread=False, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(_TABLES)
+        connection.execute("SELECT count(*) FROM version").fetchone()
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise
+    return connection

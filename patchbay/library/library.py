@@ -1,0 +1,313 @@
+"""A library as those who use it see it: documents by path, read, listed, searched, written, with their past.
+
+A path is relative to the library's folder, with `/` (`specs/hub/rooms.md`). Every write happens alone, in all
+processes: it looks at what is there, keeps what it replaces, writes the file, its version and its index entry, and is
+acknowledged then. Reading takes the file as it is at that moment, and waits for nobody.
+Sources: REQUIREMENTS JANE-4 to JANE-10, JANE-C3 to JANE-C5, A-F7.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from patchbay.library import front, paths, searching
+from patchbay.library.disk import LARGEST, Disk
+from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
+from patchbay.library.history import History, Version
+from patchbay.library.notices import Listener, Teller
+from patchbay.library.searching import Match, Search
+from patchbay.library.shelf import Change, Document, Row, Shelf, document_of
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks at the disk; more where a look takes long, so that it is a twentieth of the time."""
+
+MOMENT = 0.02
+"""Seconds that a look at the disk may take to be worth its while before each list and search."""
+
+ON_DISK = "found on disk"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write made: the document as it is now, and whether anything is another than before."""
+
+    document: Document
+    changed: bool
+
+
+class Library:
+    """The documents under a folder, which need not be there yet. Safe for many threads and processes.
+
+    `readonly` writes nothing into the folder: the index is in memory and there is no history. `listener` is told of
+    every change, made here, by another process or with an editor. `start` watches the disk; without it, `refresh`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        endings: tuple[str, ...] = (".md",),
+        readonly: bool = False,
+        ignored: Sequence[str] = (),
+        listener: Listener = lambda changes: None,
+    ) -> None:
+        self._disk = Disk(root, ignored)
+        self._endings = endings
+        self._readonly = readonly
+        self._teller = Teller(listener)
+        self._writing = threading.RLock()
+        self._ending = threading.Event()
+        self._ready = threading.Event()
+        self._took = 0.0
+        self._watcher: threading.Thread | None = None
+        self._history: History | None = None
+        self._shelf = Shelf(self._disk, endings, None, self._keep, self._alone)
+        self._placed = readonly
+        self._settle()
+
+    # Reading
+
+    def read(self, path: str) -> Document:
+        """A document as it is now. Raises BadPath, NoDocument, Unreadable."""
+        parts = paths.document_path(path, self._endings)
+        return document_of(path, *self._disk.read(parts))
+
+    def rows(self, under: str = "") -> list[Row]:
+        """What is known of the documents whose path begins so, by path."""
+        return sorted((row for row in self._shelf.rows.values() if row.key.startswith(under)), key=lambda row: row.key)
+
+    def groups(self, top: str) -> list[str]:
+        """The folders inside a first folder that hold documents, sorted."""
+        begin = top + "/"
+        return sorted({row.key.split("/", 2)[1] for row in self.rows(begin) if row.key.count("/") > 1})
+
+    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20) -> Search:
+        """The documents that fit, best first; `where` may say `top` and `grp`, their first and first two folders."""
+        return searching.search(self._shelf, query, where or {}, limit)
+
+    def matches(self, query: str, document: Document, every: bool = True) -> list[Match]:
+        """The lines of a found document that match."""
+        if searching.is_all(query):
+            return []
+        return searching.matches(self._shelf, query, document.row.key, every, document.front.lines)
+
+    def history(self, path: str) -> list[Version]:
+        """The versions of a document, newest first; it may be gone. Raises BadPath, NoDocument."""
+        paths.document_path(path, self._endings)
+        self._settle()
+        found = self._history.of(path) if self._history is not None else []
+        if not found:
+            raise NoDocument(f"nothing is known of the past of {path}")
+        return found
+
+    def version(self, path: str, cid: str) -> Document:
+        """A document as it was. Raises BadPath, NoDocument."""
+        paths.document_path(path, self._endings)
+        self._settle()
+        if self._history is None:
+            raise NoDocument(f"nothing is known of the past of {path}")
+        return document_of(path, self._history.read(path, cid), "")
+
+    # Writing
+
+    def create(self, path: str, metadata: Mapping[str, Any], body: str) -> Document:
+        """A new document with front matter, to which its times are added.
+
+        Raises BadPath, DocumentExists (also for a path that differs from another's by case alone), Unreadable.
+        """
+        parts = paths.document_path(path, self._endings)
+        now = moment()
+        data = _encoded(front.made({**metadata, "createdAt": now, "updatedAt": now}, body))
+        with self._changing():
+            self._check_free(parts, path)
+            return self._write(path, parts, data, "created")
+
+    def update(
+        self, path: str, changes: Mapping[str, Any], body: str | None = None, expected_cid: str | None = None
+    ) -> Written:
+        """Other values of some keys, and another body if one is given; what is not named stays.
+
+        `updatedAt` says when, if anything is another than before. Raises BadPath, NoDocument, Unreadable, and
+        Overwritten when the document is not the version `expected_cid`.
+        """
+        parts = paths.document_path(path, self._endings)
+        with self._changing():
+            data, stamp = self._disk.read(parts)
+            before = document_of(path, data, stamp)
+            if expected_cid is not None and expected_cid != before.row.cid:
+                raise Overwritten(f"{path} is version {before.row.cid} now, not {expected_cid}: read it again first")
+            wanted = {key: value for key, value in changes.items() if before.front.metadata.get(key) != value}
+            if not wanted and body in (None, before.front.body):
+                return Written(before, False)
+            text = front.changed(before.text, {**wanted, "updatedAt": moment()}, body)
+            self._keep([(path, data)])
+            return Written(self._write(path, parts, _encoded(text), "updated"), True)
+
+    def delete(self, path: str) -> None:
+        """Take a document away; its versions stay. Raises BadPath, NoDocument, Unreadable."""
+        parts = paths.document_path(path, self._endings)
+        with self._changing():
+            self._keep([(path, self._disk.read(parts)[0])])
+            self._disk.remove(parts)
+            self._record([(path, None, "deleted")])
+            self._teller.tell([self._shelf.drop(path)])
+
+    def move(self, path: str, to: str) -> Document:
+        """Give a document another path. Raises BadPath, NoDocument, DocumentExists, Unreadable."""
+        old, new = paths.document_path(path, self._endings), paths.document_path(to, self._endings)
+        with self._changing():
+            data, _ = self._disk.read(old)
+            self._keep([(path, data)])
+            self._check_free(new, to)
+            document = document_of(to, data, self._disk.move(old, new))
+            self._record([(path, None, f"moved to {to}"), (to, data, f"moved from {path}")])
+            self._teller.tell([self._shelf.drop(path), self._shelf.put(document)])
+            return document
+
+    # Keeping up with the disk
+
+    def refresh(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Change]:
+        """Take in what changed on the disk; answers that, and tells of it."""
+        self._settle()
+        begun = time.monotonic()
+        changes = self._shelf.refresh(progress)
+        self._took = time.monotonic() - begun
+        self._ready.set()
+        self._teller.tell(changes)
+        return changes
+
+    def catch_up(self) -> None:
+        """Take in what changed on the disk now, where that is a matter of moments; else the watching does it soon."""
+        if self._took <= MOMENT:
+            self.refresh()
+
+    def start(self) -> None:
+        """Watch the disk on a thread of its own, until `close`."""
+        with self._writing:
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, name="library", daemon=True)
+                self._watcher.start()
+
+    def ready(self, seconds: float, progress: Callable[[int, int], None] = lambda done, total: None) -> bool:
+        """Wait until the folder has been looked at for the first time; whether it has."""
+        end = time.monotonic() + seconds
+        while not self._ready.wait(min(0.2, max(0.0, end - time.monotonic()))):
+            if self._shelf.total:
+                progress(self._shelf.done, self._shelf.total)
+            if time.monotonic() >= end:
+                return False
+        return True
+
+    @property
+    def pending(self) -> int:
+        """How many documents are still to be indexed."""
+        return self._shelf.total - self._shelf.done
+
+    def close(self) -> None:
+        """Stop watching; let go of files."""
+        self._ending.set()
+        self._teller.close()
+        if self._watcher is not None:
+            self._watcher.join(timeout=10)
+        self._shelf.close()
+        if self._history is not None:
+            self._history.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _watch(self) -> None:
+        while not self._ending.is_set():
+            begun = time.monotonic()
+            try:
+                self.refresh()
+            except Exception:
+                log.exception("the library %s could not be looked at; it is tried again", self._disk.root.name)
+            if self._ending.wait(max(LOOK, 20 * (time.monotonic() - begun))):
+                return
+
+    def _settle(self) -> None:
+        """Put index and history into the folder as soon as there is one that can be written to."""
+        with self._writing:
+            if self._placed or not self._disk.exists():
+                return
+            self._placed = True
+            try:
+                own = self._disk.own()
+                if not os.access(own, os.W_OK):
+                    raise PermissionError(13, "its folder cannot be written to")
+                self._history = History(own / "history.sqlite")
+                shelf = Shelf(self._disk, self._endings, own / "index.sqlite", self._keep, self._alone)
+            except OSError as problem:
+                log.warning("the library %s is read-only: %s", self._disk.root.name, problem.strerror)
+                self._readonly = True
+                return
+            # Somebody may still be searching the one that was there before, which is empty.
+            self._shelf = shelf
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Be the only one who writes. Raises Unreadable where nobody can."""
+        if not self._readonly:
+            self._disk.own_or_fail()
+            self._settle()
+        if self._readonly:
+            raise Unreadable("this library can only be read")
+        with self._disk.alone():
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if self._readonly:
+            with self._writing:
+                yield
+            return
+        with self._disk.alone():
+            yield
+
+    def _write(self, path: str, parts: tuple[str, ...], data: bytes, how: str) -> Document:
+        if len(data) > LARGEST:
+            raise Unreadable(f"{path} would have {len(data)} bytes; expected at most {LARGEST}")
+        document = document_of(path, data, self._disk.write(parts, data))
+        self._record([(path, data, how)])
+        self._teller.tell([self._shelf.put(document)])
+        return document
+
+    def _check_free(self, parts: tuple[str, ...], path: str) -> None:
+        taken = self._disk.taken(parts)
+        if taken == path:
+            raise DocumentExists(f"there is a document {path} already")
+        if taken is not None:
+            raise DocumentExists(f"{path} differs from {taken} by case alone, which not every system keeps apart")
+
+    def _keep(self, found: Sequence[tuple[str, bytes | None]]) -> None:
+        self._record([(path, data, ON_DISK if data is not None else f"{ON_DISK}: gone") for path, data in found])
+
+    def _record(self, entries: Sequence[tuple[str, bytes | None, str]]) -> None:
+        if self._history is not None:
+            self._history.add(entries)
+
+
+def moment() -> str:
+    """Now, as ISO 8601 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as problem:
+        raise Unreadable("expected text that UTF-8 can say; there is half a surrogate pair") from problem

@@ -1,0 +1,336 @@
+"""What is on the disk, kept in step: a row in memory for each document, its words in the index.
+
+Rules: a file is read again only when its size, times or inode changed, and indexed again only when its bytes did;
+readers use what there is and never wait for an index that is being written; an index that is damaged is thrown away
+and filled again from the disk.
+Sources: REQUIREMENTS JANE-8, JANE-18, A-F2; https://www.sqlite.org/fts5.html.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import orjson
+
+from patchbay.cid import cid_of
+from patchbay.errors import ConfigError
+from patchbay.fulltext import Document as Words
+from patchbay.fulltext import Index
+from patchbay.library import front, paths
+from patchbay.library.disk import Disk
+from patchbay.library.errors import NoDocument, Unreadable
+from patchbay.library.front import Front
+
+log = logging.getLogger(__name__)
+
+COLUMNS = {"title": 10.0, "headings": 3.0, "tags": 3.0, "description": 3.0, "path": 2.0, "body": 1.0}
+"""What is searched of a document, and how much a word there counts."""
+
+LABELS = ("top", "grp", "cid", "stamp", "about")
+BATCH = 64
+"""How many files are read and indexed at once; a writer waits for no more."""
+
+_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a list says of a document. Times are ISO 8601, as the document says them; empty where it does not."""
+
+    key: str
+    cid: str
+    stamp: str
+    title: str
+    description: str = ""
+    author: str = ""
+    tags: tuple[str, ...] = ()
+    created: str = ""
+    updated: str = ""
+    size: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of a document: `added`, `changed` or `removed`."""
+
+    key: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document as it is read: its row, its whole text, and that text taken apart."""
+
+    row: Row
+    text: str
+    front: Front = field(repr=False)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What its front matter says, as JSON."""
+        return {str(key): front.plain(value) for key, value in self.front.metadata.items()}
+
+
+def document_of(key: str, data: bytes, stamp: str) -> Document:
+    """A document from its bytes. Raises Unreadable for what is no UTF-8 text."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        line = data.count(b"\n", 0, problem.start) + 1
+        raise Unreadable(f"{key} is no UTF-8 text: byte 0x{data[problem.start]:02x} in line {line}") from problem
+    parts = front.split(text)
+    said = parts.metadata
+    row = Row(
+        key,
+        cid_of(data),
+        stamp,
+        _text(said.get("title")) or _first_heading(parts.body) or PurePosixPath(key).stem,
+        _text(said.get("description")),
+        _text(said.get("author")),
+        _tags(said.get("tags")),
+        _text(said.get("createdAt")),
+        _text(said.get("updatedAt")),
+        len(data),
+        parts.problem or "",
+    )
+    return Document(row, text, parts)
+
+
+class Shelf:
+    """The rows and the index of one folder.
+
+    With `place` the index is kept in that file, else in memory. `keep` is called with what was found on the disk
+    (key and bytes, None where it is gone) before it counts as known; `alone` keeps writers out meanwhile.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        endings: tuple[str, ...],
+        place: Path | None,
+        keep: Callable[[Sequence[tuple[str, bytes | None]]], None],
+        alone: Callable[[], Any],
+    ) -> None:
+        self._disk = disk
+        self._endings = endings
+        self._place = place
+        self._keep = keep
+        self._alone = alone
+        self._refreshing = threading.Lock()
+        self._refused: set[str] = set()
+        self.done, self.total = 0, 0
+        self.index, self._rows, self._inode = self._opened()
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        """Every document by its path."""
+        return self._rows.copy()
+
+    def get(self, key: str) -> Row | None:
+        """What is known of one document."""
+        return self._rows.get(key)
+
+    def refresh(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Change]:
+        """Look at the whole folder once and take in what changed; answers that. `progress` gets done and total."""
+        with self._refreshing:
+            self._check_place()
+            seen = {key: stamp for key, stamp in self._disk.walk(self._endings) if self._listed(key)}
+            known = self._rows.copy()
+            stale = [key for key, stamp in seen.items() if key not in known or known[key].stamp != stamp]
+            gone = [key for key in known if key not in seen]
+            changes: list[Change] = []
+            self.done, self.total = 0, len(stale)
+            for begin in range(0, len(stale), BATCH):
+                batch = stale[begin : begin + BATCH]
+                with self._alone():
+                    changes += self._take_in(batch)
+                self.done += len(batch)
+                progress(self.done, self.total)
+            if gone:
+                with self._alone():
+                    changes += self._forget(gone)
+            return changes
+
+    def put(self, document: Document) -> Change:
+        """Take in what has just been written."""
+        how = "changed" if document.row.key in self._rows else "added"
+        self._index(lambda index: index.put(_words(document)))
+        self._rows[document.row.key] = document.row
+        return Change(document.row.key, how)
+
+    def drop(self, key: str) -> Change:
+        """Take out what has just been removed."""
+        self._index(lambda index: index.remove(key))
+        self._rows.pop(key, None)
+        return Change(key, "removed")
+
+    def rebuild(self) -> None:
+        """Begin again with an empty index: what there was is damaged."""
+        self.index.close()
+        if self._place is not None:
+            _remove(self._place)
+        self.index, self._rows, self._inode = self._opened()
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self.index.close()
+
+    def _index(self, do: Callable[[Index], Any]) -> None:
+        """Write to the index. One that is damaged must not keep a document from being written."""
+        try:
+            do(self.index)
+        except sqlite3.DatabaseError as problem:
+            log.error("the index of the library is damaged and is made again: %s", problem)
+            self.rebuild()
+
+    def _opened(self) -> tuple[Index, dict[str, Row], int]:
+        try:
+            index = Index(COLUMNS, self._place, LABELS)
+            rows = dict(_rows(index))
+        except (ConfigError, sqlite3.DatabaseError, orjson.JSONDecodeError, TypeError) as problem:
+            if self._place is None:
+                raise
+            log.warning("the index of the library cannot be used and is made again: %s", problem)
+            _remove(self._place)
+            index, rows = Index(COLUMNS, self._place, LABELS), {}
+        return index, rows, self._place.stat().st_ino if self._place is not None else 0
+
+    def _check_place(self) -> None:
+        """Another process may have thrown a damaged index away: then this one uses the new one too."""
+        if self._place is None:
+            return
+        try:
+            same = self._place.stat().st_ino == self._inode
+        except FileNotFoundError:
+            same = False
+        if not same:
+            self.index.close()
+            self.index, self._rows, self._inode = self._opened()
+
+    def _listed(self, key: str) -> bool:
+        if paths.is_path(key):
+            return True
+        if key not in self._refused:
+            self._refused.add(key)
+            log.warning("the file %r is no document: its path is none that is the same everywhere", key)
+        return False
+
+    def _take_in(self, keys: Sequence[str]) -> list[Change]:
+        read = [(key, *found) for key in keys if (found := self._read(key)) is not None]
+        fresh: list[tuple[Document, bytes]] = []
+        for key, data, stamp in read:
+            known = self._rows.get(key)
+            if known is not None and known.cid == cid_of(data):
+                self._index(partial(_relabel, key, stamp))
+                self._rows[key] = replace(known, stamp=stamp)
+                continue
+            try:
+                fresh.append((document_of(key, data, stamp), data))
+            except Unreadable as problem:
+                fresh.append((_unreadable(key, data, stamp, problem.message), data))
+        if not fresh:
+            return []
+        self._keep([(document.row.key, data) for document, data in fresh])
+        changes = [
+            Change(document.row.key, "changed" if document.row.key in self._rows else "added") for document, _ in fresh
+        ]
+        self._index(lambda index: index.put(*(_words(document) for document, _ in fresh)))
+        self._rows |= {document.row.key: document.row for document, _ in fresh}
+        return changes
+
+    def _read(self, key: str) -> tuple[bytes, str] | None:
+        try:
+            return self._disk.read(key.split("/"))
+        except NoDocument:
+            return None
+        except Unreadable as problem:
+            if key not in self._refused:
+                self._refused.add(key)
+                log.warning("%s", problem.message)
+            return None
+
+    def _forget(self, keys: Sequence[str]) -> list[Change]:
+        gone = [key for key in keys if self._disk.stamp(key.split("/")) is None]
+        self._keep([(key, None) for key in gone])
+        self._index(lambda index: index.remove(*gone))
+        for key in gone:
+            self._rows.pop(key, None)
+        return [Change(key, "removed") for key in gone]
+
+
+def group_of(key: str) -> tuple[str, str]:
+    """The first folder of a path, and the first two; empty where there are none."""
+    parts = key.split("/")[:-1]
+    return parts[0] if parts else "", "/".join(parts[:2]) if len(parts) > 1 else ""
+
+
+def _words(document: Document) -> Words:
+    row, body = document.row, document.front.body
+    top, group = group_of(row.key)
+    about = [row.title, row.description, row.author, row.tags, row.created, row.updated, row.size, row.problem]
+    return Words(
+        row.key,
+        {
+            "title": row.title,
+            "headings": "\n".join(heading for _, heading in headings(body)),
+            "tags": "\n".join(row.tags),
+            "description": row.description,
+            "path": row.key.rpartition(".")[0],
+            "body": body,
+        },
+        {"top": top, "grp": group, "cid": row.cid, "stamp": row.stamp, "about": orjson.dumps(about).decode()},
+    )
+
+
+def _rows(index: Index) -> Iterator[tuple[str, Row]]:
+    for key, labels in index.labels().items():
+        title, description, author, tags, *rest = orjson.loads(labels["about"])
+        yield key, Row(key, labels["cid"], labels["stamp"], title, description, author, tuple(tags), *rest)
+
+
+def headings(body: str) -> list[tuple[int, str]]:
+    """The headings of some Markdown with their levels, without what only looks like one inside fenced code."""
+    return [(len(found[1]), found[2]) for found in _HEADING.finditer(_FENCED.sub("", body)) if found[2]]
+
+
+def _first_heading(body: str) -> str:
+    found = headings(body)
+    return found[0][1] if found else ""
+
+
+def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:
+    row = Row(key, cid_of(data), stamp, PurePosixPath(key).stem, size=len(data), problem=problem)
+    return Document(row, "", Front(""))
+
+
+def _relabel(key: str, stamp: str, index: Index) -> None:
+    index.label(key, {"stamp": stamp})
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return "" if value is None or isinstance(value, (dict, list, set, bytes)) else " ".join(str(value).split())
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, (list, set)) else [value]
+    return tuple(found for one in values if (found := _text(one)))
+
+
+def _remove(place: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            place.with_name(place.name + ending).unlink()

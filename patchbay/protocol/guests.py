@@ -1,0 +1,204 @@
+"""Guests: servers that are looked at without being plugged in.
+
+A guest is a mount that is kept in memory only: it has the connection, the lists, the questions and the limits of a
+mount, and no name in the store. It is reached when it is asked for, by the operator alone, and forgotten when nobody
+has asked for a while, so that a hub with several workers needs nothing in common for it.
+Rules: at most MOST at a time; one that does not answer is forgotten at once; a program is started only where the
+setting `inspect` says so.
+Sources: issue 7 part 5; THREATS 1.7 (SSRF, stdio launch); DESIGN section 11.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchbay import __version__
+from patchbay.catalogue.mounted import mounted
+from patchbay.catalogue.rows import Row
+from patchbay.catalogue.servers import Server
+from patchbay.client.addresses import parse_address
+from patchbay.client.eras import Era
+from patchbay.client.failures import Unreachable
+from patchbay.client.reach import Local, Reach, Stdio
+from patchbay.errors import ConfigError, PatchbayError, Refused
+from patchbay.handlers.upstreams.keeper import Ground, Keeper
+from patchbay.handlers.upstreams.keepers import Keepers
+from patchbay.handlers.upstreams.mounts import Mount, mount_of
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.stores.memory import MemoryStore
+
+NAME = "inspect"
+"""What a guest is called in records and sentences; no server of a hub can have this name."""
+
+LONGEST = 2000
+"""Characters of an address."""
+
+MOST = 8
+IDLE = 300.0
+"""Seconds after which a guest is forgotten that nobody asks for."""
+
+PATIENCE = 20.0
+"""Seconds that somebody waits for a server to answer for the first time."""
+
+WHERE = "the address"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which server somebody wants to look at. `public` says that a URL may lead to public addresses only."""
+
+    address: str
+    era: Era = "auto"
+    public: bool = False
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As the configuration of a mount, which is what a file of one would say."""
+        return {"kind": "upstream", "address": self.address} | ({} if self.era == "auto" else {"era": self.era})
+
+
+@dataclass(slots=True)
+class _Guest:
+    keepers: Keepers
+    store: MemoryStore
+    mount: Mount
+    used: float = field(default_factory=time.monotonic)
+
+
+class Guests:
+    """The guests of one hub in one process. Safe to use from many threads."""
+
+    def __init__(self, allowed: str, environ: Mapping[str, str], hub: str, timeout: float) -> None:
+        self._allowed = allowed
+        self._environ = environ
+        self._hub = hub
+        self._timeout = timeout
+        self._known: OrderedDict[Wanted, _Guest] = OrderedDict()
+        self._lock = threading.Lock()
+        self._sweeper: threading.Timer | None = None
+
+    def reach(self, wanted: Wanted) -> Reach:
+        """How it would be reached; nothing is. Raises Refused (403), ConfigError for an address that cannot be."""
+        if self._allowed == "off":
+            raise Refused("this hub inspects no other servers (setting inspect)")
+        if len(wanted.address) > LONGEST:
+            raise ConfigError(WHERE, "", f"expected at most {LONGEST} characters")
+        parsed = parse_address(wanted.address)
+        if isinstance(parsed.target, Local):
+            raise ConfigError(WHERE, "", f"expected another server; {parsed.target.described} is one of this hub")
+        mount = self._mount(wanted)
+        # A program is refused before anything else is said of it, whether a variable of it is set or not.
+        if isinstance(parsed.target, Stdio):
+            self._check_program()
+        found = mount.reach(self._environ)
+        if isinstance(found, Stdio):
+            self._check_program()
+        return found
+
+    def described(self, wanted: Wanted) -> str:
+        """The address for people: no secret, and variables by their names."""
+        return parse_address(wanted.address).target.described
+
+    def server(self, wanted: Wanted) -> Server:
+        """The server, which is reached if it is not yet. Raises what `reach` raises, Unreachable with the reason."""
+        self.reach(wanted)
+        guest = self._guest(wanted)
+        keeper = guest.keepers.of(guest.mount)
+        if not keeper.settled.wait(PATIENCE):
+            raise Unreachable(f"it has not answered within {PATIENCE:.0f} s; it is still being reached, so look again")
+        if keeper.connection is None:
+            problem = _problem(keeper)
+            self._forget(wanted, guest)
+            raise problem
+        row = Row(NAME, "static", "", origin="an address")
+        fields = wanted.fields | {"public": wanted.public}
+        return mounted(row, guest.mount.digest, fields, guest.keepers, self._timeout)
+
+    def close(self) -> None:
+        """Forget all of them; waits for the end of what was started."""
+        with self._lock:
+            guests, self._known = list(self._known.values()), OrderedDict()
+            if self._sweeper is not None:
+                self._sweeper.cancel()
+        for guest in guests:
+            guest.keepers.close()
+
+    def _mount(self, wanted: Wanted) -> Mount:
+        return mount_of(NAME, wanted.fields | {"public": wanted.public}, WHERE)
+
+    def _check_program(self) -> None:
+        if self._allowed != "programs":
+            raise Refused(
+                "this address starts a program on the hub's machine, which this page may not do;"
+                " start the hub with --inspect programs to allow it, or run `patchbay inspect` there"
+            )
+
+    def _guest(self, wanted: Wanted) -> _Guest:
+        with self._lock:
+            guest = self._known.get(wanted)
+            if guest is None:
+                store, mount = MemoryStore(), self._mount(wanted)
+                keepers = Keepers(Ground(store, self._environ, self._hub, __version__, _nobody))
+                guest = self._known[wanted] = _Guest(keepers, store, mount)
+                keepers.keep([mount])
+            guest.used = time.monotonic()
+            self._known.move_to_end(wanted)
+            gone = [self._known.popitem(last=False)[1] for _ in range(len(self._known) - MOST)]
+            self._arm()
+        _end(gone)
+        return guest
+
+    def _forget(self, wanted: Wanted, guest: _Guest) -> None:
+        with self._lock:
+            if self._known.get(wanted) is guest:
+                del self._known[wanted]
+        _end([guest])
+
+    def _arm(self) -> None:
+        if self._sweeper is None and self._known:
+            self._sweeper = threading.Timer(IDLE / 2, self._sweep)
+            self._sweeper.daemon = True
+            self._sweeper.start()
+
+    def _sweep(self) -> None:
+        old = time.monotonic() - IDLE
+        with self._lock:
+            self._sweeper = None
+            idle = [wanted for wanted, guest in self._known.items() if guest.used < old]
+            gone = [self._known.pop(wanted) for wanted in idle]
+            self._arm()
+        _end(gone)
+
+
+def _nobody() -> None:
+    """Nobody is told when the lists of a guest are others: they are read anew with each look."""
+
+
+def _end(guests: list[_Guest]) -> None:
+    """End them without waiting for it."""
+    for guest in guests:
+        guest.keepers.keep(())
+
+
+def _problem(keeper: Keeper) -> PatchbayError:
+    """Why it does not answer; secrets have been taken out of the reason."""
+    return Unreachable(keeper.health.reason or keeper.health.sentence)
+
+
+class GuestDispatcher(Dispatcher):
+    """A dispatcher whose one server is a guest; everything else it shares with the hub's own."""
+
+    def __init__(self, hub: Dispatcher, guests: Guests, wanted: Wanted) -> None:
+        super().__init__(hub.desk)
+        self.places, self.streams, self.cancellations = hub.places, hub.streams, hub.cancellations
+        self._guests = guests
+        self._wanted = wanted
+
+    def server(self, endpoint: str) -> Server:
+        """The guest. Raises what `Guests.server` raises."""
+        return self._guests.server(self._wanted)

@@ -1,0 +1,42 @@
+"""Pages that change what the hub serves: who may, in whose name, and the fields of the form that says so.
+
+Rules: every change asks `sent` first, which asks the operator's one place; a page that shows a form says beforehand
+why it would be refused.
+Sources: THREATS 1.4; DESIGN section 11.
+"""
+
+from __future__ import annotations
+
+from patchbay.transports.operator_pages import form_fields
+from patchbay.transports.site import Site
+
+WHO = "operator"
+"""Who the history names for a change that was made on a page."""
+
+LONGEST_WHY = 500
+"""Characters of a reason that are kept."""
+
+
+def sent(site: Site) -> dict[str, str]:
+    """The fields of a form that may change something, line ends as LF.
+
+    Raises Refused (401, 403) or ReadOnly (405) for whoever may not, Unsupported (415) for what is no form.
+    """
+    fields = form_fields(site.settings.body_limit)
+    site.operators.check_change(fields)
+    return {name: value.replace("\r\n", "\n").replace("\r", "\n") for name, value in fields.items()}
+
+
+def why_not(site: Site) -> str | None:
+    """Why the reader of the present page could change nothing, as a sentence; None for one who could."""
+    if site.catalogue.readonly:
+        return "This hub was booted read-only: nothing can be changed here."
+    standing = site.operators.shown()
+    if standing.operator:
+        return None
+    return "Only the operator can change something here." + (" Log in first." if standing.needs_token else "")
+
+
+def reason(given: str, otherwise: str) -> str:
+    """The reason that the history shows, on one line."""
+    return " ".join(given.split())[:LONGEST_WHY] or otherwise

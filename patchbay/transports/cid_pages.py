@@ -1,0 +1,88 @@
+"""The page of a content: what it says, shown by its kind, and its links in and out.
+
+`/cid/<cid>` is the bytes for every program; whoever wants HTML gets this page, and the bytes under any extension.
+Source: DESIGN section 8; issue "Pages that people like to look at", part 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
+
+from flask import Response
+
+from patchbay.catalogue.links import In, Links
+from patchbay.transports.contents import dump, image_type, kind_of, text_of
+from patchbay.transports.highlighting import source
+from patchbay.transports.programs import json_answer
+from patchbay.transports.rendering import markdown
+from patchbay.transports.site import Site
+
+EXTENSIONS = {"python": "py", "shell": "sh", "json": "json", "markdown": "md", "text": "txt", "binary": "bin"}
+
+MOST_RENDERED = 100_000
+"""Characters of the longest Markdown that is shown as it is meant; a longer one is shown as text."""
+
+
+class ContentPages:
+    """Pages and links of the contents of one hub."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.catalogue.store
+        self._links = Links(self._store)
+
+    def page(self, cid: str) -> Response:
+        """The page of a content, by its canonical CID. Raises MissingBlob."""
+        data = self._store.blobs.get(cid)
+        kind = kind_of(data, self._known_as(cid))
+        text = text_of(data)
+        shown = text is not None and kind not in ("image", "binary")
+        return self._site.html(
+            "cid.html",
+            "",
+            cid=cid,
+            kind=kind,
+            bytes=len(data),
+            raw=f"/cid/{cid}.{self._extension(kind, data)}",
+            code=source(text or "", kind) if shown else None,
+            nodes=markdown(text or "") if kind == "markdown" and len(text or "") <= MOST_RENDERED else None,
+            dump=dump(data) if kind == "binary" else None,
+            into=[_told(each) for each in self._links.into(cid)],
+            out=self._links.out(cid),
+        )
+
+    def links(self, cid: str) -> Response:
+        """The same as JSON, without the content. Raises MissingBlob."""
+        data = self._store.blobs.get(cid)
+        return json_answer(
+            {
+                "cid": cid,
+                "kind": kind_of(data, self._known_as(cid)),
+                "bytes": len(data),
+                "into": [asdict(each) for each in self._links.into(cid)],
+                "out": [asdict(each) for each in self._links.out(cid)],
+            }
+        )
+
+    def _extension(self, kind: str, data: bytes) -> str:
+        image = image_type(data)
+        return image.removeprefix("image/") if image else EXTENSIONS[kind]
+
+    def _known_as(self, cid: str) -> Iterator[str]:
+        """What the servers say it is: their definition, or a resource of some media type."""
+        for server in self._site.catalogue.all():
+            if server.definition == cid:
+                yield server.kind
+            for each in server.resources.values():
+                if each.target.get("cid") == cid and each.wire.get("mimeType") == "text/markdown":
+                    yield "markdown"
+
+
+def _told(link: In) -> dict[str, Any]:
+    """A link in, with the page of what it comes from."""
+    part, _, name = link.label.partition("/")
+    page = f"/{part}/{quote(name, safe='')}" if part in ("servers", "variables") and name else None
+    return asdict(link) | {"page": page}

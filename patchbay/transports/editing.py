@@ -1,0 +1,162 @@
+"""Writing a server on a page: what it would list is shown while it is written; nothing runs until it is saved.
+
+Rules: looking takes the same right as saving; a definition that is broken is saved only by somebody who says so, and
+never as a new server; what was typed is never lost to an error.
+Sources: CVE-2026-42271 (a preview that ran); DESIGN section 5; THREATS 1.4; VWR-22.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from flask import Blueprint, Response
+
+from patchbay.catalogue.previews import Preview, preview
+from patchbay.catalogue.saving import Saving
+from patchbay.catalogue.servers import Kind, Server
+from patchbay.discovery import LARGEST, detect
+from patchbay.errors import InvalidParams, Overtaken, Refused
+from patchbay.transports.changing import WHO, reason, sent, why_not
+from patchbay.transports.highlighting import highlighted
+from patchbay.transports.mcp_pages import shown
+from patchbay.transports.operator_pages import seen_elsewhere
+from patchbay.transports.page_answers import answer
+from patchbay.transports.page_data import tool
+from patchbay.transports.server_pages import LANGUAGES, definition_text, meaning
+from patchbay.transports.site import Site
+
+SAMPLE = '''"""What this server is for, in one sentence."""
+
+
+def greet(name: str, loudly: bool = False) -> str:
+    """Greet somebody.
+
+    Args:
+        name: Who is greeted.
+        loudly: Whether to shout.
+    """
+    greeting = f"Hello {name}"
+    return greeting.upper() if loudly else greeting
+'''
+
+AROUND = 2
+"""Lines that are shown before and after one that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What somebody is writing: `base` is the definition it started from, None for a new server."""
+
+    name: str
+    kind: Kind
+    text: str
+    base: str | None = None
+    current: Server | None = None
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+class _Views:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.catalogue.store
+        self._saving = Saving(self._store, site.settings.servers)
+
+    def new(self) -> Response:
+        return self._page(Draft("", "python", SAMPLE))
+
+    def edit(self, name: str) -> Response:
+        """Raises UnknownServer, Refused for a definition that is no text."""
+        return self._page(self._existing(name))
+
+    def post_new(self) -> Response:
+        """POST /servers/new: `action` check or save."""
+        fields = sent(self._site)
+        text = fields.get("source", "")
+        return self._act(Draft(fields.get("name", "").strip(), detect(text.encode()), text, fields=fields))
+
+    def post_edit(self, name: str) -> Response:
+        """POST /servers/<name>/edit: the same."""
+        fields = sent(self._site)
+        found = self._existing(name)
+        base = fields.get("base") or found.base
+        return self._act(Draft(found.name, found.kind, fields.get("source", ""), base, found.current, fields))
+
+    def _existing(self, name: str) -> Draft:
+        found, _ = shown(self._site, name)
+        text = definition_text(self._store, found)
+        if text is None:
+            raise Refused(f"the definition of {name[:128]} is no text that could be changed on a page")
+        return Draft(found.name, found.kind, text, found.definition, found)
+
+    def _act(self, draft: Draft) -> Response:
+        if draft.fields.get("action") != "save":
+            return self._page(draft)
+        source = draft.text.encode("utf-8", "replace")
+        seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current)
+        if not seen.good and (draft.current is None or not draft.fields.get("anyway")):
+            return self._page(draft, problem="It was not saved: see what is wrong with it.", status=422)
+        why = reason(draft.fields.get("why", ""), f"{'edited' if draft.current else 'made'} {draft.name} on a page")
+        try:
+            self._saving.definition(draft.name, draft.kind, source, draft.base, WHO, why)
+        except (Overtaken, InvalidParams, Refused) as problem:
+            return self._page(draft, problem=problem.message, status=problem.status)
+        self._site.catalogue.refresh()
+        return seen_elsewhere(f"/servers/{quote(draft.name, safe='')}")
+
+    def _page(self, draft: Draft, problem: str | None = None, status: int = 200) -> Response:
+        source = draft.text.encode("utf-8", "replace")
+        seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current)
+        response = answer(
+            self._site,
+            "edit.html",
+            "servers",
+            {"name": draft.name, "kind": draft.kind, "source": draft.text, "problem": problem},
+            draft=draft,
+            largest=LARGEST,
+            seen=_told(draft, seen),
+            change=meaning(draft.current, seen.server) if draft.current and seen.server else None,
+            sealed=why_not(self._site),
+            csrf=self._site.operators.csrf(),
+        )
+        response.status_code = status
+        return response
+
+
+def _told(draft: Draft, seen: Preview) -> dict[str, Any]:
+    """A preview as plain values; `excerpt` are the lines around the one that is wrong."""
+    server = seen.server
+    line = seen.fault.line if seen.fault else None
+    return {
+        # An empty name is not yet a mistake.
+        "naming": seen.naming if draft.name else None,
+        "fault": seen.fault,
+        "excerpt": excerpt(draft.text, LANGUAGES[draft.kind], line) if line else [],
+        "kind": draft.kind,
+        "tools": [tool(server.name, one) for one in server.tools.values()] if server else [],
+        "others": [*server.resources.values(), *server.templates.values(), *server.prompts.values()] if server else [],
+        "problems": server.problems if server else (),
+        "description": server.description if server else "",
+    }
+
+
+def excerpt(text: str, language: str, line: int) -> list[dict[str, Any]]:
+    """The lines around one, coloured, each with its number and whether it is that one."""
+    lines = highlighted(text, language)
+    first = max(1, line - AROUND)
+    return [
+        {"number": number, "pieces": lines[number - 1], "wrong": number == line}
+        for number in range(first, min(len(lines), line + AROUND) + 1)
+    ]
+
+
+def editing_blueprint(site: Site) -> Blueprint:
+    """`/servers/new` and `/servers/<name>/edit`."""
+    views = _Views(site)
+    pages = Blueprint("editing", __name__)
+    pages.add_url_rule("/servers/new", "new", views.new)
+    pages.add_url_rule("/servers/new", "post_new", views.post_new, methods=["POST"])
+    pages.add_url_rule("/servers/<name>/edit", "edit", views.edit)
+    pages.add_url_rule("/servers/<name>/edit", "post_edit", views.post_edit, methods=["POST"])
+    return pages

@@ -1,0 +1,51 @@
+"""One hub as a program of its own, one Chromium, and a tab for each test that fails when the page complains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.stage import Stage
+from tests.browser.tabs import Tab, launched
+from tests.operation.running import running
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The servers folder of the hub, with every reference server switched on and what those need to answer."""
+    stage = Stage(tmp_path_factory.mktemp("stage"))
+    yield stage
+    stage.close()
+
+
+@pytest.fixture(scope="session")
+def base(stage: Stage) -> Iterator[str]:
+    """The address of a running hub."""
+    with running(stage.folder) as hub:
+        yield f"http://127.0.0.1:{hub.port}"
+        assert hub.end() == 0
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launched(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(browser: Browser, base: str) -> Iterator[Tab]:
+    """A tab on the hub; the test fails when the console, a script, the policy or a dialog says something."""
+    tab = Tab(browser, base, viewport={"width": 1280, "height": 900})
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def workplace(stage: Stage) -> Path:
+    """A folder that tools may work in."""
+    return stage.work

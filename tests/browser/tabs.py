@@ -1,0 +1,147 @@
+"""A tab of a real browser on a page of the hub, and what a person does there: open, fill in, call, read what came."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import Any
+
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect
+
+BOUND = 30_000
+"""Milliseconds that any wait of these tests may take."""
+
+REPORT = """addEventListener("securitypolicyviolation", (event) => {
+  console.error(`the policy forbade ${event.violatedDirective}: ${event.blockedURI} ${event.sample}`);
+});"""
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+
+
+def launched(playwright: Playwright) -> Browser:
+    """Chromium, as scripts/peers installs it."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    assert program, "Chromium is missing; scripts/peers installs it"
+    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+
+
+class Tab:
+    """One tab. `faults` are errors on its console, errors of its scripts, violations of its policy, and dialogs."""
+
+    def __init__(self, browser: Browser, base: str, **options: Any) -> None:
+        self.base = base
+        self.faults: list[str] = []
+        self.context = browser.new_context(**options)
+        self.context.set_default_timeout(BOUND)
+        self.context.add_init_script(REPORT)
+        self.page: Page = self.context.new_page()
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda problem: self.faults.append(f"error: {problem}"))
+        self.page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.faults.append(f"console: {message.text} at {message.location.get('url')}")
+
+    def refused(self, status: int) -> None:
+        """Take note that the endpoint refused something, which Chromium writes to its console; it has to be there."""
+        found = [fault for fault in self.faults if f"status of {status}" in fault and "/mcp/" in fault]
+        assert found, f"nothing was refused with {status}: {self.faults}"
+        self.faults = [fault for fault in self.faults if fault not in found]
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.faults == []
+
+    def open(self, path: str) -> Page:
+        """Load a page."""
+        answer = self.page.goto(self.base + path)
+        assert answer is not None and answer.status == 200, path
+        return self.page
+
+    def item(self, server: str, name: str) -> Trial:
+        """The opened descriptor of a server's page; loads the page when it is another one."""
+        if not self.page.url.endswith(f"/mcp/meta/{server}"):
+            self.open(f"/mcp/meta/{server}")
+        heading = self.page.locator("summary h3").get_by_text(name, exact=True)
+        item = self.page.locator("details.item").filter(has=heading)
+        if item.get_attribute("open") is None:
+            item.locator("summary").first.click()
+        return Trial(item)
+
+
+class Trial:
+    """What can be tried in one descriptor."""
+
+    def __init__(self, item: Locator) -> None:
+        self.item = item
+        self.ran = item.locator(".try > .ran")
+        self.state = self.ran.get_by_role("status")
+
+    def choose(self, revision: str) -> None:
+        self.item.get_by_label("Protocol", exact=True).select_option(revision)
+
+    def fill(self, **values: Any) -> None:
+        """Fill in fields by the names of the arguments; what is no text is written as JSON."""
+        fill(self.item.locator(".try form").first, values)
+
+    def start(self) -> None:
+        """Press the button; waits until the run is shown."""
+        self.item.locator(".try form").first.locator(".actions > button").first.click()
+        expect(self.state).to_be_visible(timeout=BOUND)
+
+    def ended(self, state: str = "Done") -> Any:
+        """Wait for the end; answers the result that went over the wire."""
+        expect(self.state).to_have_text(state, timeout=BOUND)
+        return self.result()
+
+    def call(self, state: str = "Done", **values: Any) -> Any:
+        """Fill in, press, wait; answers the result."""
+        self.fill(**values)
+        self.start()
+        return self.ended(state)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The JSON messages that came in, as the page shows them."""
+        shown = self.ran.locator(".wire .in pre").all_text_contents()
+        return [json.loads(each.partition("\n\n")[2]) for each in shown if each.partition("\n\n")[2]]
+
+    def result(self) -> Any:
+        """The last message with a result of substance, or the last error."""
+        found = [
+            each.get("result", each.get("error")) for each in self.messages() if "result" in each or "error" in each
+        ]
+        return found[-1] if found else None
+
+    def shown(self) -> str:
+        """What the page shows as the answer."""
+        return self.ran.locator(".answer").inner_text()
+
+    def question(self) -> Locator:
+        """The question that the tool asks; waits for it."""
+        found = self.ran.locator(".question").first
+        expect(found).to_be_visible(timeout=BOUND)
+        return found
+
+    def reply(self, button: str, **values: Any) -> None:
+        """Answer the question that is asked, which then goes away."""
+        asked = self.question()
+        handle = asked.element_handle()
+        fill(asked, values)
+        asked.get_by_role("button", name=button).click()
+        handle.wait_for_element_state("hidden")
+
+
+def fill(form: Locator, values: dict[str, Any]) -> None:
+    """Fill in fields by their names."""
+    for name, value in values.items():
+        place = form.locator(f'[data-name="{name}"]').first
+        control = place.locator("input, select, textarea").first
+        if control.evaluate("each => each.localName") == "select":
+            control.select_option(label=value)
+        elif control.get_attribute("type") == "checkbox":
+            control.set_checked(value)
+        else:
+            text = control.evaluate("each => each.placeholder === 'JSON'")
+            control.fill(json.dumps(value) if text or not isinstance(value, str) else value)

@@ -1,0 +1,70 @@
+"""axe-core finds no violation on a page: both colour schemes, desk and phone, asking and answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from patchbay.settings import ROOT
+from tests.browser.tabs import Tab
+
+pytestmark = pytest.mark.browser
+
+AXE = ROOT / ".node/node_modules/axe-core/axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
+PAGES = ("/", "/mcp", "/search?q=tree", "/search", "/mcp/meta/everything", "/mcp/meta/atelier", "/mcp/meta/broken")
+
+
+def violations(tab: Tab) -> list[str]:
+    """What axe-core finds, as a line for each element."""
+    tab.page.evaluate(AXE.read_text())
+    options: dict[str, Any] = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+    found = tab.page.evaluate("(options) => axe.run(document, options)", options)
+    return [
+        f"{each['id']}: {node['html'][:160]}: {node['failureSummary']}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+
+
+@pytest.fixture(
+    params=[(scheme, size) for scheme in ("light", "dark") for size in SIZES], ids=lambda each: "-".join(each)
+)
+def seen(browser: Browser, base: str, request: pytest.FixtureRequest) -> Any:
+    """A tab in one colour scheme and size."""
+    scheme, size = request.param
+    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
+    yield tab
+    tab.close()
+
+
+def test_no_page_has_a_violation(seen: Tab) -> None:
+    """WCAG 2.2 AA."""
+    for path in PAGES:
+        seen.open(path)
+        assert violations(seen) == [], path
+
+
+def test_no_form_answer_or_question_has_a_violation(seen: Tab) -> None:
+    """WCAG 2.2 AA, of what scripts add: a hard form, results of all kinds, progress, the wire, questions."""
+    trial = seen.item("atelier", "order")
+    trial.item.get_by_role("button", name="Add to parts").click()
+    trial.item.locator("details > summary").first.click()
+    trial.item.get_by_text("The same request").click()
+    trial.call(who="Ada", city="Bern", **{"name": "nut"})
+    trial.ran.get_by_text("On the wire").click()
+    seen.item("atelier", "links").call()
+    steps = seen.item("atelier", "steps")
+    steps.call(many=3)
+    assert violations(seen) == []
+    seen.item("everything", "test_multiple_content_types").call()
+    for name in ("test_elicitation_sep1330_enums", "test_sampling", "test_input_required_result_list_roots"):
+        asking = seen.item("everything", name)
+        asking.fill(**({"prompt": "Hi"} if name == "test_sampling" else {}))
+        asking.start()
+        asking.question()
+    seen.item("everything", "test_error_handling").call("The tool says that it failed")
+    assert violations(seen) == []

@@ -1,0 +1,134 @@
+"""What happened, in a real browser: calls as they happen, plots, one call's story, and the same call again (VWR-6)."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.tabs import BOUND, Tab
+from tests.browser.test_accessible import SIZES, violations
+
+pytestmark = pytest.mark.browser
+
+
+def call(base: str, server: str, tool: str, arguments: dict[str, Any], progress: bool = False) -> bytes:
+    """A call of another client, to its end."""
+    meta = {"_meta": {"progressToken": 1}} if progress else {}
+    params = {"name": tool, "arguments": arguments, **meta}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with urllib.request.urlopen(urllib.request.Request(f"{base}/mcp/{server}", body, headers), timeout=30) as answer:
+        return bytes(answer.read())
+
+
+def newest(base: str, tool: str) -> str:
+    """The id of the newest call of a tool."""
+    with urllib.request.urlopen(f"{base}/activity.json?limit=1&tool={tool}", timeout=30) as answer:
+        return str(json.load(answer)["records"][0]["id"])
+
+
+def test_a_call_appears_on_the_page_while_it_is_open(tab: Tab, base: str) -> None:
+    page = tab.open("/activity?server=atelier&tool=say")
+    status = page.locator(".watching [role=status]")
+    expect(status).to_have_text(re.compile("^Live"), timeout=BOUND)
+    before = page.locator("#calls tbody tr").count()
+    call(base, "atelier", "say", {"text": "now"})
+    expect(status).to_have_text("Live: 1 call since you opened this page.", timeout=BOUND)
+    expect(page.locator("#calls tbody tr")).to_have_count(before + 1, timeout=BOUND)
+    expect(page.locator("#calls tbody tr").first).to_contain_text("say")
+    expect(page.get_by_role("img", name=re.compile("calls?, 0 of them failed"))).to_be_visible()
+
+
+def test_the_page_can_be_paused_and_goes_on(tab: Tab, base: str) -> None:
+    page = tab.open("/activity?server=atelier")
+    status = page.locator(".watching [role=status]")
+    expect(status).to_have_text(re.compile("^Live"), timeout=BOUND)
+    page.get_by_role("button", name="Pause").click()
+    expect(status).to_have_text("Paused.")
+    before = page.locator("#calls").inner_html()
+    call(base, "atelier", "say", {"text": "unseen"})
+    newest(base, "say")
+    assert page.locator("#calls").inner_html() == before
+    page.get_by_role("button", name="Go on").click()
+    expect(status).to_have_text(re.compile("^Live"), timeout=BOUND)
+    call(base, "atelier", "say", {"text": "seen"})
+    expect(page.locator("#calls tbody tr").first).to_contain_text("say", timeout=BOUND)
+
+
+def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) -> None:
+    call(base, "atelier", "say", {"text": "x"})
+    call(base, "hostile", "fail", {"number": 0})
+    page = tab.open("/activity")
+    page.get_by_label("Outcome").select_option("is_error")
+    page.get_by_role("button", name="Show", exact=True).click()
+    outcomes = page.locator("#calls tbody tr td:nth-child(4)").all_inner_texts()
+    assert outcomes and set(outcomes) == {"is_error"}
+    page.goto(f"{base}/activity")
+    page.get_by_text("The numbers of “Calls and errors over time”").click()
+    page.locator("#plots figure").first.locator("tbody a").first.click()
+    expect(page).to_have_url(re.compile("since=.*until="))
+    assert page.locator("#calls tbody tr").count() > 0
+    page.goto(f"{base}/activity")
+    page.locator("#plots .measures").first.get_by_role("link", name="say").first.click()
+    expect(page.get_by_label("Tool, prompt or resource")).to_have_value("say")
+
+
+def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab: Tab, base: str) -> None:
+    call(base, "atelier", "steps", {"many": 3}, progress=True)
+    page = tab.open(f"/activity/{newest(base, 'steps')}")
+    told = [row.inner_text().split("\t")[1:] for row in page.locator("section").first.locator("tbody tr").all()]
+    assert told[1][0] == "progress" and told[1][1] == "1 of 3: step 1"
+    assert told[2] == ["log", "info: at 1"]
+    assert told[-1] == ["ended", "with a result"]
+    expect(page.locator("svg.timeline line.event")).to_have_count(8)
+    page.get_by_role("button", name="Run again").click()
+    expect(page.locator(".again [role=status]")).to_contain_text("The result is the same as then.", timeout=BOUND)
+    assert "3 of 3: step 3" in page.locator(".again .stream").inner_text()
+    assert '"counted"' in page.locator(".again pre").inner_text()
+    page.get_by_role("link", name="Its own page").click()
+    expect(page.get_by_role("heading", name="steps", level=1)).to_be_visible()
+
+
+def test_a_call_that_runs_again_can_be_cancelled(tab: Tab, base: str) -> None:
+    call(base, "atelier", "steps", {"many": 2})
+    record = newest(base, "steps")
+    page = tab.open(f"/activity/{record}")
+    page.evaluate(
+        "() => { window.real = window.fetch; window.fetch = (...all) => new Promise((_, no) => "
+        "all[1].signal.addEventListener('abort', () => no(all[1].signal.reason))); }"
+    )
+    page.get_by_role("button", name="Run again").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".again [role=status]")).to_have_text("Cancelled.", timeout=BOUND)
+    expect(page.get_by_role("button", name="Run again")).to_be_visible()
+
+
+def test_without_scripts_everything_can_be_read(browser: Browser, base: str) -> None:
+    call(base, "atelier", "say", {"text": "plain"})
+    tab = Tab(browser, base, java_script_enabled=False)
+    page = tab.open(f"/activity/{newest(base, 'say')}")
+    assert '"plain"' in page.get_by_label("Result", exact=True).inner_text()
+    assert tab.open("/activity").locator("#plots svg rect").count() > 0
+    tab.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", list(SIZES))
+def test_the_pages_about_calls_and_the_login_page_have_no_violation(
+    browser: Browser, base: str, scheme: Any, size: str
+) -> None:
+    """WCAG 2.2 AA."""
+    call(base, "atelier", "steps", {"many": 2}, progress=True)
+    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
+    for path in ("/activity", f"/activity/{newest(base, 'steps')}", "/login", "/activity?tool=none-of-that-name"):
+        page = tab.open(path)
+        for summary in page.locator("main details > summary").all():
+            summary.click()
+        assert violations(tab) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    tab.close()

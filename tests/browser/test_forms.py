@@ -1,0 +1,104 @@
+"""Forms made from JSON Schemas: what is filled in is what the tool is given."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.tabs import Tab
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_form_says_everything_its_schema_can_hold(tab: Tab) -> None:
+    """Objects in objects, lists of objects, choices, numbers, dates, optional values and any JSON."""
+    trial = tab.item("atelier", "order")
+    trial.fill(
+        who="Ada", email="a@b.org", day="2026-01-31", many=3, weight=0.5, fragile="yes", street="Main", city="Bern"
+    )
+    trial.fill(size="large", note="hi", extra={"x": [1, None]})
+    form = trial.item.locator(".try form").first
+    form.locator('[data-name="moment"] input').fill("2026-01-31T12:00:00")
+    form.get_by_label("green").check()
+    for name, count in (("bolt", "2"), ("nut", "5")):
+        form.get_by_role("button", name="Add to parts").click()
+        entry = form.locator('[data-name="parts"] .entry').last
+        entry.locator('[data-name="name"] input').fill(name)
+        entry.locator('[data-name="count"] input').fill(count)
+    form.get_by_role("button", name="Add to parts").click()
+    form.get_by_role("button", name="Remove").last.click()
+    form.get_by_label("limit: which form").select_option(label="string")
+    form.locator(
+        '[data-name="limit"] [data-name="limit"] textarea, [data-name="limit"] [data-name="limit"] input'
+    ).fill("ten")
+    given = trial.call()["structuredContent"]
+    moment = given.pop("moment")
+    assert moment.endswith("Z") and "2026-01-31T" in moment
+    assert given == {
+        "who": "Ada",
+        "email": "a@b.org",
+        "day": "2026-01-31",
+        "size": "large",
+        "many": 3,
+        "weight": 0.5,
+        "gift": True,
+        "fragile": True,
+        "address": {"street": "Main", "city": "Bern"},
+        "colours": ["green"],
+        "parts": [{"name": "bolt", "count": 2}, {"name": "nut", "count": 5}],
+        "note": "hi",
+        "limit": "ten",
+        "extra": {"x": [1, None]},
+    }
+
+
+def test_what_is_left_empty_is_not_sent_and_defaults_are(tab: Tab) -> None:
+    trial = tab.item("atelier", "order")
+    given = trial.call(who="Ada", city="Bern")["structuredContent"]
+    assert given == {"who": "Ada", "size": "small", "many": 2, "gift": True, "address": {"city": "Bern"}}
+
+
+def test_text_that_is_no_value_is_told_at_its_field(tab: Tab) -> None:
+    trial = tab.item("atelier", "order")
+    trial.fill(who="Ada", city="Bern")
+    field = trial.item.locator('[data-name="extra"] textarea')
+    field.fill("{oops")
+    trial.item.get_by_role("button", name="Call", exact=True).click()
+    expect(trial.item.get_by_role("alert")).to_have_text("extra has to be JSON; text stands in double quotes")
+    expect(field).to_be_focused()
+    assert field.get_attribute("aria-invalid") == "true"
+    field.fill("1")
+    assert trial.call()["structuredContent"]["extra"] == 1
+
+
+def test_the_arguments_can_be_written_as_json_and_come_back_into_the_form(tab: Tab) -> None:
+    trial = tab.item("atelier", "order")
+    trial.fill(who="Ada", city="Bern")
+    toggle = trial.item.get_by_role("button", name="As JSON")
+    toggle.click()
+    raw = trial.item.get_by_label("Arguments as JSON")
+    assert json.loads(raw.input_value())["address"] == {"city": "Bern"}
+    raw.fill('{"who": "Bob", "address": {"city": "Ulm"}, "parts": [{"name": "nut"}], "limit": 7, "size": "large"}')
+    toggle.click()
+    assert trial.item.locator('[data-name="who"] input').input_value() == "Bob"
+    given = trial.call()["structuredContent"]
+    assert given["parts"] == [{"name": "nut"}] and given["limit"] == 7 and given["size"] == "large"
+
+
+def test_the_server_says_what_is_wrong_with_arguments(tab: Tab) -> None:
+    trial = tab.item("atelier", "order")
+    trial.item.get_by_role("button", name="As JSON").click()
+    trial.item.get_by_label("Arguments as JSON").fill('{"who": 7}')
+    trial.choose("2026-07-28")
+    trial.start()
+    trial.ended("The tool says that it failed")
+    assert "address" in trial.shown()
+
+
+def test_examples_fill_a_field(tab: Tab) -> None:
+    trial = tab.item("jq", "query_text")
+    trial.item.get_by_role("button", name=".name", exact=True).click()
+    trial.call(text='{"name": "Ada"}')
+    assert "Ada" in trial.shown()

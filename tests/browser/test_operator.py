@@ -1,0 +1,104 @@
+"""The operator in a real browser: logging in, changing something, logging out, where a token is asked for (VWR-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.tabs import BOUND, Tab
+from tests.operation.running import Hub, running
+
+pytestmark = pytest.mark.browser
+
+CHANGE = """async (headers) => {
+  const answer = await fetch("/variables/colour", { method: "PUT", body: "red", headers });
+  return answer.status;
+}"""
+
+
+@pytest.fixture(scope="module")
+def exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Path]]:
+    """A hub that listens on every address of this machine."""
+    folder = tmp_path_factory.mktemp("exposed")
+    with running(folder, "--host", "0.0.0.0") as hub:
+        yield hub, folder
+        assert hub.end() == 0
+
+
+@pytest.fixture
+def tab(browser: Browser, exposed: tuple[Hub, Path]) -> Iterator[Tab]:
+    tab = Tab(browser, f"http://127.0.0.1:{exposed[0].port}", viewport={"width": 1280, "height": 900})
+    yield tab
+    tab.close()
+
+
+def token_of(hub: Hub) -> str:
+    """The token as the terminal showed it."""
+    return hub.line_with("operator's token").rsplit(" ", 1)[1].strip()
+
+
+def forget(tab: Tab, status: int) -> None:
+    """Chromium writes what was refused to its console."""
+    found = [fault for fault in tab.faults if f"status of {status}" in fault]
+    assert found, tab.faults
+    tab.faults = [fault for fault in tab.faults if fault not in found]
+
+
+def test_the_terminal_shows_the_token_once_and_the_data_folder_never(exposed: tuple[Hub, Path]) -> None:
+    hub, folder = exposed
+    token = token_of(hub)
+    assert sum(token in line for line in hub.lines) == 1
+    assert not any(token.encode() in path.read_bytes() for path in (folder / "data").iterdir() if path.is_file())
+
+
+def test_the_operator_logs_in_changes_something_and_logs_out(tab: Tab, exposed: tuple[Hub, Path]) -> None:
+    page = tab.open("/login?next=/variables")
+    assert page.evaluate(CHANGE, {}) == 401
+    page.get_by_label("Token").fill("patchbay_wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("not the operator's token", timeout=BOUND)
+    assert "patchbay_wrong" not in page.content()
+    forget(tab, 401)
+    page.get_by_label("Token").fill(token_of(exposed[0]))
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(f"{tab.base}/variables", timeout=BOUND)
+    expect(page.get_by_text("You are logged in as the operator")).to_be_visible()
+    assert page.evaluate("document.cookie") == ""
+    assert page.evaluate(CHANGE, {}) in (200, 201)
+    page.goto(f"{tab.base}/login")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Token")).to_be_visible(timeout=BOUND)
+    assert page.evaluate(CHANGE, {}) == 401
+    forget(tab, 401)
+
+
+def test_another_site_can_use_no_session(tab: Tab, exposed: tuple[Hub, Path]) -> None:
+    """THREATS 1.4: S26, S27."""
+    page = tab.open("/login")
+    page.get_by_label("Token").fill(token_of(exposed[0]))
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("You are logged in as the operator")).to_be_visible(timeout=BOUND)
+    here = f"http://localhost:{exposed[0].port}"
+    page.route(
+        f"{here}/elsewhere",
+        lambda route: route.fulfill(
+            content_type="text/html",
+            body=(f'<form method="post" action="{tab.base}/history/rollback"><button>Win a prize</button></form>'),
+        ),
+    )
+    page.goto(f"{here}/elsewhere")
+    page.get_by_role("button", name="Win a prize").click()
+    expect(page.get_by_text("came from another site")).to_be_visible(timeout=BOUND)
+    forget(tab, 403)
+
+
+def test_on_its_own_machine_without_a_token_the_page_says_who_is_the_operator(browser: Browser, base: str) -> None:
+    tab = Tab(browser, base)
+    page = tab.open("/login")
+    expect(page.get_by_text("You are the operator.", exact=True)).to_be_visible()
+    assert page.get_by_label("Token").count() == 0
+    expect(page.get_by_text("On this machine you are the operator.")).to_be_visible()
+    tab.close()

@@ -1,0 +1,152 @@
+"""Open, read, search: in a real browser, with and without scripts, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.tabs import Tab
+
+pytestmark = pytest.mark.browser
+
+PAGES = (
+    "/",
+    "/mcp",
+    "/mcp/meta/everything",
+    "/mcp/meta/atelier",
+    "/mcp/meta/broken",
+    "/search?q=time",
+    "/search?q=zzzz",
+)
+
+
+def test_home_says_what_is_plugged_in(tab: Tab) -> None:
+    """VWR-5: cards with kind, tools, version and health; a line for each client with the right address."""
+    page = tab.open("/")
+    card = page.locator(".card").filter(has=page.get_by_role("heading", name="Echo"))
+    expect(card).to_contain_text("shell")
+    expect(card).to_contain_text("1 tool")
+    expect(page.locator(".card.broken")).to_contain_text("Broken:")
+    lines = page.locator(".lines > li")
+    clients = ["Claude Code", "Claude Desktop", "Cursor", "VS Code", "MCP Inspector", "Python", "TypeScript", "curl"]
+    assert lines.locator("h3").all_text_contents() == clients
+    for line in lines.all():
+        text = line.locator("pre").first.text_content() or ""
+        assert f"{tab.base}/mcp" in text or "cursor://" in text
+    card.get_by_role("link", name="Echo").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Echo")
+
+
+def test_a_card_tells_of_the_last_call(tab: Tab) -> None:
+    tab.item("hello", "hello").call()
+    page = tab.open("/")
+    card = page.locator(".card").filter(has=page.get_by_role("heading", name="hello"))
+    for _ in range(100):
+        if "last call ok" in (card.text_content() or ""):
+            break
+        page.reload()
+    expect(card).to_contain_text("last call ok, just now")
+
+
+def test_a_line_is_copied_by_its_button(tab: Tab) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = tab.open("/")
+    line = page.locator(".lines > li").first
+    line.get_by_role("button", name="Copy").click()
+    expect(line.get_by_role("button")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"claude mcp add --transport http patchbay {tab.base}/mcp"
+
+
+def test_a_search_leads_to_the_opened_tool(tab: Tab) -> None:
+    """Over all servers and tools, from any page; the address of what was found opens it."""
+    page = tab.open("/")
+    page.get_by_role("searchbox").fill("greet somebody")
+    page.get_by_role("searchbox").press("Enter")
+    found = page.locator(".found li")
+    expect(found.first).to_contain_text("on hello")
+    assert found.first.locator("mark").count()
+    found.first.get_by_role("link").click()
+    expect(page.locator("details.item[open] h3")).to_have_text("hello")
+    expect(page.get_by_role("button", name="Call")).to_be_visible()
+
+
+def test_a_search_can_be_narrowed_and_finds_nothing_politely(tab: Tab) -> None:
+    page = tab.open("/search?q=template")
+    page.get_by_label("Kind").select_option("resource")
+    page.get_by_role("button", name="Search").click()
+    assert set(page.locator(".found .tag").all_text_contents()) == {"resource"}
+    expect(tab.open("/search?q=zzzz").get_by_role("status")).to_contain_text("Nothing")
+
+
+def test_the_page_of_a_server_says_everything_about_it(tab: Tab) -> None:
+    """VWR-6: description, instructions, schemas as table and JSON, annotations, digest, what is not listed."""
+    page = tab.open("/mcp/meta/everything")
+    item = tab.item("everything", "json_schema_2020_12_tool").item
+    assert item.locator("tbody tr th").all_text_contents() == [
+        "address",
+        "address.city",
+        "address.street",
+        "contactMethod",
+        "email",
+        "name",
+        "phone",
+    ]
+    item.get_by_text("Input schema").click()
+    expect(item.locator("[data-schema]")).to_contain_text('"$anchor": "addressDef"')
+    expect(item).to_contain_text("digest bafkrei")
+    expect(page.locator("#problems")).to_be_visible()
+    simple = tab.item("everything", "test_simple_text").item
+    expect(simple.locator("summary .tag").first).to_have_text("reads only")
+    simple.get_by_text("Annotations").click()
+    expect(simple).to_contain_text('"readOnlyHint": true')
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_reading_needs_no_script(browser: Browser, base: str, path: str) -> None:
+    tab = Tab(browser, base, java_script_enabled=False)
+    page = tab.page
+    answer = page.goto(base + path)
+    assert answer is not None and answer.ok
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    if path == "/mcp/meta/atelier":
+        page.locator("details.item summary").first.click()
+        expect(page.locator("details.item[open]")).to_contain_text("Take an order.")
+        assert "needs JavaScript" in page.locator("details.item[open] .try").inner_text()
+    tab.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("width", "zoom"), [(320, 1), (360, 1), (768, 1), (640, 2)])
+def test_nothing_sticks_out_of_a_narrow_page(browser: Browser, base: str, path: str, width: int, zoom: int) -> None:
+    """WCAG 2.2, 1.4.10 and 1.4.4: down to 320 CSS pixels, and with text of 200 %."""
+    tab = Tab(browser, base, viewport={"width": width, "height": 800})
+    page = tab.open(path)
+    page.evaluate("(zoom) => { document.documentElement.style.fontSize = `${zoom * 100}%`; }", zoom)
+    for item in page.locator("details.item > summary").all()[:3]:
+        item.click()
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll("body *")].filter((each) =>
+        each.getBoundingClientRect().right > innerWidth + 1 && !each.closest("pre, .scroll, .skip, thead, .unseen"))
+        .map((each) => each.outerHTML.slice(0, 120))"""
+    )
+    assert wide == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.close()
+
+
+def test_the_policy_stops_what_is_inline_and_a_tab_tells_of_it(tab: Tab) -> None:
+    """S24, THREATS 1.4: an inline script and an inline style do nothing; these tests would notice either."""
+    page = tab.open("/")
+    page.evaluate(
+        """() => {
+        document.body.append(Object.assign(document.createElement("script"), { textContent: "window.ran = true" }));
+        document.body.append(Object.assign(document.createElement("style"), { textContent: "body { display: none }" }));
+        }"""
+    )
+    assert page.evaluate("window.ran") is None
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert [word for word in ("script-src", "style-src") if any(word in fault for fault in tab.faults)] == [
+        "script-src",
+        "style-src",
+    ]
+    tab.faults.clear()

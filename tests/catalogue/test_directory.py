@@ -1,0 +1,49 @@
+"""The directory: what is found of servers that come, change and go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from patchbay.catalogue.directory import Directory
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+
+
+def server(name: str, *tools: str) -> Server:
+    found = {
+        tool: Descriptor("tool", tool, {"name": tool, "description": f"Do {tool}.", "inputSchema": {}}, {}, "static")
+        for tool in tools
+    }
+    return Server(name, f"v-{name}", "static", description=f"About {name}", tools=found)
+
+
+def names(found: list[object]) -> list[str]:
+    return [each.name for each in found]  # type: ignore[attr-defined]
+
+
+def test_servers_and_tools_are_found_by_their_words() -> None:
+    directory = Directory()
+    servers = [server("north", "dig_hole", "fill_hole"), server("south", "dig_well")]
+    found = directory.find(servers, "dig")
+    assert {(each.kind, each.server, each.name, each.place) for each in found} == {
+        ("tool", "north", "dig_hole", 1),
+        ("tool", "south", "dig_well", 1),
+    }
+    assert next(each.kind for each in directory.find(servers, "about north", kind="server")) == "server"
+
+
+def test_what_changed_is_read_again_and_what_went_is_forgotten() -> None:
+    directory = Directory()
+    first = server("north", "dig_hole")
+    assert names(list(directory.find([first], "hole", "tool"))) == ["dig_hole"]
+    changed = replace(first, tools=server("north", "paint_wall").tools)
+    assert names(list(directory.find([changed], "hole", "tool"))) == []
+    assert names(list(directory.find([changed], "paint", "tool"))) == ["paint_wall"]
+    assert directory.find([], "paint") == []
+
+
+def test_another_kind_is_an_error() -> None:
+    with pytest.raises(ValueError, match="server, tool, resource, prompt"):
+        Directory().find([], "x", "planet")

@@ -1,0 +1,108 @@
+"""A folder of Markdown as a server: three lines of JSON, only read, in step with the disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hubs import Hub, until
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "handbook"
+    (folder / "guide").mkdir(parents=True)
+    (folder / "README.md").write_text("# Hello\n\nAll about pumpkins.\n")
+    (folder / "guide/soup one.mdx").write_text("---\ntitle: Soup\ntags: [food]\n---\nPumpkin soup.\n")
+    (folder / "node_modules").mkdir()
+    (folder / "node_modules/other.md").write_text("# Pumpkin of somebody else")
+    return folder
+
+
+@pytest.fixture
+def hub(tmp_path: Path, folder: Path) -> Iterator[Hub]:
+    hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", "root": str(folder)})})
+    yield hub
+    hub.close()
+
+
+def done(hub: Hub, tool: str, **arguments: Any) -> dict[str, Any]:
+    answer = hub.call("handbook", tool, arguments)
+    assert not answer.result.get("isError"), answer.text
+    return dict(answer.result["structuredContent"])
+
+
+def test_three_lines_of_json_serve_a_folder(hub: Hub, folder: Path) -> None:
+    """Listed, found, read as tool and as resource; and nothing is written there."""
+    before = sorted(folder.rglob("*"))
+    assert [one["path"] for one in done(hub, "list_documents")["documents"]] == ["README.md", "guide/soup one.mdx"]
+    assert [one["title"] for one in done(hub, "list_documents", folder="guide")["documents"]] == ["Soup"]
+    found = done(hub, "search", query="soup")
+    assert [one["path"] for one in found["results"]] == ["guide/soup one.mdx"]
+    assert found["results"][0]["matches"] == [{"line": 5, "text": "Pumpkin **soup**."}]
+    assert done(hub, "search", query="pumpkin")["total"] == 2
+    assert done(hub, "get_document", path="guide/soup one.mdx")["metadata"] == {"title": "Soup", "tags": ["food"]}
+    uri = "docs://handbook/guide/soup%20one.mdx"
+    resources = hub.legacy("handbook", "resources/list").result["resources"]
+    assert [one["uri"] for one in resources] == ["docs://handbook/README.md", uri]
+    (content,) = hub.legacy("handbook", "resources/read", {"uri": uri}).result["contents"]
+    assert content["text"].startswith("---\ntitle: Soup") and content["mimeType"] == "text/markdown"
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_every_tool_only_reads(hub: Hub) -> None:
+    tools = hub.legacy("handbook", "tools/list").result["tools"]
+    assert {tool["name"] for tool in tools} == {"list_documents", "search", "get_document"}
+    assert all(tool["annotations"]["readOnlyHint"] and tool["outputSchema"] for tool in tools)
+
+
+def test_a_change_of_the_folder_is_told(hub: Hub, folder: Path) -> None:
+    with hub.catalogue.store.bus.subscribe(["changed/handbook", "updated/handbook"]) as mailbox:
+        (folder / "new.md").write_text("# New")
+        until(lambda: (mailbox.get(1) or ("",))[0] == "changed/handbook", "a new document")
+        (folder / "README.md").write_text("# Other")
+        until(lambda: mailbox.get(1) == ("updated/handbook", b"docs://handbook/README.md"), "a changed document")
+    until(lambda: len(hub.legacy("handbook", "resources/list").result["resources"]) == 3, "the list with it")
+
+
+@pytest.mark.parametrize("path", ["../secret.md", "/etc/passwd", "guide/../../secret.md", "a.txt"])
+def test_nothing_outside_the_folder_is_read(hub: Hub, tmp_path: Path, path: str) -> None:
+    """JANE-C5."""
+    (tmp_path / "secret.md").write_text("secret")
+    answer = hub.call("handbook", "get_document", {"path": path})
+    assert answer.result["isError"] is True and "secret\n" not in answer.text
+    assert hub.legacy("handbook", "resources/read", {"uri": "docs://handbook/..%2fsecret.md"}).error["code"] == -32002
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, "root: expected the folder"),
+        ({"root": "docs"}, "root: expected the folder of the documents as /... or ~/..."),
+        ({"root": "/x", "tools": {}}, "tools: expected nothing that the folder says itself"),
+        ({"root": 5}, "root: expected text"),
+    ],
+)
+def test_a_file_that_names_no_folder_says_what_is_wrong(tmp_path: Path, more: dict[str, Any], expected: str) -> None:
+    hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", **more})})
+    try:
+        server = next(one for one in hub.catalogue.all() if one.name == "handbook")
+        assert expected in (server.broken or "")
+    finally:
+        hub.close()
+
+
+def test_a_folder_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    hub = Hub(tmp_path, {"later.json": json.dumps({"kind": "documents", "root": str(later)})})
+    try:
+        assert hub.call("later", "list_documents", {}).text == "There are no documents yet."
+        later.mkdir()
+        (later / "a.md").write_text("# A")
+        until(lambda: hub.call("later", "search", {"query": "*"}).result["structuredContent"]["total"], "a document")
+    finally:
+        hub.close()

@@ -1,0 +1,74 @@
+"""Links in and out: names, boot images, configurations and contents that mention a CID."""
+
+from __future__ import annotations
+
+from patchbay.boot import canonical_json, change
+from patchbay.catalogue.links import Links
+from patchbay.cid import cid_of
+from patchbay.store import Store
+from patchbay.stores.memory import MemoryStore
+
+
+def plugged(store: Store, name: str, source: bytes, config: bytes | None = None) -> str:
+    parts = {"definition_cid": store.blobs.put(source), "enabled": True, "kind": "python"}
+    if config is not None:
+        parts["config_cid"] = store.blobs.put(config)
+    row = store.blobs.put(canonical_json(parts))
+    return change(store, {f"servers/{name}": row}, "test", f"plug in {name}")
+
+
+def test_a_definition_is_pointed_at_by_its_row_and_the_root() -> None:
+    store = MemoryStore()
+    root = plugged(store, "a", b"x = 1\n")
+    found = Links(store).into(cid_of(b"x = 1\n"))
+    assert {(each.kind, each.label, each.place) for each in found} == {
+        ("content", "servers/a", "definition_cid"),
+        ("content", "root", "servers[a].definition_cid"),
+    }
+    assert root in {each.cid for each in found}
+
+
+def test_a_content_deep_in_a_configuration_is_found() -> None:
+    store = MemoryStore()
+    page = store.blobs.put(b"a page")
+    config = canonical_json({"resources": {"r": {"uri": "x:y", "cid": page}}})
+    plugged(store, "a", b"x = 1\n", config)
+    found = Links(store).into(page)
+    assert [(each.label, each.place, each.cid) for each in found] == [
+        ("in servers/a", "resources.r.cid", cid_of(config))
+    ]
+
+
+def test_names_now_and_in_the_past_are_told_apart() -> None:
+    store = MemoryStore()
+    first, second = store.blobs.put(b"one"), store.blobs.put(b"two")
+    for cid in (first, second):
+        change(store, {"variables/v": cid}, "test", "why")
+    links = Links(store)
+    assert [(each.kind, each.label) for each in links.into(second)] == [("name", "variables/v")]
+    past = links.into(first)
+    assert [(each.kind, each.label) for each in past] == [("past", "variables/v")]
+    assert past[0].at is not None
+
+
+def test_what_a_content_mentions_has_its_place_and_whether_it_is_here() -> None:
+    store = MemoryStore()
+    here, absent = store.blobs.put(b"here"), cid_of(b"absent")
+    text = store.blobs.put(f"see\n{here} and {absent}, and {here} again".encode())
+    json = store.blobs.put(canonical_json([{"name": "n", "cid": here}, {"x": [absent]}]))
+    links = Links(store)
+    assert [(each.cid, each.place, each.here) for each in links.out(text)] == [
+        (here, "line 2", True),
+        (absent, "line 2", False),
+    ]
+    assert [(each.place, each.here) for each in links.out(json)] == [("[n].cid", True), ("[1].x[0]", False)]
+
+
+def test_contents_that_mention_each_other_end_and_bytes_mention_nothing() -> None:
+    store = MemoryStore()
+    loop = store.blobs.put(b"\xff" + cid_of(b"other").encode())
+    change(store, {"variables/v": store.blobs.put(f"{loop} {loop}".encode())}, "test", "why")
+    links = Links(store)
+    assert [each.label for each in links.into(loop)] == ["variables/v", "root"]
+    assert [each.cid for each in links.out(loop)] == [cid_of(b"other")]
+    assert links.into(cid_of(b"nobody")) == []

@@ -1,0 +1,103 @@
+"""Saving definitions: the store or the file behind a server changes, all or nothing, and nobody is overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from patchbay.catalogue.dropins import drop_ins
+from patchbay.catalogue.folder import Folder
+from patchbay.catalogue.rows import parse_row
+from patchbay.catalogue.saving import Saving
+from patchbay.cid import cid_of
+from patchbay.errors import InvalidParams, MissingBlob, Overtaken, Refused
+from patchbay.store import Store
+from patchbay.stores.memory import MemoryStore
+
+ONE, TWO = b"x = 1\n", b"x = 2\n"
+
+
+@pytest.fixture
+def store() -> Store:
+    return MemoryStore()
+
+
+def definition(store: Store, name: str) -> str:
+    cid = store.names.get(f"servers/{name}")
+    assert cid
+    return parse_row(name, store.blobs.get(cid)).definition_cid
+
+
+def test_a_new_server_stands_in_the_store_alone(store: Store, tmp_path: Path) -> None:
+    root = Saving(store, tmp_path).definition("a", "python", ONE, None, "ada", "to try")
+    assert (definition(store, "a"), store.names.get("root")) == (cid_of(ONE), root)
+    assert not list(tmp_path.iterdir())
+    assert (store.names.past("servers/a")[0].who, store.names.past("servers/a")[0].why) == ("ada", "to try")
+
+
+def test_who_started_from_something_else_is_refused(store: Store, tmp_path: Path) -> None:
+    saving = Saving(store, tmp_path)
+    saving.definition("a", "python", ONE, None, "ada", "first")
+    for base in (None, cid_of(b"something else")):
+        with pytest.raises(Overtaken):
+            saving.definition("a", "python", TWO, base, "bob", "second")
+    assert definition(store, "a") == cid_of(ONE)
+    saving.definition("a", "python", TWO, cid_of(ONE), "bob", "second")
+    assert definition(store, "a") == cid_of(TWO)
+
+
+@pytest.mark.parametrize("name", ["servers", "New", "a/b", "..", "", "x" * 129, "TAKEN"])
+def test_a_name_that_cannot_be_changes_nothing(store: Store, tmp_path: Path, name: str) -> None:
+    saving = Saving(store, tmp_path)
+    saving.definition("taken", "python", ONE, None, "ada", "first")
+    before = store.names.all()
+    with pytest.raises(InvalidParams):
+        saving.definition(name, "python", TWO, None, "ada", "second")
+    assert store.names.all() == before
+
+
+def test_a_file_is_changed_with_its_server_and_the_watcher_agrees(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(ONE)
+    (tmp_path / "a.mcp.json").write_bytes(b'{"auto_discover": true}')
+    folder = Folder(store, tmp_path)
+    folder.scan()
+    Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
+    assert (tmp_path / "a.py").read_bytes() == TWO
+    assert (tmp_path / "a.mcp.json").read_bytes() == b'{"auto_discover": true}'
+    before = store.names.all()
+    folder.scan()
+    assert store.names.all() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mcp.json", "a.py"]
+
+
+def test_a_file_that_stands_before_another_server_gives_way_to_it(store: Store, tmp_path: Path) -> None:
+    saving, folder = Saving(store, tmp_path), Folder(store, tmp_path)
+    saving.definition("a", "python", ONE, None, "ada", "in the store")
+    below = store.names.get("servers/a")
+    (tmp_path / "a.py").write_bytes(TWO)
+    folder.scan()
+    assert definition(store, "a") == cid_of(TWO)
+    saving.names({"servers/a": below}, "ada", "back")
+    folder.scan()
+    assert (definition(store, "a"), list(tmp_path.iterdir()), drop_ins(store)) == (cid_of(ONE), [], {})
+
+
+def test_a_file_that_cannot_be_written_leaves_all_as_it_was(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(ONE)
+    Folder(store, tmp_path).scan()
+    (tmp_path / "a.py").unlink()
+    (tmp_path / "a.py").mkdir()
+    before = store.names.all()
+    with pytest.raises(Refused, match=r"a\.py cannot be changed"):
+        Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
+    assert store.names.all() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.py"]
+
+
+def test_a_content_that_is_not_there_touches_no_file(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(ONE)
+    Folder(store, tmp_path).scan()
+    with pytest.raises(MissingBlob):
+        Saving(store, tmp_path).names({"servers/a": None, "variables/v": cid_of(b"absent")}, "ada", "why")
+    assert (tmp_path / "a.py").read_bytes() == ONE

@@ -1,0 +1,98 @@
+"""docs/client.md and the help pages: the examples run, every command is there, each help page has examples."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from patchbay.cli import exits, jn, main
+from patchbay.cli.places import launch_environment
+from tests.cli.desk import ROOT, SEARCH, Desk, launch
+
+PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
+
+
+def every(group: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """A command and all below it."""
+    yield name, group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for one in group.list_commands(context):
+            command = group.get_command(context, one)
+            assert command is not None
+            yield from every(command, f"{name} {one}")
+
+
+@pytest.mark.process
+def test_the_examples_of_the_page_run_and_write_what_it_says(desk: Desk) -> None:
+    """JN-6, JN-32, JN-38, JN-56, JN-60, JN-72: in order, in one folder; lines shown there stand in the output."""
+    commands = 0
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+        for example in re.split(r"(?m)^\$ ", block)[1:]:
+            line, *shown = example.splitlines()
+            ended = desk.run(line)
+            assert ended.code == exits.OK, (line, ended)
+            missing = [one for one in shown if one not in ended.out]
+            assert not missing, (line, missing, ended.out)
+            commands += 1
+    assert commands > 8
+
+
+@pytest.mark.parametrize(("name", "command"), [*every(jn, "jn"), *every(main, "patchbay")], ids=str)
+def test_every_help_page_has_examples_and_the_exit_codes(name: str, command: click.Command) -> None:
+    """JN-32, JN-63: for each of them, a sentence too."""
+    page = command.get_help(click.Context(command, info_name=name))
+    assert "Examples:" in page
+    assert all(f"  {code:<3}  {meaning}" in page for code, meaning in exits.ROWS.items())
+    assert command.help
+
+
+def test_every_command_and_option_of_the_client_is_on_the_page() -> None:
+    for name, command in every(jn, "jn"):
+        if not isinstance(command, click.Group):
+            assert name.removeprefix("jn ") in PAGE, name
+    options = {word for one in jn.get_command(click.Context(jn), "cat").params for word in one.opts}  # type: ignore[union-attr]
+    assert {word for word in options if word.startswith("--") and f"`{word}" not in PAGE} == set()
+
+
+def test_both_programs_are_installed_and_share_their_commands() -> None:
+    """The commands of `jn` are those of the document, and `patchbay` has all of them."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"patchbay": "patchbay.cli:main", "jn": "patchbay.cli:jn"}
+    names = set(jn.list_commands(click.Context(jn)))
+    assert names >= {"inspect", "cat", "head", "tail", "filter", "put", "mcp", "profile"}
+    assert names <= set(main.list_commands(click.Context(main)))
+
+
+def test_launchers_are_found_where_nobody_installed_them() -> None:
+    """JN-6: uv beside this Python, npx and node in the Node wheel, on an otherwise empty PATH; uv has no project."""
+    environment = launch_environment({"PATH": ""})
+    assert all(shutil.which(name, path=environment["PATH"]) for name in ("uv", "npx", "node", "python"))
+    assert environment["UV_NO_PROJECT"] == "1"
+    assert launch_environment({"PATH": "/first", "UV_NO_PROJECT": "0"})["PATH"].startswith("/first:")
+    assert launch_environment({"UV_NO_PROJECT": "0"})["UV_NO_PROJECT"] == "0"
+
+
+@pytest.mark.process
+def test_a_shell_is_offered_profiles_and_their_tools(desk: Desk) -> None:
+    """Shell completion, as bash asks for it."""
+    desk.profile("biomcp", launch(desk.serve(SEARCH)), search={})
+    assert "_JN_COMPLETE=bash_complete" in desk.quick("jn completion bash").out
+    for words, offered in [
+        ("jn cat @b", "@biomcp"),
+        ("jn cat @biomcp/", "@biomcp/search"),
+        ("jn profile info b", "biomcp"),
+    ]:
+        count = len(words.split()) - 1
+        line = f"COMP_WORDS='{words}' COMP_CWORD={count} _JN_COMPLETE=bash_complete jn"
+        assert f"plain,{offered}" in desk.run(line).out.split(), words
+
+
+def test_the_page_names_no_place_of_one_machine() -> None:
+    assert str(Path.home()) not in PAGE

@@ -1,0 +1,197 @@
+"""The drift drill: a server whose tools change between two calls, in each way of JN-45; verdicts, exit codes, texts."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from patchbay.cli import exits
+from tests.cli.desk import COUNT, SEARCH, Desk, launch
+
+pytestmark = pytest.mark.process
+
+Json = dict[str, Any]
+GENE = {"type": "string", "description": "Gene symbol (e.g., BRAF, TP53)"}
+DISEASE = {"type": "string", "description": "Disease or condition name"}
+
+
+def search(properties: Json | None = None, required: tuple[str, ...] = ("gene",), **fields: Any) -> Json:
+    """The tool `search` as it is after a change."""
+    schema = {"type": "object", "properties": properties or {"gene": GENE, "disease": DISEASE}, "required": [*required]}
+    return {**copy.deepcopy(SEARCH), "inputSchema": schema, **fields}
+
+
+OLD = search(outputSchema={"type": "object", "properties": {"text": {"type": "string"}}})
+OUTPUT = {"type": "object", "properties": {"text": {"type": "integer"}}}
+
+WAYS: dict[str, tuple[Json | None, str, str]] = {
+    "required added": (
+        search({"gene": GENE, "disease": DISEASE, "phase": {"type": "integer"}}, ("gene", "phase")),
+        "breaking",
+        "New required parameter 'phase' added",
+    ),
+    "required removed": (search({"disease": DISEASE}, ()), "breaking", "Required parameter 'gene' removed"),
+    "required renamed": (
+        search({"query": GENE, "disease": DISEASE}, ("query",)),
+        "breaking",
+        "Required parameter 'gene' renamed to 'query'",
+    ),
+    "now required": (search(required=("gene", "disease")), "breaking", "Parameter 'disease' is now required"),
+    "type changed": (
+        search({"gene": {**GENE, "type": "integer"}, "disease": DISEASE}),
+        "breaking",
+        "Type of parameter 'gene' changed from string to integer",
+    ),
+    "tool removed": (None, "breaking", "Removed"),
+    "optional added": (
+        search({"gene": GENE, "disease": DISEASE, "filters": {"type": "object"}}),
+        "non-breaking",
+        "New optional parameter 'filters' added",
+    ),
+    "description changed": (search(description="Search, and mail what was found"), "review", "Description changed"),
+    "parameter description changed": (
+        search({"gene": {**GENE, "description": "A gene"}, "disease": DISEASE}),
+        "review",
+        "Description of parameter 'gene' changed",
+    ),
+    "output changed": (
+        search(outputSchema=OUTPUT),
+        "review",
+        "Type of output field 'text' changed from string to integer",
+    ),
+    "nothing": (OLD, "", ""),
+}
+
+
+@pytest.fixture
+def address(desk: Desk) -> str:
+    """The server as it was when its profile was made, with its snapshot in the store."""
+    address = desk.serve(OLD, COUNT)
+    assert desk.quick(f"jn profile new mcp biomcp '{address}' --tool search").code == exits.OK
+    assert desk.quick("jn cat '@biomcp/search?gene=BRAF'").err == ""
+    return address
+
+
+def changed(desk: Desk, way: str) -> tuple[str, str]:
+    """Change the server; answers the verdict and the sentence that are expected."""
+    tool, kind, sentence = WAYS[way]
+    after = {} if tool is None or "outputSchema" in tool else {"outputSchema": OLD["outputSchema"]}
+    desk.serve(*([{**tool, **after}] if tool is not None else []), COUNT)
+    return kind, sentence
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_change_has_its_verdict_and_its_sentence(desk: Desk, address: str, way: str) -> None:
+    """JN-45, JN-56, JN-60: what `profile diff` and `profile validate` say, with which exit code."""
+    kind, sentence = changed(desk, way)
+    diff = desk.quick("jn profile diff @biomcp --format json")
+    changes = json.loads(diff.out)
+    assert [(one["kind"], sentence in one["sentence"]) for one in changes[:1]] == ([(kind, True)] if kind else []), (
+        changes
+    )
+    breaking = kind == "breaking"
+    validated = desk.quick("jn profile validate @biomcp --format json")
+    assert json.loads(validated.out)["status"] == ("changed" if breaking else "valid")
+    assert diff.code == validated.code == (exits.CHANGED if breaking else exits.OK)
+
+
+@pytest.mark.parametrize("way", [way for way, row in WAYS.items() if row[1] == "breaking"])
+def test_a_breaking_change_is_warned_of_once_and_the_call_goes_on(desk: Desk, address: str, way: str) -> None:
+    """JN-44, JN-46, JN-48: the text with changes, both hashes and three options; once for all records."""
+    _, sentence = changed(desk, way)
+    told = desk.quick("jn put --era legacy '@biomcp/search'", '{"gene": "BRAF"}\n{"gene": "TP53"}\n')
+    lines = told.err.splitlines()
+    assert lines[0] == "Warning: MCP server schema has changed since profile was created."
+    assert next(line for line in lines if line.startswith("  - ")).endswith(sentence)
+    assert told.err.count("Warning:") == 1
+    assert [line.partition(":")[0] for line in lines if " hash: " in line] == ["Profile hash", "Current hash"]
+    assert len(told.records) == 2
+
+
+def test_the_warning_is_that_of_the_document(desk: Desk, address: str) -> None:
+    """JN-46: word for word, with the command as it was typed."""
+    desk.serve(
+        search(
+            {"query": GENE, "disease": DISEASE, "filters": {"type": "object"}},
+            ("query",),
+            outputSchema=OLD["outputSchema"],
+        ),
+        COUNT,
+    )
+    lines = desk.quick('jn cat "@biomcp/search?gene=BRAF"').err.splitlines()
+    hashes = [line[14:22] for line in lines if " hash: " in line]
+    assert hashes[0] != hashes[1]
+    assert lines == [
+        "Warning: MCP server schema has changed since profile was created.",
+        "",
+        "Changes detected:",
+        "  - Tool 'search': Required parameter 'gene' renamed to 'query'",
+        "  - Tool 'search': New optional parameter 'filters' added",
+        "",
+        f"Profile hash: {hashes[0]}...",
+        f"Current hash: {hashes[1]}...",
+        "",
+        "Options:",
+        "  1. Update profile: jn profile update biomcp",
+        "  2. Explore changes: jn mcp explore biomcp",
+        '  3. Ignore (may cause errors): jn cat "@biomcp/search?gene=BRAF" --ignore-schema',
+        "",
+    ]
+    for line in ("jn mcp explore biomcp", 'jn cat "@biomcp/search?gene=BRAF" --ignore-schema'):
+        told = desk.quick(line)
+        assert (told.code, told.err) == (exits.OK, ""), line
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "warned"), [("warn", 0, True), ("error", exits.CHANGED, True), ("ignore", 0, False)]
+)
+def test_a_profile_says_what_is_done_about_a_change(desk: Desk, mode: str, code: int, warned: bool) -> None:
+    """JN-47, JN-48: warn, refuse without a call, or skip; --ignore-schema beats all of them."""
+    meta = launch(desk.serve(OLD))
+    assert (
+        desk.quick("jn profile create biomcp --pin", json.dumps({**meta, "schema_validation": mode, "tools": {}})).code
+        == 0
+    )
+    desk.serve(search(required=("gene", "disease")))
+    told = desk.quick("jn cat '@biomcp?tool=search&gene=BRAF'")
+    assert (told.code, "Warning: " in told.err) == (code, warned)
+    assert any(line.startswith("call") for line in desk.log()) == (mode != "error")
+    told = desk.quick("jn cat --ignore-schema '@biomcp?tool=search&gene=BRAF'")
+    assert (told.code, told.err) == (exits.OK, "")
+
+
+def test_a_profile_of_the_document_keeps_working(desk: Desk) -> None:
+    """JN-41, JN-51: its MD5 holds for the server it was made of, and no longer for the next one."""
+    address = desk.serve(OLD, COUNT)
+    md5 = desk.quick(f"jn mcp hash '{address}'").out.strip()
+    assert len(md5) == 32
+    desk.profile("biomcp", {"connection": launch(address), "schema_hash": md5, "plugin": "mcp"})
+    assert desk.quick("jn profile validate @biomcp").out.startswith("@biomcp: valid")
+    assert desk.quick("jn profile version @biomcp").out.strip() == md5
+    desk.serve(search(required=("gene", "disease")), COUNT)
+    assert desk.quick("jn profile validate @biomcp").code == exits.CHANGED
+
+
+def test_a_pinned_call_is_refused_when_anything_differs(desk: Desk, address: str) -> None:
+    """X-21: schema=<cid> holds to the letter, with the differences in the sentence; nothing is called."""
+    cid = desk.quick("jn mcp hash @biomcp --kind cid").out.strip()
+    line = f"jn cat '@biomcp/search?gene=BRAF&schema={cid}'"
+    assert desk.quick(line).code == exits.OK
+    calls = len(desk.log())
+    desk.serve(search(description="Search, and mail it", outputSchema=OLD["outputSchema"]), COUNT)
+    told = desk.quick(line)
+    assert told.code == exits.CHANGED
+    assert "review: Tool 'search': Description changed" in told.err
+    assert not any(entry.startswith("call") for entry in desk.log()[calls:])
+
+
+def test_another_kind_of_output_is_warned_of(desk: Desk) -> None:
+    """JN-50: the profile says what comes out, and something else does."""
+    address = desk.serve(OLD, text="words")
+    desk.profile("biomcp", launch(address), search={"output_format": "application/json"})
+    told = desk.quick("jn cat '@biomcp/search?gene=BRAF'")
+    assert "Output is text/plain; the profile expects application/json" in told.err
+    assert told.code == exits.OK

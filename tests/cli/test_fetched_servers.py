@@ -1,0 +1,95 @@
+"""Real servers, fetched from PyPI and npm, used as people use them. Needs the network for what is not cached.
+
+Neither `uv` nor `npx` is put on the PATH here: the program finds them itself, beside its Python and in the Node wheel.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from patchbay.cli import exits
+from tests.cli.desk import Desk
+
+pytestmark = pytest.mark.process
+
+TIME = "mcp+uvx://mcp-server-time/mcp-server-time"
+EVERYTHING = "mcp+npx://@modelcontextprotocol/server-everything"
+
+
+def test_the_time_server_is_inspected(desk: Desk) -> None:
+    """JN-6, JN-23, JN-32: a Python package, with `patchbay`, text and JSON."""
+    ended = desk.run(f'patchbay inspect "{TIME}"')
+    assert ended.code == exits.OK, ended.err
+    assert "\nTools (2):\n  get_current_time: " in ended.out
+    assert "      timezone (required): IANA timezone name" in ended.out
+    found = json.loads(desk.quick(f'patchbay inspect "{TIME}" --format json').out)
+    assert [tool["name"] for tool in found["tools"]] == ["get_current_time", "convert_time"]
+
+
+def test_biomcp_is_inspected(desk: Desk) -> None:
+    """JN-6, JN-23, JN-32: with a word after the executable."""
+    ended = desk.quick('jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"')
+    assert ended.code == exits.OK, ended.err
+    assert "Transport: stdio" in ended.out
+    assert "\n  search: " in ended.out
+
+
+def test_context7_is_inspected(desk: Desk) -> None:
+    """JN-6, JN-24, JN-32: a scoped Node package of a version."""
+    ended = desk.quick('jn inspect "mcp+npx://@upstash/context7-mcp@latest"')
+    assert ended.code == exits.OK, ended.err
+    assert "\n  resolve-library-id: " in ended.out
+
+
+def test_the_everything_server_is_called_read_and_prompted(desk: Desk) -> None:
+    """JN-2 to JN-4, JN-13, JN-71: tools, resources, prompts, over a profile made of the address."""
+    assert desk.quick(f'jn profile new mcp everything "{EVERYTHING}"').code == exits.OK
+    sum_of = desk.quick("jn call @everything get-sum a=2 b=40")
+    assert (sum_of.code, sum_of.err) == (exits.OK, "")
+    assert "42" in sum_of.records[0]["text"]
+    image = desk.quick("jn cat @everything/get-tiny-image").records
+    assert any(row.get("mimeType") == "image/png" and row["blob"] for row in image)
+    listed = desk.quick('jn head -n 1 "@everything?list=resources"').records
+    assert "text" in desk.quick(f'jn read @everything "{listed[0]["uri"]}"').records[0]
+    prompted = desk.quick("jn prompt @everything args-prompt city=Berlin state=Berlin").records
+    assert (prompted[0]["type"], "Berlin" in prompted[0]["text"]) == ("prompt_message", True)
+    assert desk.quick("jn profile validate @everything").code == exits.OK
+
+
+def test_the_everything_server_asks_and_is_answered(desk: Desk) -> None:
+    """JN-71: elicitation and sampling by flags, and refused without."""
+    asking = f"jn call {EVERYTHING} trigger-elicitation-request"
+    assert "- Name: Ada" in desk.quick(f"{asking} --answer name=Ada").out
+    assert "declined" in desk.quick(f"{asking} --decline").out
+    sampling = f"jn call {EVERYTHING} trigger-sampling-request prompt=Where?"
+    assert "Paris" in desk.quick(f"{sampling} --sample Paris").out
+    refused = desk.quick(sampling)
+    assert (refused.code, "--sample TEXT" in refused.err) == (exits.FAILED, True)
+
+
+def test_progress_of_a_long_operation_is_shown_on_a_terminal(desk: Desk) -> None:
+    ended = desk.on_terminal(f"jn call {EVERYTHING} trigger-long-running-operation duration=2 steps=4")
+    assert ended.code == exits.OK
+    assert any(f"{step}/4" in ended.out for step in (1, 2, 3))
+
+
+def test_pipelines_run_over_fetched_servers(desk: Desk) -> None:
+    """JN-38, JN-12: the tools of one server become calls of another, the results a file; head ends its producers."""
+    zones = '{"timezone": "Europe/Berlin"}\n{"timezone": "Asia/Tokyo"}\n'
+    line = (
+        f'jn put "{TIME}?tool=get_current_time" '
+        "| jn filter '{message: (.text | fromjson | .timezone)}' "
+        f'| jn put "{EVERYTHING}?tool=echo" | jn filter .text'
+    )
+    ended = desk.run(line, zones)
+    assert (ended.code, ended.records) == (exits.OK, ["Echo: Europe/Berlin", "Echo: Asia/Tokyo"])
+    line = f'jn cat "{EVERYTHING}?list=tools" | jn filter "select(.name | startswith(\\"get-\\")) | {{name}}"'
+    assert desk.run(f"{line} | jn put tools.json").code == exits.OK
+    assert {"name": "get-sum"} in json.loads((desk.work / "tools.json").read_text())
+    endless = (
+        f"yes '{{\"message\": \"on\"}}' | jn put '{EVERYTHING}?tool=echo' | jn head 3; echo ${{PIPESTATUS[*]}} >&2"
+    )
+    ended = desk.run(endless)
+    assert (len(ended.records), ended.err.split()) == (3, ["141", "141", "0"])

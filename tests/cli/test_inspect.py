@@ -1,0 +1,89 @@
+"""`inspect`: what a server offers, as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from patchbay.cli import exits
+from tests.cli.desk import COUNT, SEARCH, Desk, launch
+
+pytestmark = pytest.mark.process
+
+TEXT = """\
+Server: changing
+Transport: stdio
+Version: 1
+Revision: 2025-11-25
+Capabilities: prompts, resources, tools (listChanged)
+
+Tools (2):
+  search: Search biomedical resources
+    Parameters:
+      gene (required): Gene symbol (e.g., BRAF, TP53)
+      disease: Disease or condition name
+  count: No description
+    Parameters:
+      n:
+
+Resources (1):
+  NCT1: A trial
+    URI: resource://trials/NCT1
+
+Resource templates (1):
+  trial: No description
+    URI template: resource://trials/{id}
+
+Prompts (1):
+  summary: Sum up
+    Arguments:
+      style (required):
+"""
+
+
+def test_the_text_is_that_of_the_document_and_what_the_protocol_has_beside_it(desk: Desk) -> None:
+    """JN-32, JN-34: text is the default, no profile is needed; the same for a profile and for `patchbay`."""
+    address = desk.serve(SEARCH, COUNT)
+    desk.profile("changing", launch(address))
+    for line in (f"jn inspect '{address}'", "jn inspect @changing --format text", f"patchbay inspect '{address}'"):
+        ended = desk.quick(line)
+        assert (ended.code, ended.out, ended.err) == (exits.OK, TEXT, "")
+
+
+def test_json_has_the_fields_of_the_document(desk: Desk) -> None:
+    """JN-33: server, transport, tools, resources; descriptors as the server sent them."""
+    found = json.loads(desk.quick(f"jn inspect '{desk.serve(SEARCH)}' --format json").out)
+    assert (found["server"], found["transport"], found["tools"]) == ("changing", "stdio", [SEARCH])
+    assert set(found["resources"][0]) == {"uri", "name", "description", "mimeType"}
+    assert found["protocolVersion"] == "2025-11-25"
+    assert found["capabilities"]["prompts"] == {}
+
+
+def test_a_terminal_sees_colours_and_nothing_that_steers_it(desk: Desk) -> None:
+    """JN-34; THREATS: what a server says cannot move the cursor or hide text, on either stream."""
+    bad = {**SEARCH, "description": "Search\x1b[2J\x07 \u202eerom"}
+    address = desk.serve(bad)
+    shown = desk.on_terminal(f"jn inspect '{address}'").out
+    assert "\x1b[36msearch\x1b[0m" in shown
+    assert "\x1b[33m(required)\x1b[0m" in shown
+    for text in (shown, desk.quick(f"jn inspect '{address}'").out):
+        assert "Search\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER} " in text
+        assert "\u202e" not in text
+    assert "\u202e" not in desk.quick(f"jn cat '{address}?list=tools'").out
+
+
+def test_a_server_of_this_hub_is_inspected_in_this_process(desk: Desk) -> None:
+    """Local names: the hub that the settings describe, without a port."""
+    found = json.loads(desk.quick("patchbay inspect /mcp/echo --format json").out)
+    assert (found["transport"], [tool["name"] for tool in found["tools"]]) == ("in-process", ["echo"])
+    assert desk.quick("jn call /mcp/echo echo message=hi").code == exits.OK
+    assert desk.quick("jn inspect /mcp/no-such").code == exits.USAGE
+
+
+@pytest.mark.parametrize("place", ["results.json", "gopher://example.org", "mcp+docker://image", "@no/such/thing"])
+def test_what_cannot_be_inspected_is_an_error(desk: Desk, place: str) -> None:
+    """JN-35, JN-27: one sentence on standard error, exit code 2."""
+    ended = desk.quick(f"jn inspect {place}")
+    assert (ended.code, ended.out) == (exits.USAGE, "")
+    assert ended.err.startswith("jn: ")

@@ -1,0 +1,91 @@
+"""`patchbay mount` and `patchbay unmount`, and the hub that hears of them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from patchbay.cli.commands import main
+from tests.client.reaching import SCRIPTED
+from tests.hubs import Hub, until
+
+PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
+
+
+def patchbay(folder: Path, *words: str) -> Result:
+    """Run a command on this servers folder."""
+    return CliRunner().invoke(main, [*words, "--servers", str(folder)])
+
+
+@pytest.mark.process
+def test_a_running_hub_serves_what_is_mounted_until_it_is_unmounted(tmp_path: Path) -> None:
+    hub = Hub(tmp_path / "hub")
+    try:
+        done = patchbay(hub.servers, "mount", "piped", PIPED)
+        assert done.exit_code == 0, done.output
+        assert "/mcp/piped" in done.output
+        until(lambda: "piped" in {one.name for one in hub.catalogue.all()}, "the mount")
+        until(lambda: hub.catalogue.find("piped").tools, "its tools")
+        assert hub.call("piped", "echo", {"a": 1}).text == '{"a": 1}'
+        assert patchbay(hub.servers, "unmount", "piped").exit_code == 0
+        until(lambda: "piped" not in {one.name for one in hub.catalogue.all()}, "the mount to go")
+    finally:
+        hub.close()
+
+
+def test_the_file_says_what_was_asked_for(tmp_path: Path) -> None:
+    options = (
+        "--header",
+        "Authorization: Bearer ${TOKEN}",
+        "--era",
+        "legacy",
+        "--title",
+        "Far",
+        "--call-timeout",
+        "90",
+    )
+    assert patchbay(tmp_path, "mount", "far", "https://far.example/mcp", *options).exit_code == 0
+    assert json.loads((tmp_path / "far.json").read_text("utf-8")) == {
+        "kind": "upstream",
+        "address": "https://far.example/mcp",
+        "headers": {"Authorization": "Bearer ${TOKEN}"},
+        "era": "legacy",
+        "title": "Far",
+        "timeout": 90.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("mount", "meta", "https://far.example/mcp"), "a page of its own"),
+        (("mount", "far", "nonsense"), "not an address"),
+        (("mount", "far", "https://far.example/mcp", "--header", "Authorization: secret"), "expected a variable"),
+        (("mount", "far", "https://far.example/mcp", "--header", "nothing"), "expected NAME:VALUE"),
+        (("mount", "taken", "https://far.example/mcp"), "expected no server taken yet"),
+        (("mount", "code", "https://far.example/mcp"), "give the mount another name"),
+        (("mount", "taken", "https://far.example/mcp", "--replace"), "expected no server taken yet"),
+        (("unmount", "taken"), "expected a mount"),
+        (("unmount", "nobody"), "there is none"),
+        (("unmount", "../far"), "there is none"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
+    (tmp_path / "taken.json").write_text('{"kind": "static"}', "utf-8")
+    (tmp_path / "code.py").write_text("", "utf-8")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    done = patchbay(tmp_path, *words)
+    assert done.exit_code == 2
+    assert expected in done.output
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_mount_is_replaced_when_that_is_asked_for(tmp_path: Path) -> None:
+    for address in ("https://one.example/mcp", "https://two.example/mcp"):
+        assert patchbay(tmp_path, "mount", "far", address, "--replace").exit_code == 0
+    assert json.loads((tmp_path / "far.json").read_text("utf-8"))["address"] == "https://two.example/mcp"

@@ -1,0 +1,206 @@
+"""`cat`, `head`, `tail`, `filter`, `put`, `call` as stages of pipelines, against a server that counts its starts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from patchbay.cli import exits
+from tests.cli.desk import COUNT, SEARCH, Desk, launch
+from tests.hubs import until
+
+pytestmark = pytest.mark.process
+
+
+def starts(desk: Desk) -> int:
+    """Starts of the changing server; each connection starts it once, and once more to ask for its era."""
+    return desk.log().count("start")
+
+
+def test_cat_writes_one_record_per_content_item(desk: Desk) -> None:
+    """JN-18, JN-36: NDJSON on standard output, nothing on standard error."""
+    desk.serve(SEARCH)
+    ended = desk.quick(f'jn cat "{desk.serve(SEARCH)}?tool=search&gene=BRAF"')
+    assert (ended.code, ended.err) == (exits.OK, "")
+    text = '{"gene": "BRAF"}'
+    assert ended.records == [{"type": "tool_result", "tool": "search", "text": text, "mimeType": "text/plain"}]
+
+
+def test_every_operation_of_an_address_gives_its_records(desk: Desk) -> None:
+    """JN-8 to JN-11, JN-C14: lists, resources, prompts; without an operation, the resources."""
+    address = desk.serve(SEARCH)
+    desk.profile("trials", launch(address))
+    lines = [
+        "@trials",
+        "@trials?list=tools",
+        "@trials?resource=resource://trials/NCT1",
+        "@trials?prompt=summary&style=so",
+    ]
+    found = [desk.quick(f'jn cat "{line}"').records for line in [*lines, "@trials?list=all"]]
+    assert [rows[0]["type"] for rows in found[:4]] == ["resource", "tool", "resource_content", "prompt_message"]
+    assert found[3][0]["text"] == "Sum up, so"
+    assert [row["_type"] for row in found[4]] == ["tool", "resource", "resource_template", "prompt"]
+
+
+def test_call_read_and_prompt_take_the_rest_beside_the_address(desk: Desk) -> None:
+    """JN-2, JN-3, JN-31, JN-71: what stands beside the address wins over what stands in it."""
+    address = desk.serve(SEARCH, COUNT)
+    called = desk.quick(f"jn call '{address}?tool=search&gene=BRAF' gene=TP53 disease='two words'").records
+    assert json.loads(called[0]["text"]) == {"disease": "two words", "gene": "TP53"}
+    assert json.loads(desk.quick(f"jn call '{address}' count n=5").records[0]["text"]) == {"n": 5}
+    exact = desk.quick(f"jn call '{address}' count --args '{{\"n\": \"5\"}}'").records
+    assert json.loads(exact[0]["text"]) == {"n": "5"}
+    assert desk.quick(f"jn read '{address}' resource://trials/NCT1").records[0]["text"] == "a trial"
+    assert desk.quick(f"jn prompt '{address}' summary style=short").records[0]["text"] == "Sum up, short"
+
+
+@pytest.mark.parametrize("line", ["jn call '{}'", "jn read '{}?tool=search'", "jn prompt '{}' style=x"])
+def test_a_command_of_one_operation_says_what_is_missing(desk: Desk, line: str) -> None:
+    ended = desk.quick(line.format(desk.serve(SEARCH)))
+    assert ended.code == exits.USAGE
+    assert "expected a" in ended.err
+
+
+def test_put_calls_a_tool_once_per_record_over_one_connection(desk: Desk) -> None:
+    """JN-5, JN-12, JN-C17, J-F8: keys with _ are no arguments, bad lines are told and the rest goes on."""
+    address = desk.serve(SEARCH)
+    lines = '{"gene": "TP53", "_id": 1}\n\nnot json\n[1]\n{"gene": "BRAF"}\n{"_error": true, "message": "before"}\n'
+    ended = desk.quick(f'jn put --era legacy "{address}?tool=search&disease=x"', lines)
+    assert ended.code == exits.FAILED
+    assert [row.get("text") or row.get("line") or row["message"] for row in ended.records] == [
+        '{"disease": "x", "gene": "TP53"}',
+        "not json",
+        "[1]",
+        '{"disease": "x", "gene": "BRAF"}',
+        "before",
+    ]
+    assert ended.records[1]["type"] == "json_decode_error"
+    assert starts(desk) == 1
+
+
+def test_call_each_is_put_for_a_tool_beside_the_address(desk: Desk) -> None:
+    """JN-5: one connection for all records."""
+    ended = desk.quick(f'jn call --era legacy --each "{desk.serve(COUNT)}" count', '{"n": 1}\n{"n": 2}\n')
+    assert [json.loads(row["text"]) for row in ended.records] == [{"n": 1}, {"n": 2}]
+    assert (ended.code, starts(desk)) == (exits.OK, 1)
+
+
+def test_a_record_whose_call_fails_does_not_end_the_batch(desk: Desk) -> None:
+    """JN-19: the server dies of the first record; the second is tried with a new connection."""
+    ended = desk.quick(f'jn put --era legacy "{desk.serve({"name": "die"})}?tool=die"', "{}\n{}\n")
+    assert [row["type"] for row in ended.records] == ["mcp_error", "mcp_error"]
+    assert ended.code == exits.FAILED
+
+
+def test_a_tool_that_reports_an_error_is_told_by_the_exit_code(desk: Desk) -> None:
+    """JN-C18: isError stands in the record."""
+    ended = desk.quick(f'jn cat "{desk.serve({"name": "fail"})}?tool=fail"')
+    assert ended.records[0]["isError"] is True
+    assert ended.code == exits.FAILED
+
+
+def test_records_go_through_filter_into_a_file_and_back(desk: Desk) -> None:
+    """JN-38: cat, filter, put, and the same read from the file."""
+    address = desk.serve(SEARCH, COUNT)
+    pipeline = f"jn cat '{address}?list=tools' | jn filter 'select(.name | contains(\"sea\")) | {{name}}'"
+    assert desk.run(f"{pipeline} | jn put results.json").code == exits.OK
+    assert json.loads((desk.work / "results.json").read_text()) == [{"name": "search"}]
+    for ending in ("ndjson", "csv"):
+        assert desk.run(f"jn cat results.json | jn put other.{ending}").code == exits.OK
+        assert desk.run(f"jn cat other.{ending}").records == [{"name": "search"}]
+
+
+def test_filter_is_plain_jq_and_says_what_it_cannot_do(desk: Desk) -> None:
+    """JN-38, JN-C16: several values per record, failures told with the rest going on."""
+    ended = desk.quick("jn filter '.a[]'", '{"a": [1, "x"]}\n{"a": 3}\n{"a": [null]}\n')
+    assert ended.records == [1, "x", None]
+    assert ended.code == exits.FAILED
+    assert "iterate" in ended.err
+    assert desk.quick("jn filter '.a['").code == exits.USAGE
+
+
+def test_a_file_that_cannot_be_written_changes_nothing(desk: Desk) -> None:
+    (desk.work / "kept.json").write_text("[]")
+    assert desk.run("jn put kept.txt", "{}\n").code == exits.USAGE
+    assert desk.run("jn put no/folder.json", "{}\n").code == exits.USAGE
+    assert desk.run("yes '{\"a\": 1}' | timeout -s INT 3 jn put kept.json").code != exits.OK
+    assert (desk.work / "kept.json").read_text() == "[]"
+    assert sorted(path.name for path in desk.work.iterdir()) == ["kept.json"]
+
+
+def test_head_gives_ten_and_tail_the_last(desk: Desk) -> None:
+    """JN-36, JN-37, J-F9: a count beside, as -n, none; negative ones are refused."""
+    tools = [{"name": f"t{number}"} for number in range(15)]
+    address = desk.serve(*tools)
+    names = [tool["name"] for tool in tools]
+    for line, expected in [
+        (f"jn head '{address}?list=tools'", names[:10]),
+        (f"jn head -n 3 '{address}?list=tools'", names[:3]),
+        (f"jn tail -n 3 '{address}?list=tools'", names[-3:]),
+        (f"jn cat '{address}?list=tools' | jn head 5", names[:5]),
+        (f"jn cat '{address}?list=tools' | jn tail", names[-10:]),
+        (f"jn cat '{address}?list=tools' | jn head 0", []),
+    ]:
+        ended = desk.run(line)
+        assert [row["name"] for row in ended.records] == expected, line
+    assert desk.run("jn head -n -1").code == exits.USAGE
+
+
+def test_head_ends_its_producer_and_the_servers_behind_it(desk: Desk) -> None:
+    """J-F9: an endless source ends, with the exit code of SIGPIPE, and the server's process is gone."""
+    address = desk.serve(COUNT)
+    line = f"yes '{{\"n\": 1}}' | jn put --era legacy '{address}?tool=count' | jn head 2; echo ${{PIPESTATUS[*]}} >&2"
+    ended = desk.run(line, seconds=60)
+    assert len(ended.records) == 2
+    assert ended.err.split() == [str(exits.UNREAD)] * 2 + ["0"]
+    assert not server_runs(desk)
+
+
+def test_head_ends_a_producer_that_waits_for_its_server(desk: Desk) -> None:
+    """J-F9: a call that never answers does not keep `put` alive once nobody reads."""
+    address = desk.serve(COUNT, {"name": "slow"})
+    (desk.work / "one.ndjson").write_text("{}\n")
+    line = f"jn call --era legacy --each '{address}' slow < one.ndjson | true; echo ${{PIPESTATUS[0]}}"
+    ended = desk.run(line, seconds=60)
+    assert ended.out.split() == [str(exits.UNREAD)]
+    assert not server_runs(desk)
+
+
+def server_runs(desk: Desk) -> bool:
+    """Whether a changing server of this desk is still there after a moment."""
+    place = str(desk.work / "tools.json")
+    until(lambda: desk.run(f"pgrep -f '[-]S .*{place}'").code == 1, "the server has ended")
+    return False
+
+
+def test_waiting_for_a_server_ends_with_the_time_given(desk: Desk) -> None:
+    """--timeout: its own exit code, and a sentence that says what was waited for."""
+    ended = desk.quick(f"jn call --timeout 0.5 '{desk.serve({'name': 'slow'})}' slow")
+    assert ended.code == exits.OVERDUE
+    assert "tools/call within 0.5 s" in ended.err
+    assert ended.records[0]["type"] == "mcp_error"
+
+
+def test_a_server_that_cannot_be_reached_has_its_own_exit_code(desk: Desk) -> None:
+    """JN-1, JN-19: its last words stand on standard error, the failure is a record too."""
+    ended = desk.quick("jn cat 'mcp+stdio:sh -c \"echo broken >&2; exit 3\"?list=tools'")
+    assert ended.code == exits.UNREACHABLE
+    assert "broken" in ended.err
+    assert ended.records[0]["_error"] is True
+
+
+def test_progress_is_shown_on_a_terminal_and_only_there(desk: Desk) -> None:
+    """The server's own words and counts; the record stands alone on standard output."""
+    line = f"jn call '{desk.serve({'name': 'steps'})}' steps"
+    assert "step 2" in desk.on_terminal(line).out
+    assert desk.run(line).err == ""
+
+
+def test_ctrl_c_ends_a_command_cleanly(desk: Desk) -> None:
+    """JN-1: one line, exit code 130, no server left."""
+    ended = desk.on_terminal(f"jn call '{desk.serve({'name': 'stuck'})}' stuck", [("step 1", "\x03")])
+    assert ended.code == exits.INTERRUPTED
+    assert "jn: interrupted" in ended.out
+    assert "Traceback" not in ended.out
+    assert not server_runs(desk)

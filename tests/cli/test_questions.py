@@ -1,0 +1,108 @@
+"""What a server asks while it works: answered by the person at the terminal, by flags, or refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from patchbay.cli import exits
+from tests.cli.desk import Desk
+
+pytestmark = pytest.mark.process
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2},
+        "age": {"type": "integer", "minimum": 0},
+        "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+        "note": {"type": "string"},
+    },
+    "required": ["name", "age"],
+}
+
+
+def line(desk: Desk, method: str, params: Any, flags: str = "") -> str:
+    """The command that has the server ask this."""
+    (desk.work / "ask.json").write_text(json.dumps({"method": method, "params": params}))
+    return f"jn call --era legacy {flags} '{desk.serve({'name': 'ask'})}' ask --args \"$(cat ask.json)\""
+
+
+def asked(desk: Desk, flags: str = "", schema: Any = SCHEMA, **params: Any) -> tuple[Any, str]:
+    """What the server is answered, and what stands on standard error, without a terminal."""
+    ended = desk.run(line(desk, "elicitation/create", {"message": "Who?", "requestedSchema": schema, **params}, flags))
+    assert ended.code == exits.OK, ended.err
+    return json.loads(ended.records[0]["text"]), ended.err
+
+
+def test_a_person_answers_on_the_terminal(desk: Desk) -> None:
+    """JN-71: field by field, with what is expected; a wrong value is asked for again, an empty line is the default."""
+    answers = [
+        ("name (required) [Your name]:", "x\n"),
+        ("expected another value", "Ada\n"),
+        ("age (required):", "old\n"),
+        ("expected another value", "36\n"),
+        ("color [one of red, blue; default", "\n"),
+        ("note:", "\n"),
+    ]
+    params = {"message": "Who are you?", "requestedSchema": SCHEMA}
+    ended = desk.on_terminal(line(desk, "elicitation/create", params), answers)
+    assert "The server asks: Who are you?" in ended.out
+    assert json.dumps({"action": "accept", "content": {"name": "Ada", "age": 36, "color": "red"}})[
+        1:-1
+    ] in ended.out.replace("\\", "")
+
+
+def test_the_end_of_input_cancels(desk: Desk) -> None:
+    params = {"message": "Who?", "requestedSchema": SCHEMA}
+    ended = desk.on_terminal(line(desk, "elicitation/create", params), [("name (required)", "\x04")])
+    assert '"action": "cancel"' in ended.out.replace("\\", "")
+
+
+def test_flags_answer_where_there_is_no_terminal(desk: Desk) -> None:
+    """Values get the types of the schema, defaults are filled in."""
+    answer, err = asked(desk, "--answer name=Ada --answer age=36")
+    assert (answer, err) == ({"action": "accept", "content": {"color": "red", "name": "Ada", "age": 36}}, "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "action", "sentence"),
+    [
+        ("", "cancel", "--answer name=... --answer age=..., or --decline"),
+        ("--answer name=Ada", "cancel", "--answer age=..."),
+        ("--answer name=Ada --answer age=old", "cancel", "--answer age=: expected another value"),
+        ("--decline", "decline", "Declined."),
+    ],
+)
+def test_without_an_answer_the_sentence_says_how_to_give_one(
+    desk: Desk, flags: str, action: str, sentence: str
+) -> None:
+    answer, err = asked(desk, flags)
+    assert answer == {"action": action}
+    assert sentence in err
+
+
+def test_a_place_to_visit_is_never_opened_by_itself(desk: Desk) -> None:
+    """The URL mode: shown, and cancelled where nobody is."""
+    answer, err = asked(desk, mode="url", url="https://example.org/sign", elicitationId="1", schema={})
+    assert answer == {"action": "cancel"}
+    assert "https://example.org/sign" in err
+
+
+def test_sampling_is_refused_unless_a_flag_answers(desk: Desk) -> None:
+    """JN-71: the refusal is an error for the server and a sentence for the person."""
+    content = {"type": "text", "text": "The capital of France?"}
+    params = {"messages": [{"role": "user", "content": content}], "maxTokens": 9}
+    refused = desk.run(line(desk, "sampling/createMessage", params))
+    assert json.loads(refused.records[0]["text"])["code"] == -1
+    assert 'The server asks for a model\'s answer (sampling): "The capital of France?"' in refused.err
+    assert "--sample TEXT" in refused.err
+    answered = desk.run(line(desk, "sampling/createMessage", params, "--sample Paris"))
+    assert json.loads(answered.records[0]["text"])["content"] == {"type": "text", "text": "Paris"}
+
+
+def test_directories_are_named_to_the_server_when_some_are_given(desk: Desk) -> None:
+    answered = desk.run(line(desk, "roots/list", {}, "--root ."))
+    assert json.loads(answered.records[0]["text"])["roots"][0]["uri"] == desk.work.as_uri()

@@ -1,0 +1,188 @@
+"""Mounted servers: real upstream processes of both eras, real callers of both eras, a hub in between.
+
+Issue 5 part 7; PEERS section 4.2 (all era combinations over HTTP and a pipe).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.client.connections import Connection
+from patchbay.client.failures import McpFailure
+from patchbay.client.reach import Http
+from patchbay.events import Log, Progress
+from tests.client.reaching import SCRIPTED, text
+from tests.hubs import until
+from tests.interaction.programs import Hub, running_hub
+
+HERE = Path(__file__).parent
+ERAS = ("legacy", "modern")
+UPSTREAMS = ("legacy", "modern")
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """Another hub, in a process of its own, that serves `work`."""
+    folder = tmp_path_factory.mktemp("upstream")
+    (folder / "work.py").write_text((HERE / "upstream_definition.py").read_text("utf-8"), "utf-8")
+    # Inside the hub, so that a cancelled function lives to tell of it.
+    (folder / "work.mcp.json").write_text('{"isolation": "inline"}', "utf-8")
+    with running_hub(folder / "hub", [folder / "work.py", folder / "work.mcp.json"]) as hub:
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def hub(upstream: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """The hub that mounts it: as `legacy` and `modern`, and the scripted program as `piped`."""
+    folder = tmp_path_factory.mktemp("mounting")
+    command = f"{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
+    mounts: dict[str, Any] = {era: {"address": upstream.endpoint("work"), "era": era} for era in UPSTREAMS}
+    mounts["piped"] = {"address": f"mcp+stdio:{command}"}
+    for name, fields in mounts.items():
+        (folder / f"{name}.json").write_text(json.dumps({"kind": "upstream", **fields}), "utf-8")
+    with running_hub(folder / "hub", [folder / f"{name}.json" for name in mounts]) as hub:
+        for name in mounts:
+            with opened(hub, name) as caller:
+                until(caller.tools, f"the tools of {name}")
+        yield hub
+
+
+def opened(hub: Hub, name: str, era: Any = "modern", **options: Any) -> Connection:
+    """A caller of one mounted server."""
+    return Connection.open(Http(hub.endpoint(name)), era=era, **options)
+
+
+def answering(value: str) -> Any:
+    """Answers every question with this value."""
+
+    def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"action": "accept", "content": {"value": f"{params['message']} {value}"}}
+
+    return ask
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_lists_and_results_are_those_of_the_upstream(upstream: Hub, hub: Hub, name: str, era: str) -> None:
+    with opened(upstream, "work", era) as direct, opened(hub, name, era) as through:
+        assert through.tools() == direct.tools()
+        arguments = {"name": "Ada"}
+        assert through.call("greet", arguments)["content"] == direct.call("greet", arguments)["content"]
+        wrong = direct.call("greet", {"name": 5})
+        assert through.call("greet", {"name": 5})["content"] == wrong["content"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_progress_and_logs_pass_through(hub: Hub, name: str, era: str) -> None:
+    heard: list[Any] = []
+    with opened(hub, name, era, log_level="info") as caller:
+        assert text(caller.call("steps", on_event=heard.append)) == "done"
+    told = [item for item in heard if isinstance(item, Progress)]
+    assert [(item.progress, item.total, item.message) for item in told][-1] == (3, 3, "step 3")
+    assert [item.data for item in heard if isinstance(item, Log)] == ["a line for everybody"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_a_question_reaches_the_caller_and_its_answer_the_upstream(hub: Hub, name: str, era: str) -> None:
+    with opened(hub, name, era, ask=answering("Ada")) as caller:
+        assert text(caller.call("ask")) == "Your name? Ada"
+        assert text(caller.call("ask", {"first": "town"})) == "Your town? Ada, Your name? Ada"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_a_caller_that_cannot_be_asked_is_told_so(hub: Hub, name: str, era: str) -> None:
+    with opened(hub, name, era) as caller:
+        try:
+            answer = text(caller.call("ask"))
+        except McpFailure as problem:
+            assert problem.code == -32021
+            answer = problem.message
+    assert "elicitation" in answer
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("name", [*UPSTREAMS, "piped"])
+def test_callers_get_their_own_questions_only(hub: Hub, name: str, era: str) -> None:
+    """THREATS 1.3: many callers ask through one mount at the same time."""
+
+    def called(who: str) -> str:
+        with opened(hub, name, era, ask=answering(who)) as caller:
+            return "".join(text(caller.call("ask")) for _ in range(3))
+
+    names = [f"caller-{number}" for number in range(4)]
+    with ThreadPoolExecutor(len(names)) as crowd:
+        answers = list(crowd.map(called, names))
+    for who, answer in zip(names, answers, strict=True):
+        assert answer.count("caller-") == answer.count(who) == 3
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, era: str) -> None:
+    mark = tmp_path / "mark"
+    with opened(hub, "legacy", era) as caller:
+        running = caller.request(
+            "tools/call", {"name": "wait", "arguments": {"path": str(mark)}}, pauses=iter([0.1] * 999)
+        )
+        until(lambda: next(running) and mark.exists() and mark.read_text() == "begun", "the call to begin")
+        running.close()
+        until(lambda: mark.read_text() == "cancelled", "the upstream to hear of it")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_a_changed_list_passes_through(upstream: Hub, hub: Hub, name: str) -> None:
+    heard: list[str] = []
+    file = upstream.servers / "work.py"
+    before = file.read_text("utf-8")
+    with opened(hub, name, "modern", listener=lambda method, _: heard.append(method)) as caller, caller.listening():
+        tools = {tool["name"] for tool in caller.tools()}
+        try:
+            file.write_text(before + '\n\ndef fresh() -> str:\n    """New."""\n    return "fresh"\n', "utf-8")
+            until(lambda: "notifications/tools/list_changed" in heard, "the change to be told")
+            assert {tool["name"] for tool in caller.tools()} - tools == {"fresh"}
+            assert text(caller.call("fresh")) == "fresh"
+        finally:
+            file.write_text(before, "utf-8")
+        until(lambda: "fresh" not in {tool["name"] for tool in caller.tools()}, "the tool to go again")
+
+
+@pytest.mark.process
+def test_an_error_of_the_upstream_stays_what_it_is(hub: Hub) -> None:
+    with opened(hub, "piped") as caller, pytest.raises(McpFailure) as caught:
+        caller.call("error")
+    assert (caught.value.code, caught.value.data) == (-32007, {"why": "because"})
+
+
+@pytest.mark.process
+def test_a_result_without_content_is_an_empty_one(hub: Hub) -> None:
+    with opened(hub, "piped") as caller:
+        answer = caller.call("broken")
+        assert answer["content"] == []
+        assert caller.call("echo", {"a": [1]})["content"] == [{"type": "text", "text": '{"a": [1]}'}]
+
+
+@pytest.mark.process
+def test_a_program_that_dies_under_a_call_fails_it_and_comes_back(hub: Hub) -> None:
+    with opened(hub, "piped") as caller:
+        answer = caller.call("vanish")
+        assert answer["isError"] is True
+        assert "cannot be reached" in text(answer)
+        assert "stderr" not in text(answer)
+        until(lambda: not caller.call("echo").get("isError"), "the program to be started again")

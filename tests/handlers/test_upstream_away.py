@@ -1,0 +1,199 @@
+"""A mounted server that goes away and comes back, one that leads back to itself, and what is left of one that is gone.
+
+Issue 5 part 7; PEERS 24; THREATS 1.8.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.reaching import SCRIPTED, held
+from tests.hubs import Hub, until
+from tests.interaction.programs import ROOT, free_port, running, running_hub
+
+PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    """A hub without mounts in this process."""
+    hub = Hub(tmp_path / "hub")
+    yield hub
+    hub.close()
+
+
+def mount(hub: Hub, name: str, address: str, **fields: Any) -> None:
+    """Mount a server and wait until it is known how it is."""
+    (hub.servers / f"{name}.json").write_text(json.dumps({"kind": "upstream", "address": address, **fields}), "utf-8")
+    until(lambda: state(hub, name) not in (None, "connecting"), f"{name} to be reached")
+
+
+def state(hub: Hub, name: str) -> str | None:
+    """How the server behind a mount is, None while there is no such mount."""
+    found = next((server for server in hub.catalogue.all() if server.name == name), None)
+    return str(found.upstream.health.state) if found is not None and found.upstream is not None else None
+
+
+def tools(hub: Hub, name: str) -> list[str]:
+    return [tool["name"] for tool in hub.modern(name, "tools/list").result["tools"]]
+
+
+@contextmanager
+def sdk_server(port: int, folder: Path) -> Iterator[None]:
+    """A server made with the official Python SDK."""
+    folder.mkdir(parents=True)
+    program = str(ROOT / "tests/interaction/sdk_server.py")
+    url = f"http://127.0.0.1:{port}/mcp"
+    with running([sys.executable, program, str(port)], url, folder, range(200, 500), (0, -15)):
+        yield
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_one_that_goes_away_fails_fast_keeps_its_list_and_comes_back(hub: Hub, tmp_path: Path, era: str) -> None:
+    port = free_port()
+    with sdk_server(port, tmp_path / "first"):
+        mount(hub, "far", f"http://127.0.0.1:{port}/mcp", era=era)
+        until(lambda: "greet" in tools(hub, "far"), "the list")
+        assert hub.call("far", "greet", {"name": "Ada"}).text == "Hello, Ada!"
+        listed = tools(hub, "far")
+    until(lambda: hub.call("far", "greet", {"name": "Ada"}).result.get("isError"), "calls to fail")
+    until(lambda: state(hub, "far") == "down", "the upstream to be marked")
+    answer = hub.call("far", "greet", {"name": "Ada"})
+    assert "it does not answer" in answer.text
+    assert not answer.streamed, "an answer that took no time is no stream"
+    assert tools(hub, "far") == listed
+    for path in ("/servers/far", "/servers"):
+        page = hub.client.get(path, headers={"Host": "localhost", "Accept": "text/html"})
+        assert page.status_code == 200
+        assert "does not answer" in page.text
+    with sdk_server(port, tmp_path / "second"):
+        until(lambda: not hub.call("far", "greet", {"name": "Ada"}).result.get("isError"), "it to come back")
+        assert state(hub, "far") == "up"
+
+
+@pytest.mark.process
+def test_the_last_list_is_there_when_the_hub_starts_without_the_upstream(tmp_path: Path) -> None:
+    port, folder = free_port(), tmp_path / "hub"
+    first = Hub(folder, store="sqlite")
+    with sdk_server(port, tmp_path / "sdk"):
+        mount(first, "far", f"http://127.0.0.1:{port}/mcp")
+        until(lambda: "greet" in tools(first, "far"), "the list")
+    first.close()
+    second = Hub(folder, store="sqlite")
+    try:
+        assert "greet" in tools(second, "far")
+        assert "it does not answer" in second.call("far", "greet", {"name": "Ada"}).text
+    finally:
+        second.close()
+
+
+@pytest.mark.process
+def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
+    """Processes and descriptors are as before; threads are not counted, those of the client stay for the next."""
+    mount(hub, "warm", PIPED)
+    (hub.servers / "warm.json").unlink()
+    until(lambda: state(hub, "warm") is None, "the first mount to go")
+    before = until(lambda: held()[:2] if not _children_of_mounts() else None, "its process to end")
+    for number in range(3):
+        mount(hub, f"piped{number}", PIPED)
+    session = hub.open("piped0", capabilities={"elicitation": {}})
+    assert hub.legacy("piped0", "tools/call", {"name": "echo", "arguments": {}}, session).result["content"]
+    assert held()[0] > before[0]
+    for file in hub.servers.glob("piped*.json"):
+        file.unlink()
+    until(lambda: held()[:2] == before, "processes and descriptors to be as before")
+
+
+def _children_of_mounts() -> set[int]:
+    return {pid for pid in held()[0] if str(SCRIPTED) in _command(pid)}
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("target", ["", "me", "other"])
+def test_a_hub_that_mounts_itself_is_not_asked_for_ever(tmp_path: Path, target: str) -> None:
+    """Itself, itself by way of a second mount, or all its servers as one."""
+    with running_hub(tmp_path / "hub") as up:
+        place = f"{up.url}/mcp/{target}".rstrip("/")
+        mounts = {"me": place, "other": f"{up.url}/mcp/me"} if target == "other" else {"me": place}
+        for name, address in mounts.items():
+            (up.servers / f"{name}.json").write_text(json.dumps({"kind": "upstream", "address": address}), "utf-8")
+        until(lambda: "lead back to this mount" in up.log.read_text("utf-8"), "the circle to be found")
+        assert up.log.read_text("utf-8").count("lead back") <= 2 * len(mounts)
+
+
+@pytest.mark.process
+def test_a_call_that_comes_back_to_its_mount_is_refused(hub: Hub) -> None:
+    mount(hub, "piped", PIPED)
+    keeper = hub.catalogue.find("piped").upstream
+    answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", keeper.id]})
+    assert "leads in a circle" in answer.text
+
+
+@pytest.mark.process
+def test_secrets_come_from_the_environment_and_are_shown_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FAR_TOKEN", "s3cret-value")
+    hub = Hub(tmp_path / "hub")
+    try:
+        headers = {"Authorization": "Bearer ${FAR_TOKEN}"}
+        mount(hub, "far", f"http://127.0.0.1:{free_port()}/s3cret-value", headers=headers)
+        assert state(hub, "far") == "down"
+        shown = [hub.catalogue.find("far").upstream.health.sentence, hub.call("far", "greet").body.decode()]
+        for path in ("/servers/far", "/mcp/meta/far", "/servers"):
+            shown.append(hub.client.get(path, headers={"Host": "localhost", "Accept": "text/html"}).text)
+        assert "***" in shown[0]
+        assert not any("s3cret-value" in text for text in (*shown, caplog.text))
+    finally:
+        hub.close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"address": "https://x.example/mcp", "headers": {"Authorization": "Bearer abc"}}, "expected a variable"),
+        ({"address": "mcp+stdio:server --api-key abc"}, "expected a variable"),
+        ({"address": "https://x.example/mcp?token=abc"}, "expected a variable"),
+        ({"address": "mcp+stdio:server", "headers": {"X-A": "b"}}, "only where the address is a URL"),
+        ({"address": "https://x.example/mcp", "environment": {"A": "b"}}, "only where the address is a program"),
+        ({"address": "/mcp/echo"}, "which needs no mount"),
+        ({"address": "@profile/tool"}, "without anything to do there"),
+        ({"address": "nonsense"}, "not an address"),
+    ],
+)
+def test_a_mount_that_cannot_be_says_why(hub: Hub, fields: dict[str, Any], expected: str) -> None:
+    (hub.servers / "far.json").write_text(json.dumps({"kind": "upstream", **fields}), "utf-8")
+    found = until(lambda: next((one for one in hub.catalogue.all() if one.name == "far"), None), "the server")
+    assert expected in (found.broken or "")
+
+
+def test_an_entry_of_the_mcps_variable_mounts_only_what_an_operator_wrote(hub: Hub) -> None:
+    """X-16, JN-C19: what came over HTTP starts no program."""
+    store = hub.catalogue.store
+    config = store.blobs.put(json.dumps({"kind": "upstream", "address": PIPED}).encode())
+    text = store.blobs.put(json.dumps({"entry": {"config_cid": config}}).encode())
+    store.names.move({"variables/mcps": text}, "web", "over HTTP")
+    hub.catalogue.refresh()
+    assert "only a file in servers/ or the boot image" in hub.catalogue._servers["entry"].broken
+    store.names.move({"variables/mcps": None}, "web", "away")
+    hub.catalogue.refresh()
+    store.names.move({"variables/mcps": text}, "start", "a boot image")
+    hub.catalogue.refresh()
+    until(lambda: state(hub, "entry") == "up", "the mount to be reached")
+    until(lambda: "echo" in tools(hub, "entry"), "its list")

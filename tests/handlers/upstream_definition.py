@@ -1,0 +1,36 @@
+"""A server that is mounted by the tests: it reports, asks, waits and tells what became of it."""
+
+import time
+from pathlib import Path
+
+
+def greet(name: str = "you") -> str:
+    """Greet someone."""
+    return f"Hello, {name}!"
+
+
+def steps(context) -> str:
+    """Report progress and log lines."""
+    for number in (1, 2, 3):
+        context.progress(number, total=3, message=f"step {number}")
+    context.log("a line for everybody")
+    context.log("a line for the curious", level="debug")
+    return "done"
+
+
+def ask(context, what: str = "name", first: str = "") -> str:
+    """Ask the user; a second question follows the first where `first` asks for it."""
+    schema = {"type": "object", "properties": {"value": {"type": "string"}}}
+    known = [context.elicit(f"Your {one}?", schema) for one in (first, what) if one]
+    return ", ".join(answer.get("content", {}).get("value", answer["action"]) for answer in known)
+
+
+def wait(path: str, context) -> str:
+    """Work until the caller gives up, and say so all the time; the file says what happened."""
+    Path(path).write_text("begun")
+    turns = 0
+    while not context.cancelled:
+        context.progress(turns := turns + 1)
+        time.sleep(0.02)
+    Path(path).write_text("cancelled")
+    return "gave up"

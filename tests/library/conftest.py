@@ -1,0 +1,23 @@
+"""A library in a folder of each test's own, with a file outside it that nobody may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchbay.library.library import Library
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def library(root: Path) -> Iterator[Library]:
+    with Library(root) as library:
+        yield library

@@ -1,0 +1,188 @@
+"""Front matter: what is read is what was written, and a change disturbs nothing that it is not about."""
+
+from __future__ import annotations
+
+import string
+from datetime import UTC, date, datetime
+from typing import Any
+
+import frontmatter
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from patchbay.library import front
+from patchbay.library.errors import Unreadable
+
+WORDS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=30)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.sampled_from(
+        ["no", "~", "1e3", "0x1f", "1:20", "2024-01-02", "---", "...", "- a", "a: b", "#x", "!t", "&a", "*a"]
+    ),
+    st.dates(),
+    st.datetimes(min_value=datetime(1000, 1, 1), timezones=st.just(UTC)),
+    st.binary(max_size=20),
+    WORDS,
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(WORDS, inner, max_size=4), st.sets(st.integers(), max_size=3)
+    ),
+    max_leaves=12,
+)
+KEYS = st.one_of(st.text(string.ascii_letters, min_size=1, max_size=10), WORDS)
+METADATA = st.dictionaries(KEYS, VALUES, max_size=6)
+BODIES = st.text(st.characters(blacklist_categories=("Cs",)), max_size=200)
+
+
+def same(one: Any, other: Any) -> bool:
+    return bool(yaml.safe_dump(one) == yaml.safe_dump(other))
+
+
+def readable(metadata: Any) -> bool:
+    """Whether YAML itself says the same again of these values: it has characters that it cannot say."""
+    try:
+        return same(yaml.safe_load(yaml.safe_dump(metadata, allow_unicode=True)), metadata)
+    except yaml.YAMLError:
+        return False
+
+
+@settings(max_examples=300, deadline=None)
+@given(METADATA, BODIES)
+def test_any_front_matter_is_read_as_it_was_written(metadata: dict[str, Any], body: str) -> None:
+    """JANE-9: every kind of value that YAML has, and every character of the body."""
+    assume(readable(metadata))
+    text = front.made(metadata, body)
+    found = front.split(text)
+    assert found.problem is None
+    assert same(dict(found.metadata), metadata)
+    assert found.body == body
+    assert found.opening + found.block + found.closing + found.body == text
+
+
+@settings(max_examples=300, deadline=None)
+@given(METADATA, st.dictionaries(KEYS, VALUES, min_size=1, max_size=3), BODIES, st.booleans())
+def test_a_change_keeps_everything_that_it_does_not_name(
+    metadata: dict[str, Any], changes: dict[str, Any], body: str, flow: bool
+) -> None:
+    """JANE-10 (JANE-C4): in blocks with lines of their own, and in those between braces."""
+    assume(readable(metadata) and readable(changes) and readable({**metadata, **changes}))
+    block = yaml.safe_dump(metadata, default_flow_style=flow, allow_unicode=True, width=40)
+    before = f"---\n{block}---\n{body}"
+    assume(front.split(before).problem is None and same(dict(front.split(before).metadata), metadata))
+    found = front.split(front.changed(before, changes))
+    assert same(dict(found.metadata), {**metadata, **changes})
+    assert found.body == body
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300))
+def test_any_text_is_taken_apart_without_losing_a_character(text: str) -> None:
+    for whole in (text, f"---\n{text}\n---\n{text}", f"---\r\n{text}"):
+        found = front.split(whole)
+        assert found.opening + found.block + found.closing + found.body == whole
+
+
+BLOCK = """---
+# who wrote this
+title: "Old"   # in quotes
+Date: 2024-01-02
+draft: no
+list:
+  - one   # first
+  - {a: 1}
+long: >-
+  folded
+  text
+anchor: &x [1, 2]
+again: *x
+
+empty:
+---
+
+# Body
+"""
+
+
+def test_a_change_touches_the_lines_of_its_own_keys_alone() -> None:
+    """JANE-10: comments, order, quotes and anchors of the others stay, byte for byte."""
+    text = front.changed(BLOCK, {"title": "New", "long": "short", "fresh": ["a"]})
+    assert text == (
+        BLOCK.replace('"Old"', "New")
+        .replace(">-\n  folded\n  text", "short")
+        .replace("empty:\n", "empty:\nfresh:\n- a\n")
+    )
+
+
+def test_python_frontmatter_reads_the_same() -> None:
+    """The library that others read such files with sees what we wrote."""
+    metadata = {"title": "A: b", "tags": ["x", "y: z"], "createdAt": "2025-06-30T21:59:05.698Z"}
+    post = frontmatter.loads(front.made(metadata, "# Body\n"))
+    assert (post.metadata, post.content) == (metadata, "# Body")
+    assert front.split(frontmatter.dumps(post)).metadata == metadata
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_newlines_and_a_byte_order_mark_stay(newline: str, mark: str) -> None:
+    text = f"{mark}---\ntitle: a\n---\nbody\n".replace("\n", newline)
+    assert front.changed(text, {"title": "b"}) == text.replace("title: a", "title: b")
+    bare = f"{mark}body{newline}"
+    assert front.changed(bare, {"title": "b"}) == f"{mark}---\ntitle: b\n---\nbody\n".replace("\n", newline)
+
+
+@pytest.mark.parametrize(
+    "block",
+    ["a: [", "a: b: c", "\tx: 1", "a: 1\na: {", "? [", "2024-99-99: x\nd: 2024-99-99", "[" * 30000, "- " * 30000],
+)
+def test_a_block_that_cannot_be_read_is_shown_and_never_changed(block: str) -> None:
+    """JANE-16: whatever it is, and however deep."""
+    text = f"---\n{block}\n---\nbody\n"
+    found = front.split(text)
+    assert found.problem is not None and "front matter" in found.problem
+    assert found.body == "body\n"
+    with pytest.raises(Unreadable, match="nothing was changed"):
+        front.changed(text, {"title": "x"})
+    assert front.changed(text, {}, "other") == text.replace("body\n", "other")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n- a list\n---\nx",
+        "---\njust text\n---\nx",
+        "--- \n",
+        "---\na: 1\n",
+        "text\n---\na: 1\n---\n",
+        "--\na: 1\n--\n",
+    ],
+)
+def test_what_only_looks_like_front_matter_is_body(text: str) -> None:
+    assert front.split(text).body == text and front.split(text).metadata == {}
+
+
+def test_a_bomb_of_aliases_is_shown_in_part() -> None:
+    """A few lines that stand for a billion values cost no memory and no time."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    found = front.split("---\n" + "\n".join(lines) + "\n---\n")
+    assert found.problem is None
+    assert len(str(front.plain(found.metadata))) < 100_000
+
+
+def test_values_are_shown_as_json_can_say_them() -> None:
+    value = {1: date(2024, 1, 2), "b": b"\x00", "s": {3}, "n": float("nan"), "i": 2**70, "t": (1, None, True)}
+    assert front.plain(value) == {
+        "1": "2024-01-02",
+        "b": "AA==",
+        "s": [3],
+        "n": "nan",
+        "i": str(2**70),
+        "t": [1, None, True],
+    }

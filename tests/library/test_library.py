@@ -1,0 +1,263 @@
+"""A library: writing, keeping, moving, its history, and keeping step with a disk that others write to."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from patchbay.cid import cid_of
+from patchbay.errors import ToolFailed
+from patchbay.library import shelf
+from patchbay.library.disk import OWN, TEMPORARY
+from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
+from patchbay.library.library import Library
+from patchbay.library.shelf import Change
+from tests.hubs import until
+
+TEXT = "---\ntitle: Rooms\nx-owner: [ann, bob]   # both\nno: 1\n---\n\n# Rooms\n\nWhat a room is.\n"
+
+
+def keys(library: Library, query: str = "*") -> list[str]:
+    return [hit.row.key for hit in library.search(query).hits]
+
+
+def test_a_new_document_has_front_matter_times_and_an_index_entry(library: Library, root: Path) -> None:
+    """JANE-9, JANE-17."""
+    made = library.create("specs/hub/rooms.md", {"title": "Rooms", "tags": ["a"]}, "What a room is.\n")
+    assert (root / "specs/hub/rooms.md").read_text() == made.text
+    assert list(made.metadata) == ["title", "tags", "createdAt", "updatedAt"]
+    assert made.row.created == made.row.updated and made.row.created.endswith("Z")
+    assert made.row.cid == cid_of(made.text.encode())
+    assert keys(library, "room") == ["specs/hub/rooms.md"]
+    with pytest.raises(DocumentExists):
+        library.create("specs/hub/rooms.md", {"title": "Other"}, "")
+
+
+def test_an_update_keeps_what_it_does_not_name(library: Library, root: Path) -> None:
+    """JANE-10 (JANE-C4)."""
+    (root / "a.md").write_text(TEXT)
+    written = library.update("a.md", {"title": "Places"})
+    assert written.changed
+    text = (root / "a.md").read_text()
+    assert "x-owner: [ann, bob]   # both\nno: 1\n" in text and "title: Places\n" in text
+    assert text.endswith("---\n\n# Rooms\n\nWhat a room is.\n") and "updatedAt: '20" in text
+    assert library.update("a.md", {}, "new body").document.front.body == "new body"
+    assert library.read("a.md").metadata["x-owner"] == ["ann", "bob"]
+
+
+def test_an_update_that_changes_nothing_writes_nothing(library: Library, root: Path) -> None:
+    (root / "a.md").write_text(TEXT)
+    before = (root / "a.md").stat()
+    written = library.update("a.md", {"title": "Rooms"}, "\n# Rooms\n\nWhat a room is.\n")
+    assert not written.changed and (root / "a.md").stat().st_mtime_ns == before.st_mtime_ns
+    assert (root / "a.md").read_text() == TEXT
+
+
+def test_a_change_made_for_another_version_is_refused(library: Library) -> None:
+    first = library.create("a.md", {"title": "A"}, "one").row.cid
+    second = library.update("a.md", {}, "two", expected_cid=first).document.row.cid
+    with pytest.raises(Overwritten, match=second):
+        library.update("a.md", {}, "three", expected_cid=first)
+    assert library.read("a.md").front.body == "two"
+
+
+def test_every_version_is_kept_under_its_cid(library: Library, root: Path) -> None:
+    """Also one that an editor wrote and the next write replaced, and those of a document that is gone or moved."""
+    library.create("a.md", {"title": "A"}, "one")
+    (root / "a.md").write_text("by hand")
+    library.update("a.md", {}, "two")
+    library.move("a.md", "b/c.md")
+    library.delete("b/c.md")
+    past, moved = library.history("a.md"), library.history("b/c.md")
+    assert [one.how for one in past] == ["moved to b/c.md", "updated", "found on disk", "created"]
+    assert [one.how for one in moved] == ["deleted", "moved from a.md"]
+    assert [one.cid is None for one in (*past, *moved)] == [True, False, False, False, True, False]
+    bodies = [library.version("a.md", one.cid).front.body for one in past if one.cid]
+    assert bodies == ["two", "by hand", "one"]
+    with pytest.raises(NoDocument):
+        library.version("b/c.md", past[-1].cid or "")
+    with pytest.raises(NoDocument):
+        library.read("b/c.md")
+
+
+def test_what_others_do_on_the_disk_is_noticed_and_told(root: Path) -> None:
+    """JANE-24: added, changed and removed files reach whoever listens, and the search."""
+    heard: list[Change] = []
+    (root / "old.md").write_text("# Old")
+    with Library(root, listener=heard.extend) as library:
+        library.start()
+        until(lambda: Change("old.md", "added") in heard, "the first look")
+        (root / "sub").mkdir()
+        (root / "sub/new.md").write_text("# New\n\npumpkin")
+        until(lambda: Change("sub/new.md", "added") in heard, "a new file")
+        (root / "old.md").write_text("# Other")
+        until(lambda: Change("old.md", "changed") in heard, "a changed file")
+        (root / "sub/new.md").unlink()
+        until(lambda: Change("sub/new.md", "removed") in heard, "a file that is gone")
+        assert keys(library) == ["old.md"] and keys(library, "pumpkin") == []
+        assert library.rows()[0].title == "Other"
+
+
+def test_only_what_changed_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JANE-18: by time and size, then by hash; the index of the last time is used."""
+    for number in range(20):
+        (root / f"{number}.md").write_text(f"# Title {number}")
+        os.utime(root / f"{number}.md", (1_600_000_000, 1_600_000_000))
+    with Library(root) as library:
+        assert len(library.refresh()) == 20
+    indexed: list[str] = []
+    put = shelf.Index.put
+
+    def counted(self: shelf.Index, *documents: shelf.Words) -> None:
+        indexed.extend(document.key for document in documents)
+        put(self, *documents)
+
+    monkeypatch.setattr(shelf.Index, "put", counted)
+    with Library(root) as library:
+        assert library.refresh() == [] and len(library.rows()) == 20
+        os.utime(root / "3.md")
+        (root / "5.md").write_text("# Changed")
+        assert library.refresh() == [Change("5.md", "changed")]
+        assert keys(library, "changed") == ["5.md"]
+    assert indexed == ["5.md"]
+
+
+@pytest.mark.parametrize("damage", ["no index at all", "half of it", "gone"])
+def test_a_damaged_index_is_made_again_from_the_disk(root: Path, damage: str) -> None:
+    """JANE-18."""
+    with Library(root) as library:
+        for number in range(30):
+            library.create(f"{number}.md", {"title": f"Title {number}"}, "pumpkin " * 200)
+    index = root / OWN / "index.sqlite"
+    if damage == "gone":
+        index.unlink()
+    else:
+        index.write_bytes(b"this is none" if damage == "no index at all" else index.read_bytes()[:9000])
+    for rest in ("-wal", "-shm"):
+        index.with_name(index.name + rest).unlink(missing_ok=True)
+    with Library(root) as library:
+        library.refresh()
+        assert library.search("pumpkin").total == 30
+        assert len(library.history("3.md")) == 1
+
+
+def test_an_index_that_is_damaged_while_it_is_used_is_made_again(root: Path, library: Library) -> None:
+    """JANE-18: the search that notices it gives the right answer all the same."""
+    library.create("a.md", {"title": "A"}, "pumpkin")
+    with sqlite3.connect(root / OWN / "index.sqlite") as connection:
+        connection.execute("DROP TABLE found")
+    connection.close()
+    assert keys(library, "pumpkin") == ["a.md"]
+    library.create("b.md", {"title": "B"}, "pumpkin")
+    assert set(keys(library, "pumpkin")) == {"a.md", "b.md"}
+
+
+def test_a_damaged_history_is_put_aside(root: Path) -> None:
+    with Library(root) as library:
+        library.create("a.md", {"title": "A"}, "one")
+    (root / OWN / "history.sqlite").write_bytes(b"broken" * 1000)
+    for rest in ("-wal", "-shm"):
+        (root / OWN / f"history.sqlite{rest}").unlink(missing_ok=True)
+    with Library(root) as library:
+        assert library.update("a.md", {}, "two").changed
+        assert [one.how for one in library.history("a.md")] == ["updated", "found on disk"]
+    assert list((root / OWN).glob("history.sqlite.damaged-*"))
+
+
+def test_a_search_does_not_wait_for_a_write(root: Path, library: Library) -> None:
+    """JANE-18: while somebody holds the index for writing, others go on finding."""
+    library.create("a.md", {"title": "A"}, "pumpkin")
+    writer = sqlite3.connect(root / OWN / "index.sqlite", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("DELETE FROM entry")
+    found: list[list[str]] = []
+    reader = threading.Thread(target=lambda: found.append(keys(library, "pumpkin")))
+    reader.start()
+    until(lambda: found, "an answer while another one writes")
+    reader.join()
+    writer.execute("ROLLBACK")
+    writer.close()
+    assert found == [["a.md"]]
+
+
+def test_two_processes_of_one_library_see_each_others_writes(root: Path, library: Library) -> None:
+    with Library(root) as other:
+        library.create("a.md", {"title": "A"}, "pumpkin")
+        other.refresh()
+        assert keys(other, "pumpkin") == ["a.md"]
+        other.update("a.md", {}, "gourd")
+        library.refresh()
+        assert keys(library, "gourd") == ["a.md"] and keys(library, "pumpkin") == []
+        assert [one.how for one in library.history("a.md")] == ["updated", "created"]
+
+
+def test_a_library_without_a_folder_is_empty_and_begins_with_the_first_document(tmp_path: Path) -> None:
+    with Library(tmp_path / "later") as library:
+        assert library.refresh() == [] and library.rows() == [] and keys(library) == []
+        assert not (tmp_path / "later").exists()
+        library.create("specs/a/b.md", {"title": "B"}, "pumpkin")
+        assert keys(library, "pumpkin") == ["specs/a/b.md"] and library.groups("specs") == ["a"]
+
+
+def test_a_library_that_is_only_read_leaves_no_trace(root: Path) -> None:
+    (root / "a.md").write_text("# A\n\npumpkin")
+    with Library(root, readonly=True) as library:
+        library.refresh()
+        assert keys(library, "pumpkin") == ["a.md"]
+        for write in (
+            lambda: library.create("b.md", {}, ""),
+            lambda: library.update("a.md", {"title": "x"}),
+            lambda: library.delete("a.md"),
+            lambda: library.move("a.md", "b.md"),
+        ):
+            with pytest.raises(Unreadable, match="only be read"):
+                write()
+    assert [one.name for one in root.iterdir()] == ["a.md"]
+
+
+def test_files_that_are_no_text_or_too_large_or_of_no_proper_name_harm_nothing(root: Path, library: Library) -> None:
+    """JANE-16."""
+    (root / "bytes.md").write_bytes(b"\xff\xfe\x00")
+    (root / "large.md").write_bytes(b"x" * (8 * 1024 * 1024 + 1))
+    (root / "a:b.md").write_text("colon")
+    (root / f"{TEMPORARY}half.md").write_text("half written")
+    (root / "good.md").write_text("# Good")
+    library.refresh()
+    assert {row.key: bool(row.problem) for row in library.rows()} == {"bytes.md": True, "good.md": False}
+    with pytest.raises(Unreadable, match="no UTF-8 text: byte 0xff in line 1"):
+        library.read("bytes.md")
+    with pytest.raises(Unreadable, match="at most"):
+        library.read("large.md")
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_so(
+    root: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JANE-4, JANE-16: a full disk is told by its own reason, and leaves nothing half written."""
+    library.create("a.md", {"title": "A"}, "one")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for write in (lambda: library.update("a.md", {}, "two"), lambda: library.create("b.md", {}, "two")):
+        with pytest.raises(ToolFailed, match="cannot be written: No space left on device"):
+            write()
+    monkeypatch.undo()
+    assert library.read("a.md").front.body == "one"
+    assert sorted(one.name for one in root.iterdir()) == [OWN, "a.md"]
+
+
+def test_a_listener_that_fails_does_not_keep_others_from_writing(root: Path) -> None:
+    def fails(changes: Sequence[Change]) -> None:
+        raise RuntimeError("no")
+
+    with Library(root, listener=fails) as library:
+        library.create("a.md", {}, "one")
+        library.create("b.md", {}, "two")
+        assert len(library.rows()) == 2

@@ -1,0 +1,161 @@
+"""Searching: the right documents of a corpus that nobody here wrote, with the lines that match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchbay.library.library import Library
+from tests.library.corpus import unpack
+
+pytestmark = [pytest.mark.process]
+
+TABLE = [
+    ("validate request body with json schema", "Reference/Validation-and-Serialization.md"),
+    ("hook that runs before sending the response", "Reference/Hooks.md"),
+    ("delay accepting requests until ready", "Guides/Delay-Accepting-Requests.md"),
+    ("how to detect that the client aborted", "Guides/Detecting-When-Clients-Abort.md"),
+    ("__proto__ attack", "Guides/Prototype-Poisoning.md"),
+    ("deploy to aws lambda", "Guides/Serverless.md"),
+    ("redact authorization header in logs", "Reference/Logging.md"),
+    ("custom content type parser", "Reference/ContentTypeParser.md"),
+    ("decorateRequest", "Reference/Decorators.md"),
+    ("http2 over tls allowHTTP1", "Reference/HTTP2.md"),
+    ("connect to mongodb", "Guides/Database.md"),
+    ("test routes with inject", "Guides/Testing.md"),
+    ("reverse proxy nginx haproxy", "Guides/Recommendations.md"),
+    ("long term support schedule", "Reference/LTS.md"),
+    ("express middleware", "Reference/Middleware.md"),
+    ("fluent-json-schema", "Guides/Fluent-Schema.md"),
+    ("FST_ERR_CTP_BODY_TOO_LARGE", "Reference/Errors.md"),
+    ("requestTimeout option", "Reference/Server.md"),
+    ("encapsulation context", "Reference/Encapsulation.md"),
+    ("autocannon", "Guides/Benchmarking.md"),
+    ('"version constraints"', "Reference/Routes.md"),
+    ("retry failed requests", "api/RetryHandler.md"),
+    ("mocking requests in unit tests", "best-practices/mocking-request.md"),
+    ("client certificate authentication", "best-practices/client-certificate.md"),
+    ("NO_PROXY environment variable", "api/EnvHttpProxyAgent.md"),
+    ("parse set-cookie header", "api/Cookies.md"),
+    ("websocket ping frame", "api/WebSocket.md"),
+    ("server-sent events", "api/EventSource.md"),
+    ("diagnostics_channel", "api/DiagnosticsChannel.md"),
+    ("record and replay http responses", "api/SnapshotAgent.md"),
+    ("NODE_DEBUG=fetch", "api/Debug.md"),
+    ("type provider zod typebox", "Reference/Type-Providers.md"),
+    ("typescr*", "Reference/TypeScript.md"),
+    ("load balanc*", "api/BalancedPool.md"),
+]
+"""What somebody asks, and the end of the path of the document that has to be among the first three."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("corpus")
+    assert unpack(folder) > 70
+    with Library(folder) as library:
+        library.refresh()
+        yield library
+
+
+def test_there_are_thirty_questions() -> None:
+    assert len({question for question, _ in TABLE}) >= 30
+
+
+@pytest.mark.parametrize(("question", "path"), TABLE)
+def test_the_right_document_is_among_the_first_three(corpus: Library, question: str, path: str) -> None:
+    """JANE-8, JANE-21: found in the documentation of other people's projects."""
+    first = [hit.row.key for hit in corpus.search(question).hits[:3]]
+    assert any(key.endswith(path) for key in first), first
+
+
+@pytest.mark.parametrize(
+    ("where", "begin", "some"),
+    [
+        ({"top": "specs"}, "specs/", True),
+        ({"top": "stdlib"}, "stdlib/", True),
+        ({"grp": "specs/fastify"}, "specs/fastify/", True),
+        ({"grp": "stdlib/python"}, "", False),
+        ({"top": "specs", "grp": "stdlib/javascript"}, "", False),
+    ],
+)
+@pytest.mark.parametrize("query", ["*", "", "request", "retr*"])
+def test_a_filter_means_what_it_says(
+    corpus: Library, query: str, where: dict[str, str], begin: str, some: bool
+) -> None:
+    """JANE-8 (A-F3): a language excludes specifications, a project standard libraries."""
+    hits = corpus.search(query, where, 1000).hits
+    assert all(hit.row.key.startswith(begin) for hit in hits) and bool(hits) is some
+
+
+def test_a_star_is_every_document_by_title(corpus: Library) -> None:
+    found = corpus.search("*", limit=1000)
+    assert found.total == len(found.hits) == len(corpus.rows())
+    titles = [hit.row.title.casefold() for hit in found.hits]
+    assert titles == sorted(titles)
+
+
+def test_matches_have_the_numbers_of_their_lines_in_the_file(corpus: Library) -> None:
+    """JANE-17, JANE-C10."""
+    found = corpus.search('"content type parser"')
+    seen = 0
+    for hit in found.hits:
+        document = corpus.read(hit.row.key)
+        lines = document.text.split("\n")
+        for match in corpus.matches('"content type parser"', document, found.every):
+            plain = match.text.replace("**", "").strip("…").strip()
+            assert plain in lines[match.line - 1].replace("**", "") and "**" in match.text
+            seen += 1
+    assert seen > 5 and all(hit.score > 0 for hit in found.hits)
+
+
+def test_line_numbers_count_the_front_matter_too(library: Library) -> None:
+    document = library.create("a.md", {"title": "A"}, "one\ntwo pumpkins\n")
+    (match,) = library.matches("pumpkin", document)
+    assert document.text.split("\n")[match.line - 1] == "two pumpkins" and match.text == "two **pumpkins**"
+
+
+def test_a_title_comes_before_any_number_of_mentions(library: Library) -> None:
+    """JANE-8: ranking puts title before body."""
+    library.create("many.md", {"title": "Everything"}, "pumpkin " * 500)
+    for number in range(5):
+        library.create(f"{number}.md", {"title": f"Soup {number}"}, "pumpkin " * 50)
+    library.create("one.md", {"title": "Pumpkin"}, "A vegetable, described at length. " * 500)
+    hits = library.search("pumpkin").hits
+    assert hits[0].row.key == "one.md" and len(hits) == 7
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_phrases_prefixes_and_words_are_told_apart(library: Library) -> None:
+    """JANE-8: phrase and prefix queries."""
+    library.create("a.md", {}, "the quick brown fox")
+    library.create("b.md", {}, "brown is quick to fade; fox")
+    library.create("c.md", {}, "brownish foxglove")
+    found = {
+        query: {hit.row.key for hit in library.search(query).hits}
+        for query in ('"quick brown"', "quick brown ", "foxgl*", "brown* x")
+    }
+    assert found['"quick brown"'] == {"a.md"}
+    assert found["quick brown "] == {"a.md", "b.md"}
+    assert found["foxgl*"] == {"c.md"}
+    assert found["brown* x"] == {"a.md", "b.md", "c.md"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ['"', "*:", "NEAR(a b)", "title:x", "a AND", "(", "-x", "{c_body}: a", "'; DROP TABLE entry", "\0", "\ud800"],
+)
+def test_nothing_that_is_typed_is_a_language(library: Library, query: str) -> None:
+    """JANE-15: nor breaks the search."""
+    library.create("a.md", {}, "pumpkin")
+    library.search(query)
+    assert [hit.row.key for hit in library.search("pumpkin").hits] == ["a.md"]
+
+
+def test_words_of_tags_descriptions_and_paths_are_found(library: Library, tmp_path: Path) -> None:
+    """JANE-8: content or metadata."""
+    library.create("kitchen/soup.md", {"title": "T", "description": "with ginger", "tags": ["autumn"]}, "text")
+    for query in ("ginger", "autumn", "kitchen", "soup"):
+        assert [hit.row.key for hit in library.search(query).hits] == ["kitchen/soup.md"], query

@@ -1,0 +1,94 @@
+"""Texts side by side and in colours, as pure functions; and kinds of content."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchbay.cid import cid_of
+from patchbay.transports.comparing import MOST_LINES, compare
+from patchbay.transports.contents import image_type, kind_of
+from patchbay.transports.highlighting import MOST_COLOURED, MOST_SHOWN, highlighted, source
+
+LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "c = 2", ""]), max_size=30).map("\n".join)
+
+
+@given(LINES, LINES)
+def test_both_texts_can_be_read_from_their_comparison(old: str, new: str) -> None:
+    """What is folded is the same on both sides, and nothing else is left out or made up."""
+    before, after = old.split("\n"), new.split("\n")
+    found = compare(old, new)
+    assert found.same == (old == new)
+    left = {row.old: "".join(text for _, text in row.left) for row in found.rows if row.old}
+    right = {row.new: "".join(text for _, text in row.right) for row in found.rows if row.new}
+    assert all(before[number - 1] == text for number, text in left.items())
+    assert all(after[number - 1] == text for number, text in right.items())
+    folded = sum(row.many for row in found.rows)
+    if not found.same:
+        assert (len(left) + folded, len(right) + folded) == (len(before), len(after))
+    changed = [row for row in found.rows if row.kind == "changed"]
+    assert found.added == len(changed) + sum(row.kind == "added" for row in found.rows)
+
+
+def test_a_change_within_a_line_is_marked_word_by_word() -> None:
+    row = next(row for row in compare("x = int(2)", "x = float(2)").rows if row.kind == "changed")
+    assert [text for hit, text in row.left if hit] == ["int"]
+    assert [text for hit, text in row.right if hit] == ["float"]
+
+
+def test_texts_that_are_too_long_are_said_to_be() -> None:
+    found = compare("a\n" * (MOST_LINES + 1), "b")
+    assert found.problem and str(MOST_LINES) in found.problem and not found.rows
+
+
+@given(st.text(), st.sampled_from(["python", "shell", "json", "markdown", "text"]))
+def test_colours_change_no_character(text: str, language: str) -> None:
+    lines = highlighted(text, language)
+    assert "\n".join("".join(piece for _, piece in line) for line in lines).rstrip("\n") == text.rstrip("\n")
+    assert all(kind == "" or kind.replace("-", "").isalpha() for line in lines for kind, _ in line)
+
+
+def test_a_cid_in_a_text_is_a_link_and_what_looks_like_one_is_none() -> None:
+    cid = cid_of(b"x")
+    assert ("cid", cid) in highlighted(f'{{"a": "{cid}"}}', "json")[0]
+    assert all(kind != "cid" for kind, _ in highlighted("bafkrei" + "9" * 52, "text")[0])
+
+
+def test_a_long_text_is_shown_in_part_and_without_colours() -> None:
+    shown = source("x = 1\n" * MOST_SHOWN, "python")
+    assert shown.cut and {kind for line in shown.lines for kind, _ in line} == {""}
+    assert not source("x = 1\n" * (MOST_COLOURED // 10), "python").cut
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"", "text"),
+        (b"hello world", "text"),
+        (b"hello", "text"),
+        (b'{"a": 1}', "json"),
+        (b"[1", "text"),
+        (b"def f(): pass\n", "python"),
+        (b'"""Doc."""\nimport os\n', "python"),
+        (b"#!/bin/sh\necho\n", "shell"),
+        (b"@bash_command jq\n", "shell"),
+        (b"# Title\n\nText.\n", "markdown"),
+        (b"<svg onload=alert(1)>", "text"),
+        (b"<!doctype html>", "text"),
+        (b"\xff\xfe", "binary"),
+        (b"a\0b", "binary"),
+        (b"\x89PNG\r\n\x1a\n", "image"),
+        (b"RIFF0000WEBPVP8 ", "image"),
+        (b"RIFF0000WAVEfmt ", "text"),
+        (b"(" * 5000, "text"),
+    ],
+)
+def test_a_kind_is_told_from_the_bytes(data: bytes, kind: str) -> None:
+    assert kind_of(data) == kind
+    assert (image_type(data) is not None) == (kind == "image")
+
+
+def test_what_points_at_a_content_knows_better() -> None:
+    assert kind_of(b"# only a comment\n") == "markdown"
+    assert kind_of(b"# only a comment\n", ["python"]) == "python"
