@@ -1,26 +1,24 @@
-"""A thousand calls that do everything wrong, through the whole hub: every caller is told, and nothing is left.
+"""A thousand calls that do everything wrong, to a hub as users start it: every caller is told, and nothing is left.
 
 Sources: THREATS X2, X3.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-import threading
+import http.client
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from patchbay.handlers.hosts.pool import SPARES, Hosts
-from tests.handlers.hosts.conversing import descriptors, family
-from tests.hubs import Hub, until
+from tests.handlers.hosts.conversing import family
+from tests.hubs import BOTH, sse_messages
+from tests.operation.running import BOUND, Hub, Worker, alive, running, until
 
 CALLS = 1000
 LATE = 4.0
@@ -132,6 +130,7 @@ EXPECTED = {
     "fine": "it works",
 }
 GOOD = {"forks", "daemonizes", "leaves_open", "fine"}
+ARGUMENTS = {"fine": {"text": "it works"}}
 DEADLINE = 0.4
 """Seconds for the tools that never end."""
 
@@ -147,52 +146,73 @@ CONFIG: dict[str, Any] = {
 KIND = 'def main() -> str:\n    """Be kind."""\n    return "k"\n'
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    files = {"wicked.py": WICKED, "wicked.mcp.json": orjson.dumps(CONFIG).decode(), "kind.py": KIND}
-    hosts = Hosts(idle=1.0)
-    hub = Hub(tmp_path, files, hosts)
-    yield hub
-    hub.close()
-    hosts.close()
+def call(hub: Hub, server: str, tool: str) -> tuple[str, bool, float]:
+    """What came back: its text, whether it is an error, and after how many seconds."""
+    request = {"method": "tools/call", "params": {"name": tool, "arguments": ARGUMENTS.get(tool, {})}}
+    body, begun = orjson.dumps({"jsonrpc": "2.0", "id": 1} | request), time.monotonic()
+    with closing(http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)) as connection:
+        connection.request("POST", f"/mcp/{server}", body, {"Content-Type": "application/json", "Accept": BOTH})
+        answer = connection.getresponse()
+        said = answer.read()
+    streamed = answer.headers.get_content_type() == "text/event-stream"
+    result = (sse_messages(said)[-1] if streamed else orjson.loads(said))["result"]
+    text = "".join(item.get("text", "") for item in result["content"])
+    return text, result.get("isError", False), time.monotonic() - begun
 
 
-def resident() -> int:
-    """Bytes of memory that this process has in use."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
-def call(hub: Hub, tool: str) -> tuple[str, str, float]:
-    """What came back (in one word where it is right), and how long it took."""
-    begun = time.monotonic()
-    answer = hub.call("wicked", tool, {"text": "it works"} if tool == "fine" else {})
-    took = time.monotonic() - begun
-    right = answer.text.startswith(EXPECTED[tool]) and answer.result.get("isError", False) == (tool not in GOOD)
-    return tool, "right" if right else answer.text[:300], took
+def judged(hub: Hub, tool: str) -> tuple[str, str, float]:
+    """One call: in one word where it is right, and how long it took."""
+    text, failed, took = call(hub, "wicked", tool)
+    right = text.startswith(EXPECTED[tool]) and failed == (tool not in GOOD)
+    return tool, "right" if right else text[:300], took
 
 
 def many(hub: Hub, calls: int) -> list[tuple[str, str, float]]:
     """So many calls of all tools in turn, from many threads."""
     tools = list(EXPECTED)
     with ThreadPoolExecutor(32) as callers:
-        return list(callers.map(lambda n: call(hub, tools[n % len(tools)]), range(calls)))
+        return list(callers.map(lambda n: judged(hub, tools[n % len(tools)]), range(calls)))
 
 
-def test_a_thousand_calls_that_go_wrong_hurt_nobody(hub: Hub) -> None:
-    """X2, X3: the right answer in time, the same process, no descriptor, thread or child more, memory within 10 %."""
-    many(hub, 20 * len(EXPECTED))  # what is made once is there before anything is counted
-    until(lambda: len(family(*hub.hosts.pids)) == SPARES, "the hosts of the first round end")
-    gc.collect()
-    before = (os.getpid(), descriptors(), threading.active_count())
-    memory = resident()
-    found = many(hub, CALLS)
-    wrong = Counter((tool, what) for tool, what, _ in found if what != "right")
-    assert not wrong
-    assert max(took for tool, _, took in found if tool in CONFIG["tools"]) < DEADLINE + LATE
-    assert hub.call("kind", "kind").text == "k"
-    until(lambda: len(family(*hub.hosts.pids)) == SPARES, "no process is left but those that stand by")
-    until(lambda: descriptors() <= before[1], f"no descriptor is left open: {before}")
-    until(lambda: threading.active_count() <= before[2], f"no thread is left: {before}")
-    assert os.getpid() == before[0]
-    gc.collect()
-    assert resident() < memory * 1.1
+@pytest.mark.process
+def test_a_thousand_calls_that_go_wrong_hurt_nobody(tmp_path: Path) -> None:
+    """X2, X3: the right answer in time, the same worker, no descriptor, thread or child more, memory within 10 %."""
+    (tmp_path / "servers").mkdir()
+    for name, text in (("wicked.py", WICKED), ("wicked.mcp.json", orjson.dumps(CONFIG).decode()), ("kind.py", KIND)):
+        (tmp_path / "servers" / name).write_text(text)
+    with running(tmp_path) as hub:
+        worker = Worker(hub)
+        many(hub, 20 * len(EXPECTED))  # what is made once is there before anything is counted
+        rest = settled(worker)
+        memory = worker.memory()
+        found = many(hub, CALLS)
+        wrong = Counter((tool, what) for tool, what, _ in found if what != "right")
+        assert not wrong
+        assert max(took for tool, _, took in found if tool in CONFIG["tools"]) < DEADLINE + LATE
+        assert call(hub, "kind", "kind")[:2] == ("k", False)
+        until(lambda: all(now <= then for now, then in zip(held(worker), rest, strict=True)), f"no more than {rest}")
+        assert hub.workers() == {worker.pid}
+        assert worker.memory() < memory * 1.1
+        standing_by = family(worker.pid)
+        assert hub.end() == 0
+    assert not [pid for pid in standing_by if alive(pid)]
+
+
+def held(worker: Worker) -> tuple[int, int, int]:
+    """Descendants, descriptors and threads of a worker."""
+    return len(family(worker.pid)), worker.descriptors(), worker.threads()
+
+
+def settled(worker: Worker) -> tuple[int, int, int]:
+    """The same, once it has not become less for two seconds."""
+    least, since = held(worker), time.monotonic()
+
+    def quiet() -> bool:
+        nonlocal least, since
+        now = held(worker)
+        if now < least:
+            least, since = now, time.monotonic()
+        return time.monotonic() - since > 2
+
+    until(quiet, "what the first round left is cleared away")
+    return least

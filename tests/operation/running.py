@@ -84,6 +84,26 @@ class Hub:
         return code
 
 
+class Worker:
+    """What the only worker of a hub holds."""
+
+    def __init__(self, hub: Hub) -> None:
+        [self.pid] = hub.workers()
+
+    def _status(self, name: str) -> int:
+        return int(Path(f"/proc/{self.pid}/status").read_text().split(f"\n{name}:")[1].split()[0])
+
+    def threads(self) -> int:
+        return self._status("Threads")
+
+    def descriptors(self) -> int:
+        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+
+    def memory(self) -> int:
+        """KiB."""
+        return self._status("VmRSS")
+
+
 def command(folder: Path, *arguments: str) -> list[str]:
     (folder / "servers").mkdir(exist_ok=True)
     own = ["--port", "0", "--data", str(folder / "data"), "--servers", str(folder / "servers")]

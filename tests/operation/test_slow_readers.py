@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.hubs import modern_request
-from tests.operation.running import BOUND, Hub, running, until
+from tests.operation.running import BOUND, Hub, Worker, running, until
 
 pytestmark = pytest.mark.process
 
@@ -102,26 +102,6 @@ def rest(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass  # an end too
     return bytes(received)
-
-
-class Worker:
-    """What the only worker of a hub holds."""
-
-    def __init__(self, hub: Hub) -> None:
-        [self.pid] = hub.workers()
-
-    def _status(self, name: str) -> int:
-        return int(Path(f"/proc/{self.pid}/status").read_text().split(f"\n{name}:")[1].split()[0])
-
-    def threads(self) -> int:
-        return self._status("Threads")
-
-    def descriptors(self) -> int:
-        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
-
-    def memory(self) -> int:
-        """KiB."""
-        return self._status("VmRSS")
 
 
 def flooded(hub: Hub, marks: Path, labels: list[str]) -> ExitStack:
