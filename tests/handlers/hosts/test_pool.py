@@ -156,14 +156,15 @@ import sys, time
 from tests.handlers.hosts.conversing import hosted
 from tests.handlers.calls import call_of
 from patchbay.activation import activate
+from patchbay.events import Text
 from patchbay.handlers.hosts.pool import Hosts
-from patchbay.settings import ROOT
 
 hosts = Hosts()
 source = "import os, subprocess, time\\ndef main():\\n    child = subprocess.Popen(['setsid', 'sleep', '600'])\\n"
 source += "    yield f'{os.getpid()} {child.pid}'\\n    time.sleep(600)"
 running = activate(hosted(hosts, source), call_of())
-print(next(running).text, *hosts.pids, flush=True)
+said = next(event for event in running if isinstance(event, Text))  # there may be pauses before it
+print(said.text, *hosts.pids, flush=True)
 time.sleep(600)
 """
 
@@ -173,9 +174,11 @@ def test_hosts_die_with_their_worker_however_it_dies() -> None:
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
-        pids = [int(word) for word in worker.stdout.readline().split()]
-        assert len(pids) == 3 and all(map(alive, pids))
-        worker.kill()
+        try:
+            pids = [int(word) for word in worker.stdout.readline().split()]
+            assert len(pids) == 3 and all(map(alive, pids))
+        finally:
+            worker.kill()
     wait_until(lambda: not any(map(alive, pids)))
 
 
