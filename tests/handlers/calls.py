@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import dedent
@@ -99,6 +99,11 @@ def call_of(arguments: dict[str, Any] | None = None, /, left: float = BOUND, **m
     """A call of `main` with so many seconds left; `more` are further fields of the Call."""
     more.setdefault("target", {"function": "main"})
     return Call(server="tool", arguments=arguments or {}, deadline=time.monotonic() + left, **more)
+
+
+def heard(running: Iterator[Event]) -> Event:
+    """The next event of an activation that is no Pause."""
+    return next(event for event in running if not isinstance(event, Pause))
 
 
 def events(handler: Handler, call: Call) -> list[Event]:

@@ -9,7 +9,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import MissingCapability
 from patchbay.events import Ask, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text, ToolUse
-from tests.handlers.calls import SmallHub, call_of, events, python, wait_until
+from tests.handlers.calls import SmallHub, call_of, events, heard, python, wait_until
 from tests.handlers.test_python import runners
 
 ALL: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
@@ -169,7 +169,7 @@ def test_nothing_is_sent_to_a_caller_that_cannot_answer(question: str, capabilit
 @pytest.mark.parametrize("answer", [None, {}, {"ask-1": 12345}, "yes"])
 def test_a_question_without_a_proper_answer_fails_the_call(answer: Any) -> None:
     running = activate(python("def main(context): return context.elicit('x', {})"), call_of(capabilities=ALL))
-    assert isinstance(next(running), Ask)
+    assert isinstance(heard(running), Ask)
     rest = [running.send(answer) if answer is not None else next(running), *running]
     assert rest == [Failed("the caller did not answer 'ask-1'")]
 
@@ -187,7 +187,7 @@ def test_what_is_no_question_is_refused() -> None:
 def test_closing_while_a_question_is_open_ends_the_function() -> None:
     before = set(runners())
     running = activate(python("def main(context): context.elicit('y', {})"), call_of(capabilities=ALL))
-    assert isinstance(next(running), Ask)
+    assert isinstance(heard(running), Ask)
     running.close()
     wait_until(lambda: set(runners()) <= before)
 
@@ -196,7 +196,7 @@ def test_a_question_nobody_fetched_does_not_hold_the_thread() -> None:
     before = set(runners())
     source = "def main(context):\n    context.progress(1)\n    context.elicit('z', {})"
     running = activate(python(source), call_of(capabilities=ALL))
-    assert next(running) == Progress(1)
+    assert heard(running) == Progress(1)
     running.close()
     wait_until(lambda: set(runners()) <= before)
 
@@ -236,7 +236,7 @@ def test_a_call_within_a_call_is_stopped_together_with_it() -> None:
     hub = SmallHub(servers={"other": python("def forever():\n    while True: sum(range(9))")})
     source = "def main(context): return context.call('other', 'forever')"
     running = activate(python(source), call_of(hub=hub))
-    assert next(running) == ToolUse("other.forever", {})
+    assert heard(running) == ToolUse("other.forever", {})
     assert next(running) == Pause()
     running.close()
     wait_until(lambda: set(runners()) <= before)
@@ -277,7 +277,7 @@ def test_a_function_can_see_that_it_is_cancelled_and_end_by_itself() -> None:
     """
     handler, call = python(source), call_of()
     running = activate(handler, call)
-    assert next(running) == Text("begun")
+    assert heard(running) == Text("begun")
     call.cancelled.set()
     wait_until(lambda: events(handler, call_of(target={"function": "count"}))[0] == Data(1))
     running.close()

@@ -27,7 +27,7 @@ from patchbay.events import (
     ToolUse,
 )
 from patchbay.handlers import Handlers
-from tests.handlers.calls import SmallHub, call_of, events, wait_until
+from tests.handlers.calls import SmallHub, call_of, events, heard, wait_until
 from tests.hubs import shared_hosts
 
 Make = Callable[[str], Handler]
@@ -179,7 +179,7 @@ def main(context):
 def test_questions_are_answered_through_the_stream(make: Make) -> None:
     running = activate(make(ASKING), call_of(capabilities={"elicitation": {}, "roots": {}}))
     params = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
-    assert next(running) == Ask({"ask-1": Question("elicitation/create", params)})
+    assert heard(running) == Ask({"ask-1": Question("elicitation/create", params)})
     assert running.send({"ask-1": {"action": "accept"}}) == Ask({"mine": Question("roots/list", {})})
     assert running.send({"mine": {"roots": [{"uri": "file:///a"}]}}) == Data(["accept", [{"uri": "file:///a"}]])
     assert list(running) == [Done()]
@@ -201,7 +201,7 @@ def test_a_call_that_is_detached_has_its_new_deadline(make: Make) -> None:
     """SPEC-DIGEST 1.14."""
     call = call_of()
     running = activate(make("def main(context):\n    context.background()\n    return context.left() > 1000"), call)
-    assert next(running) == Detach(False)
+    assert heard(running) == Detach(False)
     call.deadline += 10_000
     assert list(running) == [Data(True), Done()]
 

@@ -12,7 +12,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.handlers import runners
 from patchbay.handlers.runners import Job, Pool
-from tests.handlers.calls import call_of, events, wait_until
+from tests.handlers.calls import call_of, events, heard, wait_until
 
 
 def alive(pool: Pool) -> int:
@@ -112,7 +112,7 @@ def test_a_helper_thread_of_a_tool_that_is_over_cannot_speak_any_more() -> None:
             sum(range(9))
 
     running = activate(lambda call: pool.run(work, call), call_of())
-    assert next(running) == Text("x")
+    assert heard(running) == Text("x")
     running.close()
     ended.set()
     assert stopped.wait(20)

@@ -197,3 +197,21 @@ def test_an_entry_of_the_mcps_variable_mounts_only_what_an_operator_wrote(hub: H
     hub.catalogue.refresh()
     until(lambda: state(hub, "entry") == "up", "the mount to be reached")
     until(lambda: "echo" in tools(hub, "entry"), "its list")
+
+
+def test_a_server_of_an_operator_does_not_become_a_mount_over_http(hub: Hub) -> None:
+    """X-16, JN-C19: its code is vouched for, and no configuration that somebody gives it by the mcps variable."""
+    (hub.servers / "own.py").write_text("def own() -> str:\n    return 'mine'\n", "utf-8")
+    until(lambda: any(one.name == "own" for one in hub.catalogue.all()), "the server")
+    store = hub.catalogue.store
+    for fields in ({"kind": "documents", "root": "/"}, {"kind": "upstream", "address": PIPED}):
+        config = hub.client.post("/cid", data=json.dumps(fields)).get_json()["cid"]
+        assert hub.client.put("/variables/mcps", data=json.dumps({"own": {"config_cid": config}})).status_code < 300
+        hub.catalogue.refresh()
+        assert "only a file in servers/ or the boot image" in (hub.catalogue._servers["own"].broken or "")
+    text = store.names.get("variables/mcps")
+    store.names.move({"variables/mcps": None}, "web", "away")
+    hub.catalogue.refresh()
+    store.names.move({"variables/mcps": text}, "start", "a boot image")
+    hub.catalogue.refresh()
+    until(lambda: state(hub, "own") == "up", "what an operator wants to be reached")

@@ -16,7 +16,7 @@ from patchbay.activation import activate
 from patchbay.events import Text
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.settings import ROOT
-from tests.handlers.calls import alive, call_of, events, wait_until
+from tests.handlers.calls import alive, call_of, events, heard, wait_until
 from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
 
 PID = "import os\nloaded = []\ndef main():\n    loaded.append(1)\n    return [os.getpid(), len(loaded)]"
@@ -52,7 +52,7 @@ def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run
     """X2: one that hangs starves nobody else."""
     handler = hosted(hosts, WAITS, "greedy")
     running = [activate(handler, call_of()) for _ in range(3)]
-    assert [next(one) for one in running] == [Text("here")] * 3
+    assert [heard(one) for one in running] == [Text("here")] * 3
     assert failure(handler, left=0.3).startswith("greedy is busy")
     assert value(hosted(hosts, "def main(): return 'fine'", "modest")) == "fine"
     for one in running:
@@ -121,7 +121,7 @@ def test_closing_ends_every_process_and_descriptor() -> None:
     hosts = Hosts()
     pid = value(hosted(hosts, PID))[0]
     running = activate(hosted(hosts, WAITS), call_of())
-    assert next(running) == Text("here")
+    assert heard(running) == Text("here")
     zygotes = hosts.pids
     hosts.close()
     assert not any(map(alive, (pid, *zygotes)))

@@ -1,0 +1,48 @@
+"""What an upstream says of itself is a stranger's: what of it can be served, and what it makes the hub remember."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from patchbay.handlers.upstreams.keeper import LONGEST_URI, MOST_NEWS, Ground, Keeper
+from patchbay.handlers.upstreams.mounts import Mount
+from patchbay.handlers.upstreams.snapshots import Snapshot
+from patchbay.stores.memory import MemoryStore
+
+SCHEMA = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("method", "entry"),
+    [
+        ("tools/list", {"name": "a", "inputSchema": SCHEMA, "description": 5}),
+        ("tools/list", {"name": "a", "inputSchema": SCHEMA, "title": ["x"]}),
+        ("tools/list", {"name": "a", "inputSchema": SCHEMA, "annotations": {"title": 7}}),
+        ("tools/list", {"name": "a", "inputSchema": SCHEMA, "annotations": [1]}),
+        ("resources/list", {"uri": "a://b", "name": "n", "description": {"a": 1}}),
+        ("resources/list", {"uri": "a://b", "name": "n", "mimeType": 7}),
+        ("resources/templates/list", {"uriTemplate": "a://{b}", "name": "n", "title": 1}),
+        ("prompts/list", {"name": "a", "arguments": [{"name": 5}]}),
+        ("prompts/list", {"name": "a", "arguments": [{"name": "b", "description": [1]}]}),
+    ],
+)
+def test_what_is_no_text_where_text_belongs_is_not_served(method: str, entry: dict[str, Any]) -> None:
+    """THREATS 1.8: one such entry would end every search of the hub, and the server's own pages."""
+    found, problems = Snapshot("m", lists={method: [entry]}).descriptors()
+    assert not any(found.values())
+    assert [problem.reason[:10] for problem in problems] == ["not served"]
+
+
+def test_only_news_of_lists_that_there_are_is_remembered() -> None:
+    """DESIGN 6: every queue has a bound. An upstream may say what it likes, as often as it likes."""
+    keeper = Keeper(Mount("far", "https://far.example/mcp"), Ground(MemoryStore(), {}, "hub", "1", lambda: None))
+    for number in range(MOST_NEWS + 10):
+        keeper._heard(f"notifications/x{number}/list_changed", {})
+        keeper._heard("notifications/resources/updated", {"uri": f"a://{number}"})
+    keeper._heard("notifications/resources/updated", {"uri": "a" * (LONGEST_URI + 1)})
+    keeper._heard("notifications/tools/list_changed", {})
+    news = keeper._news.take(0)
+    assert len(news) == MOST_NEWS + 1
+    assert news[-1] == ("notifications/tools/list_changed", "")
