@@ -9,8 +9,9 @@ from flask import Flask
 
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.protocol.assembly import assemble
+from patchbay.protocol.guests import Guests
 from patchbay.protocol.subscriptions import ENDING
-from patchbay.settings import ROOT, Settings
+from patchbay.settings import ROOT, Settings, whole_environment
 from patchbay.transports.activity import activity_blueprint
 from patchbay.transports.content import content_blueprint
 from patchbay.transports.drain import Drain
@@ -21,6 +22,7 @@ from patchbay.transports.health import health_blueprint
 from patchbay.transports.history_pages import history_blueprint
 from patchbay.transports.http import McpOverHttp
 from patchbay.transports.http_sse import HttpSse
+from patchbay.transports.inspecting import inspecting_blueprint
 from patchbay.transports.mcp_pages import mcp_pages_blueprint
 from patchbay.transports.metrics import metrics_blueprint
 from patchbay.transports.native import NativeOverHttp
@@ -47,9 +49,13 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     drain.on_begin(dispatcher.desk.activity.hurry)
     site = Site(catalogue, settings, dispatcher.desk.activity)
+    drain.on_begin(site.directory.end)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ROOT))
+    guests = Guests(settings, whole_environment())
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
+    app.extensions["site"] = site
+    app.extensions["guests"] = guests
     secure(app, settings)
     register_failures(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
@@ -64,6 +70,7 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
+    app.register_blueprint(inspecting_blueprint(site, dispatcher, guests))
     app.register_blueprint(metrics_blueprint(dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))
     app.register_blueprint(openapi_blueprint())

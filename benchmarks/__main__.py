@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import processes, report
+from benchmarks import pages, processes, report
 from benchmarks.contenders import CONTENDERS, ISOLATIONS, Contender, Running, hub
 from benchmarks.load import MODERN, Measured, Target, measure, target
 from benchmarks.mounts import Added, added
@@ -106,9 +106,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         costs[name] = bench.cost(isolation)
     sys.stderr.write("measuring a mount\n")
     mounted = bench.mounted()
+    sys.stderr.write("measuring the pages of a large hub\n")
+    opened = pages.measured()
     console = Console(width=None if sys.stdout.isatty() else 110)
-    tables = (report.rates(rates, given.connections), report.delays(delays), report.costs(costs))
-    console.print(*tables, report.mounts(mounted), report.goals(rates, delays, costs), sep="\n")
+    tables = [report.rates(rates, given.connections), report.delays(delays), report.costs(costs)]
+    tables += [report.mounts(mounted), pages.table(opened)]
+    console.print(*tables, report.goals(rates, delays, costs, opened), sep="\n")
     return 0
 
 

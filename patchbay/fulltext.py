@@ -323,7 +323,7 @@ def _rows(connection: sqlite3.Connection, selection: tuple[str, list[object]], s
 
 def _endings(connection: sqlite3.Connection, term: Term) -> list[str]:
     """Known words that begin with an unfinished one: its stem need not be the beginning of theirs."""
-    begun = folded(pieces(term.text)[-1].lower()) if term.open and not term.phrase else ""
+    begun = folded(UNSAYABLE.sub("", pieces(term.text)[-1]).lower()) if term.open and not term.phrase else ""
     if not begun:
         return []
     sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MOST_ENDINGS}"

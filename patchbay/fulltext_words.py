@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 MOST_CHARACTERS, MOST_WORDS = 1000, 32
 """How much of a query is read; the rest is left out."""
@@ -75,16 +76,22 @@ def pieces(word: str) -> list[str]:
 
 def parts(text: str) -> Iterator[str]:
     """The other forms of the words in a text: apart what is written together, together what is written apart."""
-    for run in _RUN.finditer(text):
-        word = run[0]
-        if word.isascii() and word.isalnum() and word.islower():
-            continue  # most words, and they have no other form
-        if _CJK.search(word) is not None:
-            yield _spaced(word)
-        elif _CAMEL.search(word) is not None:
-            yield " ".join(pieces(word))
-        if _IDENTIFIER.fullmatch(word) is not None:
-            yield _SEPARATORS.sub("", word)
+    for word in _RUN.findall(text):
+        if not (word.isascii() and word.isalnum() and word.islower()):  # as most are, which have no other form
+            yield from _forms(word)
+
+
+@lru_cache(maxsize=8192)
+def _forms(word: str) -> tuple[str, ...]:
+    """The other forms of one word; the same words come again and again."""
+    found = []
+    if _CJK.search(word) is not None:
+        found.append(_spaced(word))
+    elif _CAMEL.search(word) is not None:
+        found.append(" ".join(pieces(word)))
+    if _IDENTIFIER.fullmatch(word) is not None:
+        found.append(_SEPARATORS.sub("", word))
+    return tuple(found)
 
 
 def _spaced(word: str) -> str:

@@ -4,6 +4,7 @@
 # dependencies = [
 #   "anyio>=4.12,<5",
 #   "cryptography>=46,<52",
+#   "h11>=0.16,<1",
 #   "httpx2>=2.16,<3",
 #   "mcp>=2.3,<3",
 #   "mcp-types>=2.3,<3",
@@ -84,7 +85,9 @@ from mcp.shared.auth import OAuthClientInformationFull
 from mcp.shared.auth import OAuthClientMetadata
 from mcp.shared.auth import OAuthToken
 from mcp.shared.auth_utils import resource_url_from_server_url
+from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
@@ -118,6 +121,7 @@ from urllib.parse import unquote_plus
 from urllib.parse import urlencode
 from urllib.parse import urlsplit
 from urllib.parse import urlunsplit
+from urllib.request import getproxies
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 import anyio
@@ -130,6 +134,7 @@ import atexit
 import base64
 import contextvars
 import fcntl
+import h11
 import hashlib
 import html
 import httpx2
@@ -144,6 +149,7 @@ import orjson
 import os
 import re
 import rfc8785
+import select
 import shlex
 import shutil
 import socket
@@ -252,84 +258,6 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 # patchbay/activation.py: What a tool is (a Handler), and how one run of it is made trustworthy.
 
 PAUSE = Pause()
-
-
-# patchbay/client/eras.py: Agreeing on a revision: what is asked first, and what its answer says about the server.
-
-log_eras = logging.getLogger(__name__)
-
-Era = Literal["auto", "modern", "legacy"]
-
-
-async def agree(session: ClientSession, era: Era, ended: anyio.Event) -> bool:
-    """Agree with a server; whether on a revision of the modern era. Raises MCPError when there is none for both.
-
-    `ended` is set when the connection has ended, so that a dead server is not taken for an old one.
-    """
-    if era == "modern":
-        await session.discover()
-        return True
-    if era == "auto" and await _discovered(session, ended):
-        return True
-    try:
-        await session.initialize()
-    except MCPError as problem:
-        if era == "legacy" or problem.code != UNSUPPORTED_PROTOCOL_VERSION:
-            raise
-        await session.discover()
-        return True
-    return False
-
-
-async def _discovered(session: ClientSession, ended: anyio.Event) -> bool:
-    try:
-        await session.discover()
-    except MCPError as problem:
-        if ended.is_set() or _only_modern(problem):
-            raise
-        return False
-    except (RuntimeError, ValidationError) as problem:
-        log_eras.debug("took the answer to server/discover for that of an older server: %s", problem)
-        return False
-    return True
-
-
-def _only_modern(problem: MCPError) -> bool:
-    """Whether a server said that it speaks revisions without a handshake only, and none of ours."""
-    data = problem.error.data
-    named = data.get("supported") if isinstance(data, dict) else None
-    if problem.code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(named, list):
-        return False
-    return not any((version in HANDSHAKE_PROTOCOL_VERSIONS for version in named))
-
-
-# patchbay/client/failures.py: What can go wrong between a client and a server that nobody here runs, as branches of the one tree of errors.
-
-
-class McpFailure(PatchbayError):
-    """A JSON-RPC error as the server sent it: `code`, `message`, `data`."""
-
-    status = 502
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message, data)
-        self.code = code
-
-
-class Unreachable(PatchbayError):
-    """No answer comes from the server, or none that is MCP. The message says what was tried and what was seen."""
-
-    status = 502
-
-
-class Overdue(Unreachable):
-    """The server did not answer in time."""
-
-    status = 504
-
-
-class SignInNeeded(Unreachable):
-    """The server wants a person to sign in, and this program may not ask one."""
 
 
 # patchbay/client/reach.py: How a server is reached, as three frozen values: a program, a URL, or a server of this hub in process.
@@ -444,6 +372,1056 @@ def _masked_words(words: tuple[str, ...]) -> Iterator[str]:
         else:
             yield (MASK if hide else masked_url(word) if "://" in word else word)
         hide = not equals and word.startswith("-") and is_secret_name(word)
+
+
+# patchbay/client/failures.py: What can go wrong between a client and a server that nobody here runs, as branches of the one tree of errors.
+
+
+class McpFailure(PatchbayError):
+    """A JSON-RPC error as the server sent it: `code`, `message`, `data`."""
+
+    status = 502
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message, data)
+        self.code = code
+
+
+class Unreachable(PatchbayError):
+    """No answer comes from the server, or none that is MCP. The message says what was tried and what was seen."""
+
+    status = 502
+
+
+class Overdue(Unreachable):
+    """The server did not answer in time."""
+
+    status = 504
+
+
+class SignInNeeded(Unreachable):
+    """The server wants a person to sign in, and this program may not ask one."""
+
+
+# patchbay/client/loop.py: The one background thread with an event loop, on which all connections of this process live.
+
+log_loop = logging.getLogger(__name__)
+
+FAREWELL = 10.0
+
+T = TypeVar("T")
+
+
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="patchbay-client", daemon=True)
+        self._thread.start()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin with a coroutine; cancelling the future cancels it. Raises RuntimeError when the loop has ended."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """The value of a coroutine. Raises what it raises, and TimeoutError after `timeout` seconds."""
+        future = self.start(work)
+        try:
+            return future.result(timeout)
+        finally:
+            future.cancel()
+
+    def soon(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on the loop, from any thread; nothing happens when the loop has ended."""
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            log_loop.debug("the loop has ended; %r is not called", function)
+
+    def close(self) -> None:
+        """Cancel everything, wait for its cleaning up, end the thread. Safe to call twice."""
+        if not self._thread.is_alive():
+            return
+        try:
+            self.run(self._cancel_all(), FAREWELL)
+        except TimeoutError:
+            log_loop.warning("some connections did not end within %s s", FAREWELL)
+        self.soon(self._loop.stop)
+        self._thread.join(FAREWELL)
+
+    async def _cancel_all(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+
+@cache
+def _loop_of(pid: int) -> Loop:
+    loop = Loop()
+    atexit.register(loop.close)
+    return loop
+
+
+def shared() -> Loop:
+    """The loop of this process; a forked child, which has none of its parent's threads, gets its own."""
+    return _loop_of(os.getpid())
+
+
+# patchbay/jsonrpc.py: JSON-RPC 2.0 messages: strict bytes in, frozen messages out, compact bytes back.
+
+DEPTH = 128
+
+Id = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A method call that wants an answer. `params` is a JSON object (JSON-RPC's positional form is not MCP's)."""
+
+    id: Id
+    method: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A message that wants no answer."""
+
+    method: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A JSON object that is bytes already."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a request."""
+
+    id: Id
+    result: Mapping[str, Any] | Rendered
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status it hints at."""
+
+    id: Id | None
+    error: Mapping[str, Any]
+    status: int = 200
+
+
+Message = Request | Notification | Result | Failure
+
+Sign = Pause | Detach
+
+Exchange = Callable[[Message], Iterator[Message | Sign]]
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next((key for key, _ in pairs if key in seen or seen.add(key)))
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+
+
+def parse(data: bytes) -> Any:
+    """A JSON value from strict UTF-8 bytes: no NaN, no duplicate keys, no lone surrogates, bounded depth.
+
+    Raises ParseError with the place of the problem.
+    """
+    try:
+        value = _DECODER.decode(data.decode("utf-8"))
+        orjson.dumps(value)
+    except UnicodeDecodeError as problem:
+        raise ParseError(f"the body is not UTF-8: byte {problem.start}") from problem
+    except RecursionError as problem:
+        raise ParseError(f"the body nests deeper than {DEPTH} levels") from problem
+    except (ValueError, TypeError) as problem:
+        raise ParseError(f"the body is not JSON: {problem}") from problem
+    if data.count(b"[") + data.count(b"{") > DEPTH and _depth(value) > DEPTH:
+        raise ParseError(f"the body nests deeper than {DEPTH} levels")
+    return value
+
+
+def _depth(value: Any) -> int:
+    level, deepest = ([value] if isinstance(value, (dict, list)) else [], 0)
+    while level:
+        deepest += 1
+        inner = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [item for item in inner if isinstance(item, (dict, list))]
+    return deepest
+
+
+def readable_id(value: Any) -> Id | None:
+    """The id of a message that may be malformed, when it is one JSON-RPC allows."""
+    id = value.get("id") if isinstance(value, dict) else None
+    return id if isinstance(id, str) or (isinstance(id, int) and (not isinstance(id, bool))) else None
+
+
+def message(value: Any) -> Message:
+    """A message from one parsed JSON value. Raises InvalidRequest (never for an array: see `is_batch`)."""
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"a message is a JSON object; this is {_kind(value)}")
+    if value.get("jsonrpc") != "2.0":
+        raise InvalidRequest(f""""jsonrpc" has to be "2.0"; it is {value.get("jsonrpc")!r}""")
+    id = readable_id(value)
+    if "id" in value and id is None and ("error" not in value):
+        raise InvalidRequest('"id" has to be a string or an integer')
+    if "method" in value:
+        return _call(value, id)
+    if id is not None and isinstance(value.get("result"), dict) and ("error" not in value):
+        return Result(id, value["result"])
+    error = value.get("error")
+    if "result" not in value and isinstance(error, dict) and isinstance(error.get("code"), int):
+        return Failure(id, error)
+    raise InvalidRequest('a message needs "method", or "id" with "result" or "error"')
+
+
+def _call(value: dict[str, Any], id: Id | None) -> Request | Notification:
+    method, params = (value["method"], value.get("params", {}))
+    if not isinstance(method, str) or not method:
+        raise InvalidRequest('"method" has to be a non-empty string')
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        raise InvalidRequest(f'"params" has to be an object; it is {_kind(params)}')
+    return Notification(method, params) if id is None else Request(id, method, params)
+
+
+def _kind(value: Any) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), "an object")
+
+
+def encode(message: Message) -> bytes:
+    """One message as one line of compact JSON."""
+    if isinstance(message, Result) and isinstance(message.result, Rendered):
+        return b'{"jsonrpc":"2.0","id":' + orjson.dumps(message.id) + b',"result":' + message.result.data + b"}"
+    body: dict[str, Any] = {"jsonrpc": "2.0"}
+    if isinstance(message, Request):
+        body |= {"id": message.id, "method": message.method, "params": message.params}
+    elif isinstance(message, Notification):
+        body |= {"method": message.method} | ({"params": message.params} if message.params else {})
+    elif isinstance(message, Result):
+        body |= {"id": message.id, "result": message.result}
+    else:
+        body |= {"id": message.id, "error": message.error}
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        return json.dumps(_sayable_jsonrpc(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _sayable_jsonrpc(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {_sayable_jsonrpc(str(key)): _sayable_jsonrpc(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sayable_jsonrpc(inner) for inner in value]
+    return value
+
+
+# patchbay/client/runs.py: One request on its way: what the server says meanwhile, in order and bounded, its questions, its time, its end.
+
+BOUND = 256
+
+PATIENCE_runs = 5.0
+
+Json = dict[str, Any]
+
+Answer = Mapping[str, Any] | McpFailure
+
+Item = Progress | Log | Question | Notification
+
+
+class Begun(Protocol):
+    """The HTTP exchange of a request that its caller has begun, and that the loop goes on with (see `direct.py`)."""
+
+    id: str
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A question and where its answer goes."""
+
+    question: Question
+    answer: asyncio.Future[Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a request: its result, or what went wrong."""
+
+    result: Json | None = None
+    problem: BaseException | None = None
+
+
+class Clock:
+    """A budget of seconds that is not spent while somebody is asked. Used on the loop only."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._left = math.inf if seconds is None else seconds
+        self._scope: anyio.CancelScope | None = None
+        self._paused = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Spend the budget in this block. Raises TimeoutError when it is used up."""
+        with anyio.CancelScope(deadline=anyio.current_time() + self._left) as self._scope:
+            yield
+        if self._scope.cancelled_caught:
+            raise TimeoutError
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Spend nothing in this block."""
+        if not self._paused and self._scope is not None:
+            self._left = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused -= 1
+            if not self._paused and self._scope is not None:
+                self._scope.deadline = anyio.current_time() + self._left
+
+
+class Run:
+    """One request, seen from both sides. `seconds` is its time, None for as long as it takes."""
+
+    def __init__(self, loop: Loop, method: str, seconds: float | None) -> None:
+        self.method = method
+        self.seconds = seconds
+        self.clock = Clock(seconds)
+        self.id: str | int | None = None
+        self.token: str | None = None
+        self.raw: Json | None = None
+        self.refused: str | None = None
+        self.capabilities: Mapping[str, Any] | None = None
+        self.sink: Callable[[Item], None] | None = None
+        self.by_hand = False
+        self.begun: Begun | None = None
+        self._loop = loop
+        self._items: deque[Item | Asked] = deque()
+        self._end: End | None = None
+        self._dropped = 0
+        self._stalled = False
+        self._changed = threading.Condition()
+        self._room = asyncio.Event()
+
+    def begin_round(self) -> None:
+        """Forget what the last message of this request brought."""
+        self.raw = self.refused = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known how it ended."""
+        return self._end is not None
+
+    def leave(self) -> None:
+        """Give up the exchange that was begun, where nobody has gone on with it."""
+        if self.begun is not None:
+            self.begun.close()
+
+    async def put(self, item: Item | Asked) -> None:
+        """Add an item, or give it to the sink; waits for room as the rules of this file say."""
+        if self.sink is not None and (not isinstance(item, Asked)):
+            self.sink(item)
+            return
+        if self._add(item):
+            return
+        if isinstance(item, Progress) and self._replace(item):
+            return
+        if not self._stalled:
+            self._room.clear()
+            with anyio.move_on_after(PATIENCE_runs):
+                await self._room.wait()
+        if not self._add(item):
+            self._stalled = True
+            self._dropped += 1
+
+    async def ask(self, question: Question) -> Answer:
+        """Put a question and wait for the answer."""
+        asked = Asked(question, asyncio.get_running_loop().create_future())
+        with self.clock.paused():
+            with self._changed:
+                self._items.append(asked)
+                self._changed.notify_all()
+            return await asked.answer
+
+    def finish(self, end: End) -> None:
+        """Say how it ended; the first time counts."""
+        with self._changed:
+            self._end = self._end or end
+            self._changed.notify_all()
+
+    def _add(self, item: Item | Asked) -> bool:
+        with self._changed:
+            if len(self._items) >= BOUND:
+                return False
+            if self._dropped:
+                words = f"{self._dropped} notifications were dropped because nobody took them"
+                self._items.append(Log("warning", words, "patchbay.client"))
+                self._dropped, self._stalled = (0, False)
+            self._items.append(item)
+            self._changed.notify_all()
+            return True
+
+    def _replace(self, progress: Progress) -> bool:
+        with self._changed:
+            if not self._items or not isinstance(self._items[-1], Progress):
+                return False
+            self._items[-1] = progress
+            return True
+
+    def take(self, seconds: float | None = None) -> Item | Asked | End | None:
+        """The next item, then the End for ever; None when nothing came for `seconds`."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._items or self._end is not None, seconds):
+                return None
+            if not self._items:
+                return self._end
+            full = len(self._items) >= BOUND
+            item = self._items.popleft()
+        if full:
+            self._loop.soon(self._room.set)
+        return item
+
+    def reply(self, asked: Asked, answer: Answer) -> None:
+        """Answer a question; an answer that comes too late is dropped."""
+        self._loop.soon(_settle, asked.answer, answer)
+
+
+def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
+    if not future.done():
+        future.set_result(answer)
+
+
+CURRENT: ContextVar[Run | None] = ContextVar("patchbay_client_run", default=None)
+
+
+# patchbay/client/streams.py: Between a transport and the official session: the server's own messages are taken out, the answers let through.
+
+log_streams = logging.getLogger(__name__)
+
+LISTEN = "subscriptions/listen"
+
+MOST_OWED = 64
+
+_CHANGE = re.compile("notifications/(\\w+/list_changed|resources/updated)")
+
+
+class Reading(Protocol):
+    """The stream of a transport that messages are read from."""
+
+    async def receive(self) -> SessionMessage | Exception: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Writing(Protocol):
+    """The stream of a transport that messages are written to."""
+
+    async def send(self, item: SessionMessage, /) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Traffic:
+    """Which requests are out, and what is done with what the server says by itself.
+
+    `listener` gets notifications that belong to no request, `ask` the questions, `spawn` starts a task.
+    """
+
+    def __init__(
+        self,
+        listener: Callable[[str, Json], None],
+        ask: Callable[[Question], Awaitable[Answer]] | None,
+        spawn: Callable[..., object],
+    ) -> None:
+        self.runs: dict[str | int, Run] = {}
+        self.ended = anyio.Event()
+        self.nonsense: list[str] = []
+        self.modern = False
+        self._listener = listener
+        self._ask = ask
+        self._spawn = spawn
+        self._asking: dict[str | int, anyio.CancelScope] = {}
+        self._owed = 0
+
+    def sent(self, message: SessionMessage) -> None:
+        """Note a request that goes out."""
+        run, body = (CURRENT.get(), message.message)
+        if run is None or not isinstance(body, JSONRPCRequest):
+            return
+        self.forget(run)
+        run.id = body.id
+        self.runs[body.id] = run
+        meta = (body.params or {}).get("_meta")
+        if run.capabilities is not None and isinstance(meta, dict) and (CLIENT_CAPABILITIES_META_KEY in meta):
+            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
+
+    def join(self, run: Run, id: str) -> None:
+        """Note a request that its caller sends under this id, on a thread of its own."""
+        run.id = id
+        self.runs[id] = run
+
+    def forget(self, run: Run) -> None:
+        """A request is over."""
+        if run.id is not None:
+            self.runs.pop(run.id, None)
+
+    async def take(self, item: SessionMessage | Exception, run: Run | None, out: Writing) -> bool:
+        """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
+        if run is not None and self.runs.get(run.id or "") is not run:
+            run = None
+        if isinstance(item, Exception):
+            self.nonsense = [*self.nonsense[-2:], str(item)[:200]]
+            return False
+        body = item.message
+        if isinstance(body, JSONRPCNotification):
+            await self._notice(body.method, body.params or {}, run)
+            return False
+        if isinstance(body, JSONRPCRequest):
+            await self._request(body, run, out)
+            return False
+        asked = self.runs.get(body.id) if body.id is not None else None
+        if asked is not None and isinstance(body, JSONRPCResponse):
+            asked.raw = body.result
+        return True
+
+    async def _notice(self, method: str, params: Json, run: Run | None) -> None:
+        if method == "notifications/cancelled":
+            self._withdrawn(params.get("requestId"))
+            return
+        item = _item(method, params)
+        if method == "notifications/progress":
+            token = params.get("progressToken")
+            run = (
+                next((one for one in [*self.runs.values()] if one.token == token), None) if token is not None else None
+            )
+            if run is not None and isinstance(item, Progress):
+                await run.put(item)
+            return
+        meta = params.get("_meta")
+        subscription = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
+        if isinstance(subscription, (str, int)) and subscription in self.runs:
+            run = self.runs[subscription]
+        run = run or self._only()
+        if run is not None and (run.method == LISTEN or not _CHANGE.fullmatch(method)):
+            await run.put(item)
+        else:
+            self._listener(method, params)
+
+    def _only(self) -> Run | None:
+        runs = [*self.runs.values()]
+        return runs[0] if len(runs) == 1 else None
+
+    def _withdrawn(self, id: object) -> None:
+        if isinstance(id, (str, int)):
+            if id in self._asking:
+                self._asking[id].cancel()
+            elif id in self.runs and self.runs[id].method == LISTEN:
+                self._spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
+
+    async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        if self.modern and body.method != "ping":
+            log_streams.debug("dropped the request %s: this revision has none from a server", body.method)
+        elif self._owed >= MOST_OWED:
+            log_streams.debug(
+                "dropped the request %s: %d of this server wait for their answers", body.method, self._owed
+            )
+        else:
+            self._owed += 1
+            self._spawn(self._attend, body, run or self._only(), out)
+
+    async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        try:
+            if body.method == "ping":
+                await _write(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
+            else:
+                await self._answer(body, run, out)
+        finally:
+            self._owed -= 1
+
+    async def _answer(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        question = Question(body.method, body.params or {})
+        with anyio.CancelScope() as scope:
+            self._asking[body.id] = scope
+            try:
+                await _write(out, _reply(body.id, await self.answer(question, run)))
+            finally:
+                self._asking.pop(body.id, None)
+
+    async def answer(self, question: Question, run: Run | None) -> Answer:
+        """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
+        if run is not None:
+            return await run.ask(question)
+        if self._ask is not None:
+            return await self._ask(question)
+        return McpFailure(METHOD_NOT_FOUND, f"this client cannot tell which request {question.method} belongs to")
+
+
+def _item(method: str, params: Json) -> Item:
+    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
+    if method == "notifications/progress" and isinstance(progress, (int, float)):
+        return Progress(
+            progress, total if isinstance(total, (int, float)) else None, message if isinstance(message, str) else None
+        )
+    if method == "notifications/message" and params.get("level") in LOG_LEVELS:
+        logger = params.get("logger")
+        return Log(params["level"], params.get("data"), logger if isinstance(logger, str) else None)
+    return Notification(method, params)
+
+
+def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
+    if isinstance(answer, McpFailure):
+        return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
+    return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
+
+
+async def _write(out: Writing, message: JSONRPCResponse | JSONRPCError) -> None:
+    try:
+        await out.send(SessionMessage(message))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        log_streams.debug("an answer to the server was dropped: the connection has ended")
+
+
+class Inlet:
+    """What the session reads: answers only."""
+
+    def __init__(self, inner: Reading, out: Writing, traffic: Traffic) -> None:
+        self._inner = inner
+        self._out = out
+        self._traffic = traffic
+        self.last_context: contextvars.Context | None = None
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next answer."""
+        while True:
+            try:
+                item = await self._inner.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                self._traffic.ended.set()
+                raise
+            self.last_context = getattr(self._inner, "last_context", None)
+            run = self.last_context.get(CURRENT) if self.last_context is not None else None
+            if await self._traffic.take(item, run, self._out):
+                return item
+
+    async def aclose(self) -> None:
+        self._traffic.ended.set()
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Inlet:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Inlet:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Outlet:
+    """What the session writes."""
+
+    def __init__(self, inner: Writing, traffic: Traffic) -> None:
+        self._inner = inner
+        self._traffic = traffic
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Note a request and pass it on."""
+        self._traffic.sent(item)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Outlet:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        await self.aclose()
+
+
+# patchbay/client/direct.py: The short way for a plain call over HTTP: the caller's own thread sends it and takes the answer, if that comes soon.
+
+PLAIN_direct = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+
+PROMPT = 0.05
+
+IDLE, MOST_IDLE = (5.0, 16)
+
+LARGEST_HEAD = 64 * 1024
+
+PIECE = 64 * 1024
+
+_numbers = itertools.count(1)
+
+
+class _Line:
+    """One kept connection: a socket that never blocks, and what HTTP/1.1 says on it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.socket = socket.create_connection((host, port), PROMPT)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setblocking(False)
+        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
+        self.idle_since = 0.0
+        self._poll = select.poll()
+        self._poll.register(self.socket, select.POLLIN)
+
+    def readable(self, seconds: float) -> bool:
+        """Whether there is something to read, or the other end has gone, within so many seconds."""
+        return bool(self._poll.poll(max(0.0, seconds) * 1000))
+
+
+class Post(httpx2.AsyncByteStream):
+    """An exchange that has begun. First the thread that began it reads, then, if it is handed over, the loop.
+
+    `id` is the one that the request bears on the wire. `done` is given the line when nobody reads any more, and
+    whether the answer was read to its end.
+    """
+
+    def __init__(
+        self, id: str, line: _Line, request: tuple[h11.Request, bytes], done: Callable[[_Line, bool], None]
+    ) -> None:
+        self.id = id
+        self.head: h11.Response | None = None
+        self._line = line
+        self._done = done
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._whole = self._closed = False
+        self._problem: Exception | None = None
+        http, (head, body) = (line.http, request)
+        self._unsent = b"".join(
+            (part for event in (head, h11.Data(body), h11.EndOfMessage()) if (part := http.send(event)))
+        )
+
+    def answer(self, seconds: float, limit: int) -> Json | None:
+        """The result, when it is whole within so many seconds and plain; else None, and this is to be handed over."""
+        end = time.monotonic() + min(seconds, PROMPT)
+        try:
+            self._unsent = self._unsent[self._line.socket.send(self._unsent) :]
+            while self._promising(limit) and (not self._whole):
+                if self._advance():
+                    continue
+                if not self._line.readable(end - time.monotonic()):
+                    return None
+                self._line.http.receive_data(self._line.socket.recv(PIECE))
+        except BlockingIOError:
+            return None
+        except (OSError, h11.ProtocolError) as problem:
+            self._problem = problem
+            return None
+        return self._result() if self._promising(limit) else None
+
+    def _promising(self, limit: int) -> bool:
+        """Whether this may still become a plain answer."""
+        if self._unsent or self._size > limit:
+            return False
+        if self.head is None:
+            return not self._whole
+        headers = dict(self.head.headers)
+        odd = headers.keys() & {b"content-encoding", b"set-cookie"}
+        return (
+            self.head.status_code == 200
+            and (not odd)
+            and headers.get(b"content-type", b"").startswith(b"application/json")
+        )
+
+    def _result(self) -> Json | None:
+        try:
+            message = jsonrpc_message_adapter.validate_json(b"".join(self._pieces), by_name=False)
+        except ValidationError:
+            return None
+        if not isinstance(message, JSONRPCResponse) or message.result.get("resultType", "complete") != "complete":
+            return None
+        return message.result
+
+    def _advance(self) -> bool:
+        """Take in what has arrived; whether there was anything."""
+        event = self._line.http.next_event()
+        if event is h11.NEED_DATA:
+            return False
+        if isinstance(event, h11.Response):
+            self.head = event
+        elif isinstance(event, h11.Data):
+            self._pieces.append(bytes(event.data))
+            self._size += len(event.data)
+        elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
+            self._whole = True
+        return True
+
+    async def response(self) -> httpx2.Response:
+        """The answer, once its head is here. Raises httpx2.TransportError."""
+        await self._go_on(lambda: self.head is not None)
+        if self.head is None:
+            raise httpx2.RemoteProtocolError("the server closed the connection without an answer")
+        headers = [(name, value) for name, value in self.head.headers.raw_items()]
+        return httpx2.Response(
+            self.head.status_code, headers=headers, stream=self, extensions={"reason_phrase": bytes(self.head.reason)}
+        )
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            await self._go_on(lambda: bool(self._pieces))
+            if not self._pieces:
+                return
+            pieces, self._pieces = (self._pieces, [])
+            yield b"".join(pieces)
+
+    async def _go_on(self, enough: Callable[[], bool]) -> None:
+        """Read until there is enough or nothing more comes."""
+        loop, line = (asyncio.get_running_loop(), self._line)
+        try:
+            if self._problem is not None:
+                raise self._problem
+            if self._unsent:
+                unsent, self._unsent = (self._unsent, b"")
+                await loop.sock_sendall(line.socket, unsent)
+            while not enough() and (not self._whole):
+                if not self._advance():
+                    line.http.receive_data(await loop.sock_recv(line.socket, PIECE))
+        except (OSError, h11.ProtocolError) as problem:
+            raise httpx2.ReadError(str(problem) or type(problem).__name__) from problem
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Nobody reads any more: the line is kept when all was read, else closed, which cancels a modern call."""
+        if not self._closed:
+            self._closed = True
+            self._done(self._line, self._whole and self._problem is None)
+
+    async def aclose(self) -> None:
+        self.close()
+
+
+class Direct:
+    """The short way to the server at `url`, for a session that has agreed on a revision.
+
+    `headers` go with every request, under names in lower case; `limit` is the largest answer in bytes.
+    """
+
+    def __init__(
+        self, url: httpx2.URL, headers: Mapping[str, str], session: ClientSession, session_id: str | None, limit: int
+    ) -> None:
+        self._place = (url.host, url.port or 80)
+        self._target = url.raw_path
+        self._session = session
+        self._limit = limit
+        self._headers = {
+            "host": url.netloc.decode("ascii"),
+            **headers,
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+            **({"mcp-session-id": session_id} if session_id else {}),
+        }
+        self._idle: list[_Line] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def begin(self, run: Run, method: str, params: Json, traffic: Traffic) -> Json | None:
+        """The result of a request; None when the official client has to go on with it: `run.begun` says from where.
+
+        Begins nothing where there is no connection to be had: what is wrong then, the official client will tell.
+        """
+        line = self._line()
+        if line is None:
+            return None
+        id = f"patchbay-{next(_numbers)}"
+        try:
+            post = run.begun = Post(id, line, self._request(id, run, method, params), self._give_back)
+            traffic.join(run, id)
+            result = post.answer(math.inf if run.seconds is None else run.seconds, self._limit)
+        except BaseException:
+            traffic.forget(run)
+            line.socket.close()
+            raise
+        if result is not None:
+            run.begun = None
+            traffic.forget(run)
+            post.close()
+        return result
+
+    def _request(self, id: str, run: Run, method: str, params: Json) -> tuple[h11.Request, bytes]:
+        """What the official session would send: it alone knows which headers and which `_meta` belong to a request."""
+        data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
+        options: Any = {}
+        self._session._stamp(data, options)
+        meta = data["params"]["_meta"]
+        if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
+            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
+        if not meta:
+            del data["params"]["_meta"]
+        body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
+        stamped: Mapping[str, str] = options.get("headers") or {}
+        headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
+        headers["content-length"] = str(len(body))
+        return (h11.Request(method="POST", target=self._target, headers=list(headers.items())), body)
+
+    def _line(self) -> _Line | None:
+        """A connection on which nothing is under way."""
+        fresh = time.monotonic() - IDLE
+        while True:
+            with self._lock:
+                if self._closed:
+                    return None
+                line = self._idle.pop() if self._idle else None
+            if line is None:
+                try:
+                    return _Line(*self._place)
+                except OSError:
+                    return None
+            if line.idle_since > fresh and (not line.readable(0)):
+                return line
+            line.socket.close()
+
+    def _give_back(self, line: _Line, whole: bool) -> None:
+        http = line.http
+        if whole and http.our_state is http.their_state is h11.DONE:
+            http.start_next_cycle()
+            line.idle_since = time.monotonic()
+            with self._lock:
+                if not self._closed and len(self._idle) < MOST_IDLE:
+                    self._idle.append(line)
+                    return
+        line.socket.close()
+
+    def close(self) -> None:
+        """End all connections that nobody uses; none is kept afterwards."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = (self._idle, [])
+        for line in idle:
+            line.socket.close()
+
+
+class Handover(httpx2.AsyncHTTPTransport):
+    """Sends requests, but for one that has begun: of that the answer is passed on."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        run = CURRENT.get()
+        post = run.begun if run is not None and request.method == "POST" else None
+        if run is None or not isinstance(post, Post):
+            return await super().handle_async_request(request)
+        run.begun = None
+        if post.closed:
+            return httpx2.Response(202)
+        try:
+            return await post.response()
+        except BaseException:
+            post.close()
+            raise
+
+
+def is_possible(reach: Http) -> bool:
+    """Whether a server may be spoken to in this way, as far as can be known before it was spoken to."""
+    url = httpx2.URL(reach.url)
+    return url.scheme == "http" and (not url.userinfo) and (not reach.public) and (not getproxies())
+
+
+# patchbay/client/eras.py: Agreeing on a revision: what is asked first, and what its answer says about the server.
+
+log_eras = logging.getLogger(__name__)
+
+Era = Literal["auto", "modern", "legacy"]
+
+
+async def agree(session: ClientSession, era: Era, ended: anyio.Event) -> bool:
+    """Agree with a server; whether on a revision of the modern era. Raises MCPError when there is none for both.
+
+    `ended` is set when the connection has ended, so that a dead server is not taken for an old one.
+    """
+    if era == "modern":
+        await session.discover()
+        return True
+    if era == "auto" and await _discovered(session, ended):
+        return True
+    try:
+        await session.initialize()
+    except MCPError as problem:
+        if era == "legacy" or problem.code != UNSUPPORTED_PROTOCOL_VERSION:
+            raise
+        await session.discover()
+        return True
+    return False
+
+
+async def _discovered(session: ClientSession, ended: anyio.Event) -> bool:
+    try:
+        await session.discover()
+    except MCPError as problem:
+        if ended.is_set() or _only_modern(problem):
+            raise
+        return False
+    except (RuntimeError, ValidationError) as problem:
+        log_eras.debug("took the answer to server/discover for that of an older server: %s", problem)
+        return False
+    return True
+
+
+def _only_modern(problem: MCPError) -> bool:
+    """Whether a server said that it speaks revisions without a handshake only, and none of ours."""
+    data = problem.error.data
+    named = data.get("supported") if isinstance(data, dict) else None
+    if problem.code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(named, list):
+        return False
+    return not any((version in HANDSHAKE_PROTOCOL_VERSIONS for version in named))
 
 
 # patchbay/client/pipes.py: A server that is a program: started, spoken to over its standard streams, and ended with all that it started.
@@ -639,182 +1617,6 @@ def _found(reach: Stdio, environment: Mapping[str, str]) -> str:
     return found
 
 
-# patchbay/jsonrpc.py: JSON-RPC 2.0 messages: strict bytes in, frozen messages out, compact bytes back.
-
-DEPTH = 128
-
-Id = str | int
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A method call that wants an answer. `params` is a JSON object (JSON-RPC's positional form is not MCP's)."""
-
-    id: Id
-    method: str
-    params: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """A message that wants no answer."""
-
-    method: str
-    params: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A JSON object that is bytes already."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The answer to a request."""
-
-    id: Id
-    result: Mapping[str, Any] | Rendered
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status it hints at."""
-
-    id: Id | None
-    error: Mapping[str, Any]
-    status: int = 200
-
-
-Message = Request | Notification | Result | Failure
-
-Sign = Pause | Detach
-
-Exchange = Callable[[Message], Iterator[Message | Sign]]
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next((key for key, _ in pairs if key in seen or seen.add(key)))
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return found
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is too large")
-    return number
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
-
-
-def parse(data: bytes) -> Any:
-    """A JSON value from strict UTF-8 bytes: no NaN, no duplicate keys, no lone surrogates, bounded depth.
-
-    Raises ParseError with the place of the problem.
-    """
-    try:
-        value = _DECODER.decode(data.decode("utf-8"))
-        orjson.dumps(value)
-    except UnicodeDecodeError as problem:
-        raise ParseError(f"the body is not UTF-8: byte {problem.start}") from problem
-    except RecursionError as problem:
-        raise ParseError(f"the body nests deeper than {DEPTH} levels") from problem
-    except (ValueError, TypeError) as problem:
-        raise ParseError(f"the body is not JSON: {problem}") from problem
-    if data.count(b"[") + data.count(b"{") > DEPTH and _depth(value) > DEPTH:
-        raise ParseError(f"the body nests deeper than {DEPTH} levels")
-    return value
-
-
-def _depth(value: Any) -> int:
-    level, deepest = ([value] if isinstance(value, (dict, list)) else [], 0)
-    while level:
-        deepest += 1
-        inner = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
-        level = [item for item in inner if isinstance(item, (dict, list))]
-    return deepest
-
-
-def readable_id(value: Any) -> Id | None:
-    """The id of a message that may be malformed, when it is one JSON-RPC allows."""
-    id = value.get("id") if isinstance(value, dict) else None
-    return id if isinstance(id, str) or (isinstance(id, int) and (not isinstance(id, bool))) else None
-
-
-def message(value: Any) -> Message:
-    """A message from one parsed JSON value. Raises InvalidRequest (never for an array: see `is_batch`)."""
-    if not isinstance(value, dict):
-        raise InvalidRequest(f"a message is a JSON object; this is {_kind(value)}")
-    if value.get("jsonrpc") != "2.0":
-        raise InvalidRequest(f""""jsonrpc" has to be "2.0"; it is {value.get("jsonrpc")!r}""")
-    id = readable_id(value)
-    if "id" in value and id is None and ("error" not in value):
-        raise InvalidRequest('"id" has to be a string or an integer')
-    if "method" in value:
-        return _call(value, id)
-    if id is not None and isinstance(value.get("result"), dict) and ("error" not in value):
-        return Result(id, value["result"])
-    error = value.get("error")
-    if "result" not in value and isinstance(error, dict) and isinstance(error.get("code"), int):
-        return Failure(id, error)
-    raise InvalidRequest('a message needs "method", or "id" with "result" or "error"')
-
-
-def _call(value: dict[str, Any], id: Id | None) -> Request | Notification:
-    method, params = (value["method"], value.get("params", {}))
-    if not isinstance(method, str) or not method:
-        raise InvalidRequest('"method" has to be a non-empty string')
-    if params is None:
-        params = {}
-    if not isinstance(params, dict):
-        raise InvalidRequest(f'"params" has to be an object; it is {_kind(params)}')
-    return Notification(method, params) if id is None else Request(id, method, params)
-
-
-def _kind(value: Any) -> str:
-    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-    return "null" if value is None else names.get(type(value), "an object")
-
-
-def encode(message: Message) -> bytes:
-    """One message as one line of compact JSON."""
-    if isinstance(message, Result) and isinstance(message.result, Rendered):
-        return b'{"jsonrpc":"2.0","id":' + orjson.dumps(message.id) + b',"result":' + message.result.data + b"}"
-    body: dict[str, Any] = {"jsonrpc": "2.0"}
-    if isinstance(message, Request):
-        body |= {"id": message.id, "method": message.method, "params": message.params}
-    elif isinstance(message, Notification):
-        body |= {"method": message.method} | ({"params": message.params} if message.params else {})
-    elif isinstance(message, Result):
-        body |= {"id": message.id, "result": message.result}
-    else:
-        body |= {"id": message.id, "error": message.error}
-    try:
-        return orjson.dumps(body)
-    except TypeError:
-        return json.dumps(_sayable_jsonrpc(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _sayable_jsonrpc(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, Mapping):
-        return {_sayable_jsonrpc(str(key)): _sayable_jsonrpc(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_sayable_jsonrpc(inner) for inner in value]
-    return value
-
-
 # patchbay/client/inprocess.py: A server of this very process: an Exchange, spoken to by the official session over streams in memory.
 
 MOST_inprocess = 64
@@ -870,484 +1672,6 @@ def _speak(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[
             continue
         parsed = jsonrpc_message_adapter.validate_json(encode(answer), by_name=False)
         anyio.from_thread.run(to.send, SessionMessage(parsed))
-
-
-# patchbay/client/loop.py: The one background thread with an event loop, on which all connections of this process live.
-
-log_loop = logging.getLogger(__name__)
-
-FAREWELL = 10.0
-
-T = TypeVar("T")
-
-
-class Loop:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="patchbay-client", daemon=True)
-        self._thread.start()
-
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin with a coroutine; cancelling the future cancels it. Raises RuntimeError when the loop has ended."""
-        try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise
-
-    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The value of a coroutine. Raises what it raises, and TimeoutError after `timeout` seconds."""
-        future = self.start(work)
-        try:
-            return future.result(timeout)
-        finally:
-            future.cancel()
-
-    def soon(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function on the loop, from any thread; nothing happens when the loop has ended."""
-        try:
-            self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:
-            log_loop.debug("the loop has ended; %r is not called", function)
-
-    def close(self) -> None:
-        """Cancel everything, wait for its cleaning up, end the thread. Safe to call twice."""
-        if not self._thread.is_alive():
-            return
-        try:
-            self.run(self._cancel_all(), FAREWELL)
-        except TimeoutError:
-            log_loop.warning("some connections did not end within %s s", FAREWELL)
-        self.soon(self._loop.stop)
-        self._thread.join(FAREWELL)
-
-    async def _cancel_all(self) -> None:
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
-
-
-@cache
-def _loop_of(pid: int) -> Loop:
-    loop = Loop()
-    atexit.register(loop.close)
-    return loop
-
-
-def shared() -> Loop:
-    """The loop of this process; a forked child, which has none of its parent's threads, gets its own."""
-    return _loop_of(os.getpid())
-
-
-# patchbay/client/runs.py: One request on its way: what the server says meanwhile, in order and bounded, its questions, its time, its end.
-
-BOUND = 256
-
-PATIENCE_runs = 5.0
-
-Json = dict[str, Any]
-
-Answer = Mapping[str, Any] | McpFailure
-
-Item = Progress | Log | Question | Notification
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """A question and where its answer goes."""
-
-    question: Question
-    answer: asyncio.Future[Answer]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of a request: its result, or what went wrong."""
-
-    result: Json | None = None
-    problem: BaseException | None = None
-
-
-class Clock:
-    """A budget of seconds that is not spent while somebody is asked. Used on the loop only."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._left = math.inf if seconds is None else seconds
-        self._scope: anyio.CancelScope | None = None
-        self._paused = 0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Spend the budget in this block. Raises TimeoutError when it is used up."""
-        with anyio.CancelScope(deadline=anyio.current_time() + self._left) as self._scope:
-            yield
-        if self._scope.cancelled_caught:
-            raise TimeoutError
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Spend nothing in this block."""
-        if not self._paused and self._scope is not None:
-            self._left = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
-        self._paused += 1
-        try:
-            yield
-        finally:
-            self._paused -= 1
-            if not self._paused and self._scope is not None:
-                self._scope.deadline = anyio.current_time() + self._left
-
-
-class Run:
-    """One request, seen from both sides. `seconds` is its time, None for as long as it takes."""
-
-    def __init__(self, loop: Loop, method: str, seconds: float | None) -> None:
-        self.method = method
-        self.seconds = seconds
-        self.clock = Clock(seconds)
-        self.id: str | int | None = None
-        self.token: str | None = None
-        self.raw: Json | None = None
-        self.refused: str | None = None
-        self.capabilities: Mapping[str, Any] | None = None
-        self.sink: Callable[[Item], None] | None = None
-        self.by_hand = False
-        self._loop = loop
-        self._items: deque[Item | Asked] = deque()
-        self._end: End | None = None
-        self._dropped = 0
-        self._stalled = False
-        self._changed = threading.Condition()
-        self._room = asyncio.Event()
-
-    def begin_round(self) -> None:
-        """Forget what the last message of this request brought."""
-        self.raw = self.refused = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether it is known how it ended."""
-        return self._end is not None
-
-    async def put(self, item: Item | Asked) -> None:
-        """Add an item, or give it to the sink; waits for room as the rules of this file say."""
-        if self.sink is not None and (not isinstance(item, Asked)):
-            self.sink(item)
-            return
-        if self._add(item):
-            return
-        if isinstance(item, Progress) and self._replace(item):
-            return
-        if not self._stalled:
-            self._room.clear()
-            with anyio.move_on_after(PATIENCE_runs):
-                await self._room.wait()
-        if not self._add(item):
-            self._stalled = True
-            self._dropped += 1
-
-    async def ask(self, question: Question) -> Answer:
-        """Put a question and wait for the answer."""
-        asked = Asked(question, asyncio.get_running_loop().create_future())
-        with self.clock.paused():
-            with self._changed:
-                self._items.append(asked)
-                self._changed.notify_all()
-            return await asked.answer
-
-    def finish(self, end: End) -> None:
-        """Say how it ended; the first time counts."""
-        with self._changed:
-            self._end = self._end or end
-            self._changed.notify_all()
-
-    def _add(self, item: Item | Asked) -> bool:
-        with self._changed:
-            if len(self._items) >= BOUND:
-                return False
-            if self._dropped:
-                words = f"{self._dropped} notifications were dropped because nobody took them"
-                self._items.append(Log("warning", words, "patchbay.client"))
-                self._dropped, self._stalled = (0, False)
-            self._items.append(item)
-            self._changed.notify_all()
-            return True
-
-    def _replace(self, progress: Progress) -> bool:
-        with self._changed:
-            if not self._items or not isinstance(self._items[-1], Progress):
-                return False
-            self._items[-1] = progress
-            return True
-
-    def take(self, seconds: float | None = None) -> Item | Asked | End | None:
-        """The next item, then the End for ever; None when nothing came for `seconds`."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._items or self._end is not None, seconds):
-                return None
-            if not self._items:
-                return self._end
-            full = len(self._items) >= BOUND
-            item = self._items.popleft()
-        if full:
-            self._loop.soon(self._room.set)
-        return item
-
-    def reply(self, asked: Asked, answer: Answer) -> None:
-        """Answer a question; an answer that comes too late is dropped."""
-        self._loop.soon(_settle, asked.answer, answer)
-
-
-def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
-    if not future.done():
-        future.set_result(answer)
-
-
-CURRENT: ContextVar[Run | None] = ContextVar("patchbay_client_run", default=None)
-
-
-# patchbay/client/streams.py: Between a transport and the official session: the server's own messages are taken out, the answers let through.
-
-log_streams = logging.getLogger(__name__)
-
-LISTEN = "subscriptions/listen"
-
-_CHANGE = re.compile("notifications/(\\w+/list_changed|resources/updated)")
-
-
-class Reading(Protocol):
-    """The stream of a transport that messages are read from."""
-
-    async def receive(self) -> SessionMessage | Exception: ...
-
-    async def aclose(self) -> None: ...
-
-
-class Writing(Protocol):
-    """The stream of a transport that messages are written to."""
-
-    async def send(self, item: SessionMessage, /) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-
-class Traffic:
-    """Which requests are out, and what is done with what the server says by itself.
-
-    `listener` gets notifications that belong to no request, `ask` the questions, `spawn` starts a task.
-    """
-
-    def __init__(
-        self,
-        listener: Callable[[str, Json], None],
-        ask: Callable[[Question], Awaitable[Answer]] | None,
-        spawn: Callable[..., object],
-    ) -> None:
-        self.runs: dict[str | int, Run] = {}
-        self.ended = anyio.Event()
-        self.nonsense: list[str] = []
-        self.modern = False
-        self._listener = listener
-        self._ask = ask
-        self._spawn = spawn
-        self._asking: dict[str | int, anyio.CancelScope] = {}
-
-    def sent(self, message: SessionMessage) -> None:
-        """Note a request that goes out."""
-        run, body = (CURRENT.get(), message.message)
-        if run is None or not isinstance(body, JSONRPCRequest):
-            return
-        self.forget(run)
-        run.id = body.id
-        self.runs[body.id] = run
-        meta = (body.params or {}).get("_meta")
-        if run.capabilities is not None and isinstance(meta, dict) and (CLIENT_CAPABILITIES_META_KEY in meta):
-            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
-
-    def forget(self, run: Run) -> None:
-        """A request is over."""
-        if run.id is not None:
-            self.runs.pop(run.id, None)
-
-    async def take(self, item: SessionMessage | Exception, run: Run | None, out: Writing) -> bool:
-        """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
-        if run is not None and self.runs.get(run.id or "") is not run:
-            run = None
-        if isinstance(item, Exception):
-            self.nonsense = [*self.nonsense[-2:], str(item)[:200]]
-            return False
-        body = item.message
-        if isinstance(body, JSONRPCNotification):
-            await self._notice(body.method, body.params or {}, run)
-            return False
-        if isinstance(body, JSONRPCRequest):
-            await self._request(body, run, out)
-            return False
-        asked = self.runs.get(body.id) if body.id is not None else None
-        if asked is not None and isinstance(body, JSONRPCResponse):
-            asked.raw = body.result
-        return True
-
-    async def _notice(self, method: str, params: Json, run: Run | None) -> None:
-        if method == "notifications/cancelled":
-            self._withdrawn(params.get("requestId"))
-            return
-        item = _item(method, params)
-        if method == "notifications/progress":
-            token = params.get("progressToken")
-            run = next((one for one in self.runs.values() if one.token == token), None) if token is not None else None
-            if run is not None and isinstance(item, Progress):
-                await run.put(item)
-            return
-        meta = params.get("_meta")
-        subscription = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
-        if isinstance(subscription, (str, int)) and subscription in self.runs:
-            run = self.runs[subscription]
-        run = run or self._only()
-        if run is not None and (run.method == LISTEN or not _CHANGE.fullmatch(method)):
-            await run.put(item)
-        else:
-            self._listener(method, params)
-
-    def _only(self) -> Run | None:
-        return next(iter(self.runs.values())) if len(self.runs) == 1 else None
-
-    def _withdrawn(self, id: object) -> None:
-        if isinstance(id, (str, int)):
-            if id in self._asking:
-                self._asking[id].cancel()
-            elif id in self.runs and self.runs[id].method == LISTEN:
-                self._spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
-
-    async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
-        if body.method == "ping":
-            self._spawn(_write, out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
-        elif self.modern:
-            log_streams.debug("dropped the request %s: this revision has none from a server", body.method)
-        else:
-            self._spawn(self._answer, body, run or self._only(), out)
-
-    async def _answer(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
-        question = Question(body.method, body.params or {})
-        with anyio.CancelScope() as scope:
-            self._asking[body.id] = scope
-            try:
-                await _write(out, _reply(body.id, await self.answer(question, run)))
-            finally:
-                self._asking.pop(body.id, None)
-
-    async def answer(self, question: Question, run: Run | None) -> Answer:
-        """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
-        if run is not None:
-            return await run.ask(question)
-        if self._ask is not None:
-            return await self._ask(question)
-        return McpFailure(METHOD_NOT_FOUND, f"this client cannot tell which request {question.method} belongs to")
-
-
-def _item(method: str, params: Json) -> Item:
-    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
-    if method == "notifications/progress" and isinstance(progress, (int, float)):
-        return Progress(
-            progress, total if isinstance(total, (int, float)) else None, message if isinstance(message, str) else None
-        )
-    if method == "notifications/message" and params.get("level") in LOG_LEVELS:
-        logger = params.get("logger")
-        return Log(params["level"], params.get("data"), logger if isinstance(logger, str) else None)
-    return Notification(method, params)
-
-
-def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
-    if isinstance(answer, McpFailure):
-        return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
-    return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
-
-
-async def _write(out: Writing, message: JSONRPCResponse | JSONRPCError) -> None:
-    try:
-        await out.send(SessionMessage(message))
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        log_streams.debug("an answer to the server was dropped: the connection has ended")
-
-
-class Inlet:
-    """What the session reads: answers only."""
-
-    def __init__(self, inner: Reading, out: Writing, traffic: Traffic) -> None:
-        self._inner = inner
-        self._out = out
-        self._traffic = traffic
-        self.last_context: contextvars.Context | None = None
-
-    async def receive(self) -> SessionMessage | Exception:
-        """The next answer."""
-        while True:
-            try:
-                item = await self._inner.receive()
-            except (anyio.EndOfStream, anyio.ClosedResourceError):
-                self._traffic.ended.set()
-                raise
-            self.last_context = getattr(self._inner, "last_context", None)
-            run = self.last_context.get(CURRENT) if self.last_context is not None else None
-            if await self._traffic.take(item, run, self._out):
-                return item
-
-    async def aclose(self) -> None:
-        self._traffic.ended.set()
-        await self._inner.aclose()
-
-    def __aiter__(self) -> Inlet:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Inlet:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Outlet:
-    """What the session writes."""
-
-    def __init__(self, inner: Writing, traffic: Traffic) -> None:
-        self._inner = inner
-        self._traffic = traffic
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Note a request and pass it on."""
-        self._traffic.sent(item)
-        await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Outlet:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> Any:
-        await self.aclose()
 
 
 # patchbay/client/telling.py: What went wrong, as one sentence for people: what was tried, what was heard, what was seen of it.
@@ -1511,6 +1835,9 @@ class Web:
     def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int) -> None:
         self.reach = reach
         self.status: int | None = None
+        self._session_id: str | None = None
+        self._headers: Mapping[str, str] = {}
+        self._direct = auth is None and is_possible(reach)
         self._auth = auth
         self._limit = limit
         self._public = _is_public(httpx2.URL(reach.url).host)
@@ -1527,8 +1854,21 @@ class Web:
             timeout=timeout or httpx2.Timeout(CONNECT, read=None),
             auth=auth or self._auth,
             verify=_certificates(),
+            mounts={self._origin: Handover(verify=_certificates())} if self._direct else None,
             event_hooks={"request": [self._sending], "response": [self._received]},
         )
+
+    @property
+    def _origin(self) -> str:
+        url = httpx2.URL(self.reach.url)
+        return f"{url.scheme}://{url.netloc.decode('ascii')}"
+
+    def direct(self, session: ClientSession, modern: bool) -> Direct | None:
+        """The short way for plain calls, where there is one, once a revision is agreed on."""
+        if not self._direct:
+            return None
+        session_id = None if modern else self._session_id
+        return Direct(httpx2.URL(self.reach.url), self._headers, session, session_id, self._limit)
 
     @asynccontextmanager
     async def streamable(self) -> AsyncIterator[Any]:
@@ -1537,11 +1877,13 @@ class Web:
             self.client() as client,
             streamable_http_client(self.reach.url, http_client=client, max_sse_event_size=self._limit) as streams,
         ):
+            self._headers = client.headers
             yield streams
 
     @asynccontextmanager
     async def pair(self) -> AsyncIterator[Any]:
         """The two streams of HTTP+SSE, as of 2024-11-05."""
+        self._direct = False
         url, day = (self.reach.url, 24 * 3600.0)
         async with sse_client(url, None, CONNECT, day, self.client, self._auth) as streams:
             yield streams
@@ -1555,6 +1897,8 @@ class Web:
     async def _received(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
+        self._session_id = response.headers.get("mcp-session-id", self._session_id)
+        self._direct = self._direct and "set-cookie" not in response.headers
         if response.status_code >= 400:
             self.status = response.status_code
             run = CURRENT.get()
@@ -1612,6 +1956,18 @@ class _OfTask(_Raw):
     name_param: ClassVar[str] = "taskId"
 
 
+class _Dispatcher(JSONRPCDispatcher[Any]):
+    """The SDK's; it goes on with a request that has begun under the id that this one has already."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> Json:
+        run = CURRENT.get()
+        if run is not None and run.begun is not None:
+            opts = {**(opts or {}), "request_id": run.begun.id}
+        return await super().send_raw_request(method, params, opts, **more)
+
+
 class _Anything(BaseModel):
     """A result of any method: what came is taken from the wire itself."""
 
@@ -1635,7 +1991,7 @@ class Plan:
 
 @dataclass
 class Core:
-    """One connection; everything here happens on the loop."""
+    """One connection; everything here happens on the loop, but for `at_once`."""
 
     plan: Plan
     listener: Callable[[str, Json], None]
@@ -1644,6 +2000,7 @@ class Core:
     traffic: Traffic = field(init=False)
     child: Child | None = None
     web: Web | None = None
+    direct: Direct | None = None
     problem: BaseException | None = None
     closing: anyio.Event = field(default_factory=anyio.Event)
     known: anyio.Event = field(default_factory=anyio.Event)
@@ -1721,8 +2078,13 @@ class Core:
                     await self._set_log_level()
                     self.traffic.forget(opening)
                     patience.cancel()
+                    self.direct = self.web.direct(self.session, self.traffic.modern) if self.web is not None else None
                     opening.finish(End({}))
-                    await self._until_over()
+                    try:
+                        await self._until_over()
+                    finally:
+                        if self.direct is not None:
+                            self.direct.close()
             tasks.cancel_scope.cancel()
         if self.problem is not None:
             raise self.problem
@@ -1744,8 +2106,7 @@ class Core:
         declared = {f"{name}_callback": _never for name in self.plan.capabilities}
         level: Any = self.plan.log_level
         return ClientSession(
-            inlet,
-            outlet,
+            dispatcher=_Dispatcher(inlet, outlet),
             client_info=types.Implementation(name=self.plan.name, version=self.plan.version),
             extensions=dict(self.plan.extensions) if self.plan.extensions else None,
             log_level=level,
@@ -1770,6 +2131,15 @@ class Core:
         if self.plan.log_level is None or self.traffic.modern or capabilities is None or (capabilities.logging is None):
             return
         await self._send_raw("logging/setLevel", {"level": self.plan.log_level})
+
+    def at_once(self, run: Run, method: str, params: Json) -> bool:
+        """Whether a plain request had its answer by the short way, on the caller's thread; else it is `perform`ed."""
+        if self.direct is None or method not in PLAIN_direct:
+            return False
+        result = self.direct.begin(run, method, params, self.traffic)
+        if result is not None:
+            run.finish(End(result))
+        return result is not None
 
     async def perform(self, run: Run, method: str, params: Json) -> None:
         """One request with all its rounds; what comes of it is the end of the run."""
@@ -2539,8 +2909,9 @@ class Connection:
         seconds = self._timeout if timeout is None else timeout
         run = Run(self._loop, method, seconds)
         run.capabilities, run.by_hand = (capabilities, by_hand)
-        work = self._core.perform(run, method, _with_token(run, params or {}) if progress else dict(params or {}))
-        future = self._loop.start(work)
+        sent = _with_token(run, params or {}) if progress else dict(params or {})
+        done = self._core.at_once(run, method, sent)
+        future = None if done else self._loop.start(self._core.perform(run, method, sent))
         try:
             while True:
                 item = run.take(next(pauses, None) if pauses is not None else None)
@@ -2552,7 +2923,9 @@ class Connection:
                 else:
                     yield (PAUSE if item is None else item)
         finally:
-            future.cancel()
+            if future is not None:
+                future.cancel()
+                self._loop.soon(run.leave)
 
     def result(
         self,
@@ -2698,9 +3071,8 @@ class Connection:
     def complete(self, ref: Mapping[str, Any], name: str, value: str, context: Mapping[str, str] | None = None) -> Json:
         """Completions of one argument; `ref` is a `ref/prompt` or `ref/resource` object."""
         params: Json = {"ref": dict(ref), "argument": {"name": name, "value": value}}
-        return self.result(
-            "completion/complete", params | ({"context": {"arguments": dict(context)}} if context else {})
-        )
+        more = {"context": {"arguments": dict(context)}} if context else {}
+        return self.result("completion/complete", params | more)
 
 
 def _asking(ask: Asker) -> Callable[[Question], Any]:
@@ -5201,7 +5573,7 @@ LIST_RECORDS: Mapping[str, str] = {
     "prompts": "prompt",
 }
 
-PLAIN = "text/plain"
+PLAIN_records = "text/plain"
 
 _SAID_ELSEWHERE = frozenset({"io.modelcontextprotocol/serverInfo"})
 
@@ -5210,7 +5582,7 @@ def of_content(item: Mapping[str, Any]) -> Record_records:
     """The fields of one content item; what no revision has is kept as `content`."""
     kind = item.get("type")
     if kind == "text":
-        return {"text": item.get("text", ""), "mimeType": PLAIN}
+        return {"text": item.get("text", ""), "mimeType": PLAIN_records}
     if kind in ("image", "audio"):
         return {"blob": item.get("data", ""), "mimeType": item.get("mimeType", "application/octet-stream")}
     if kind == "resource" and isinstance(item.get("resource"), Mapping):
@@ -5222,7 +5594,7 @@ def of_content(item: Mapping[str, Any]) -> Record_records:
 
 def _of_resource(content: Mapping[str, Any]) -> Record_records:
     found = {key: content[key] for key in ("uri", "mimeType", "text", "blob") if key in content}
-    return {"mimeType": PLAIN, **found} if "text" in found else found
+    return {"mimeType": PLAIN_records, **found} if "text" in found else found
 
 
 def of_call(tool: str, result: Mapping[str, Any]) -> Iterator[Record_records]:

@@ -1,13 +1,15 @@
 """The directory of one hub: every server, tool, resource and prompt, found by its words.
 
-The index is made when somebody looks for the first time, in memory. Before each search only the servers whose
-version changed are read again, so that a search costs the same whatever came before it.
+The index is made in memory, little by little once somebody looks at a page, or at once when somebody searches.
+Before each search only the servers whose version changed are read again, so that a search costs the same whatever
+came before it.
 Sources: patchbay/fulltext.py; REQUIREMENTS VWR-5.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +20,15 @@ from patchbay.fulltext import BEGIN, END, Document, Index
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "server": 1.0, "arguments": 1.0}
 KINDS = ("server", "tool", "resource", "prompt")
+
+STEP = 4
+"""Servers that the background reads at once."""
+
+LATER = 0.5
+"""Seconds after which the background begins: what asked for it, a start or a page, comes first."""
+
+ASIDE = 1.0
+"""How many times as long as a step took the background then leaves to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +55,31 @@ class Directory:
         self._known: dict[str, tuple[Server, list[str]]] = {}
         self._entries: dict[str, Entry] = {}
         self._prepared = False
+        self._ending = threading.Event()
 
     def prepare(self, servers: Iterable[Server]) -> None:
         """Make the index in the background, once: thousands of tools take seconds, and somebody may search soon."""
         if self._prepared:
             return
         self._prepared = True
-        known = list(servers)
-        threading.Thread(target=self.find, args=(known, ""), name="directory", daemon=True).start()
+        # No daemon: the interpreter waits for the step it is at, and closes the index after that.
+        threading.Thread(target=self._fill, args=(list(servers),), name="directory", daemon=False).start()
+
+    def end(self) -> None:
+        """The hub is ending: the background reads no further."""
+        self._ending.set()
+
+    def _fill(self, servers: list[Server]) -> None:
+        """In the background: read servers that no search has read yet, and leave when the program ends."""
+        pause = LATER
+        for begin in range(0, len(servers), STEP):
+            self._ending.wait(pause)
+            if self._ending.is_set() or not threading.main_thread().is_alive():
+                return
+            begun = time.monotonic()
+            with self._lock:
+                self._read({each.name: each for each in servers[begin : begin + STEP] if each.name not in self._known})
+            pause = (time.monotonic() - begun) * ASIDE
 
     def find(self, servers: Iterable[Server], query: str, kind: str = "", limit: int = 50) -> list[Entry]:
         """At most `limit` things that have a word of a query, best first; a query without words finds nothing.
@@ -60,33 +88,43 @@ class Directory:
         """
         if kind and kind not in KINDS:
             raise ValueError(f"expected one of {', '.join(KINDS)}; not {kind!r:.60}")
+        if not query.strip():
+            return []
         with self._lock:
-            if self._index is None:
-                self._index = Index(WEIGHTS, labels=("kind",))
-            self._read(self._index, {each.name: each for each in servers})
+            index = self._current({each.name: each for each in servers})
             where = {"kind": kind} if kind else None
-            hits = self._index.search(query, limit, where=where, snippets=("description",))
+            hits = index.search(query, limit, where=where, snippets=("description",))
             found = [(self._entries[hit.key], hit.snippets["description"]) for hit in hits]
         return [
             Entry(entry.kind, entry.server, entry.name, entry.title, entry.place, snippet) for entry, snippet in found
         ]
 
-    def _read(self, index: Index, servers: Mapping[str, Server]) -> None:
-        for name in [name for name, (known, _) in self._known.items() if servers.get(name) is not known]:
+    def _current(self, servers: Mapping[str, Server]) -> Index:
+        """With the lock: the index of exactly these servers."""
+        gone = [name for name, (known, _) in self._known.items() if servers.get(name) is not known]
+        for name in gone:
             _, keys = self._known.pop(name)
-            index.remove(*keys)
+            self._made().remove(*keys)
             for key in keys:
                 del self._entries[key]
+        self._read({name: server for name, server in servers.items() if name not in self._known})
+        return self._made()
+
+    def _made(self) -> Index:
+        if self._index is None:
+            self._index = Index(WEIGHTS, labels=("kind",))
+        return self._index
+
+    def _read(self, servers: Mapping[str, Server]) -> None:
+        """With the lock: add servers that are not known."""
         documents: list[Document] = []
         for name, server in servers.items():
-            if name in self._known:
-                continue
             made = list(_documents(server))
             documents += [document for document, _ in made]
             self._entries |= {document.key: entry for document, entry in made}
             self._known[name] = server, [document.key for document, _ in made]
         if documents:
-            index.put(*documents)
+            self._made().put(*documents)
 
 
 def _documents(server: Server) -> Iterator[tuple[Document, Entry]]:

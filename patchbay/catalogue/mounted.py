@@ -93,8 +93,20 @@ def _untemplated(templates: dict[str, Descriptor]) -> Iterator[Problem]:
             yield Problem(key, f"not served: {problem.expected}")
 
 
+def reaches_out(definition: bytes) -> bool:
+    """Whether a definition mounts a server or a folder, which is served only where an operator brought it."""
+    try:
+        fields = orjson.loads(definition)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(fields, dict) and fields.get("kind") in ("upstream", "documents")
+
+
 def vouched(store: Store, row: Row) -> bool:
-    """Whether it was an operator who brought this definition under this name."""
+    """Whether it was an operator who brought what this row mounts under this name.
+
+    That is the definition of a server without code, and the configuration of one with code, which may be another's.
+    """
     return any(
         move.who in OPERATORS and move.cid is not None and _brings(store, move, row)
         for name in (PREFIX + row.name, MCPS)
@@ -114,9 +126,14 @@ def _brings(store: Store, move: Move, row: Row) -> bool:
     try:
         data = store.blobs.get(move.cid)
         if move.name != MCPS:
-            return parse_row(row.name, data).definition_cid == row.definition_cid
+            return _mounting(parse_row(row.name, data)) == _mounting(row)
         text = data if data.lstrip()[:1] == b"{" else store.blobs.get(data.decode().strip())
         entry = orjson.loads(text).get(row.name)
     except (ContentError, ValueError, AttributeError):
         return False
-    return isinstance(entry, dict) and entry.get("config_cid") == row.definition_cid
+    return isinstance(entry, dict) and entry.get("config_cid") == _mounting(row)
+
+
+def _mounting(row: Row) -> str | None:
+    """The CID of the configuration that says what is mounted."""
+    return row.definition_cid if row.kind == "static" else row.config_cid

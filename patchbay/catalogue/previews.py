@@ -41,15 +41,15 @@ def preview(name: str, kind: Kind, source: bytes, blobs: Blobs, current: Server 
     """What these bytes would make of a server. `current` is the one that they would replace, with its configuration."""
     naming = name_problem(name)
     called = "server" if naming else name
-    fault = _fault(kind, called, source)
-    if fault:
-        return Preview(None, fault, naming)
-    laid = _Laid(blobs, cid_of(source), source)
-    row = Row(called, kind, cid_of(source), current.config_cid if current and kind != "static" else None)
+    definition = cid_of(source)
+    if current is not None and current.definition == definition and not current.broken:
+        return Preview(current, None, naming)
+    laid = _Laid(blobs, definition, source)
+    row = Row(called, kind, definition, current.config_cid if current and kind != "static" else None)
     row = replace(row, origin=current.origin if current else "what you wrote")
     server = build(row, "", Workshop(laid, _Still(laid), handler_for=lambda *_: None))
     if server.broken:
-        return Preview(None, Problem(called, server.broken, None), naming)
+        return Preview(None, _fault(kind, called, source) or Problem(called, server.broken, None), naming)
     return Preview(server, None, naming)
 
 

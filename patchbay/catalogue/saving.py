@@ -18,6 +18,7 @@ from patchbay.boot import change
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
 from patchbay.catalogue.dropins import DropIn, drop_ins
 from patchbay.catalogue.folder import CONFIG, ENDINGS
+from patchbay.catalogue.mounted import reaches_out, vouched
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
 from patchbay.errors import InvalidParams, Overtaken, Refused
@@ -96,6 +97,9 @@ class Saving:
         if cid is None or cid == mark.base:
             return files, None
         row = parse_row(name, self._store.blobs.get(cid))
+        if not vouched(self._store, row) and reaches_out(self._store.blobs.get(row.definition_cid)):
+            # The watcher could be quicker than the move of the name, and would vouch for what it finds.
+            raise Refused(f"{name} was not saved: what mounts a server or a folder is written into its file by hand")
         file = name + _ENDING.get(row.kind, ".json")
         files[file] = self._store.blobs.get(row.definition_cid)
         if row.kind != "static":

@@ -104,6 +104,7 @@ def _words(schema: Any, depth: int = 0) -> Iterator[str]:
         yield name
         if isinstance(inner, Mapping):
             yield from (inner[key] for key in ("title", "description") if isinstance(inner.get(key), str))
-            yield from (one for one in inner.get("enum") or () if isinstance(one, str))
+            choices = inner.get("enum")
+            yield from (one for one in choices if isinstance(one, str)) if isinstance(choices, list) else ()
             yield from _words(inner, depth + 1)
     yield from _words(schema.get("items"), depth + 1)

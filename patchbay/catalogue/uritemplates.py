@@ -113,12 +113,13 @@ def _stop(following: list[str | tuple[str, tuple[str, ...]]]) -> str:
 
 def _part(operator: str, names: tuple[str, ...], stop: str, last: bool) -> tuple[str, list[tuple[str, ...]]]:
     """The pattern of one expression, and the variables of its groups."""
+    until = f"(?!{re.escape(stop)})" if stop and not last else ""
     if operator in ("?", "&"):
-        return rf"(?:{re.escape(operator)}([^#]*))?", [("?", *names)]
+        query = "([^#]*)" if last else f"((?>(?:{until}[^#])*))"
+        return f"(?:{re.escape(operator)}{query})?", [("?", *names)]
     closed = {"": "/?#", "+": "", "#": "", ".": "./?#", "/": "/?#", ";": ";/?#"}[operator]
     closed += "," if len(names) > 1 and operator in ("", "+", "#") else ""
     one = rf"[^{re.escape(closed)}]" if closed else "."
-    until = f"(?!{re.escape(stop)})" if stop and not last else ""
     value = f"(?:{until}{one})" + ("+" if operator in ("", "+") and len(names) == 1 else "*")
     value = f"({value})" if last and len(names) == 1 else f"((?>{value}))"
     if operator in ("", "+"):

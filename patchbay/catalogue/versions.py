@@ -108,15 +108,16 @@ def _digests(server: Server) -> bytes:
     # What is hidden behind a search counts too: clients keep what they found.
     tools = [server.tools, server.shown] if server.searches else [server.tools]
     groups = {"tools": tools, "resources": [server.resources, server.templates], "prompts": [server.prompts]}
-    return orjson.dumps({kind: _digest([] if hidden else found) for kind, found in groups.items()})
+    return orjson.dumps({kind: _digest([] if hidden else found, server.via) for kind, found in groups.items()})
 
 
-def _digest(groups: Sequence[Mapping[str, Descriptor]]) -> str:
+def _digest(groups: Sequence[Mapping[str, Descriptor]], via: Sequence[str]) -> str:
     wires = [one.wire for group in groups for one in group.values()]
-    return sha256(orjson.dumps(wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    # The mounts that a list comes by stand in it: whoever mounts this server finds a circle by them.
+    return sha256(orjson.dumps([wires, via] if via else wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-EMPTY = dict.fromkeys(KINDS, _digest([]))
+EMPTY = dict.fromkeys(KINDS, _digest([], ()))
 """The digests of a server that shows nothing."""
 
 

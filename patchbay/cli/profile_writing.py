@@ -26,7 +26,7 @@ from patchbay.client.contracts import keep, kept
 from patchbay.client.profile_layouts import Profile, profile_from, reach_of
 from patchbay.client.reach import AddressError, Local
 from patchbay.client.sources import known_sources
-from patchbay.client.updates import RECORDED, Update, pinned, updated
+from patchbay.client.updates import Update, pinned, updated, with_contract
 from patchbay.client.variables import ProfileError
 
 PROJECT = click.option("--project", is_flag=True, help="Write to the project's .jn instead of the user's directory.")
@@ -106,12 +106,7 @@ def new(
             raise AddressError(
                 f"{address}: no tool {unknown[0]!r}; there are {', '.join(one['name'] for one in tools)}"
             )
-        recorded = {
-            tool["name"]: {key: tool[key] for key in RECORDED if tool.get(key) is not None}
-            for tool in tools
-            if not wanted or tool["name"] in wanted
-        }
-        made = replace(made, tools=recorded, fields={**made.fields, **pinned(tools, recorded)})
+        made = with_contract(made, tools, wanted)
         if work.means.blobs is not None:
             keep(tools, work.means.blobs)
     _saved(made, None, project)

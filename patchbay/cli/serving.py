@@ -113,6 +113,7 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exits.USAGE)
     _tell_token(app.extensions["operators"].take_fresh(), settings)
+    app.extensions["site"].prepare()
     at_work = app.wsgi_app = AtWork(app.wsgi_app, settings.idle_timeout)
     Peers(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]

@@ -187,8 +187,9 @@ class Connection:
         seconds = self._timeout if timeout is None else timeout
         run = Run(self._loop, method, seconds)
         run.capabilities, run.by_hand = capabilities, by_hand
-        work = self._core.perform(run, method, _with_token(run, params or {}) if progress else dict(params or {}))
-        future = self._loop.start(work)
+        sent = _with_token(run, params or {}) if progress else dict(params or {})
+        done = self._core.at_once(run, method, sent)
+        future = None if done else self._loop.start(self._core.perform(run, method, sent))
         try:
             while True:
                 item = run.take(next(pauses, None) if pauses is not None else None)
@@ -200,7 +201,9 @@ class Connection:
                 else:
                     yield PAUSE if item is None else item
         finally:
-            future.cancel()
+            if future is not None:
+                future.cancel()
+                self._loop.soon(run.leave)
 
     def result(
         self,
@@ -346,9 +349,8 @@ class Connection:
     def complete(self, ref: Mapping[str, Any], name: str, value: str, context: Mapping[str, str] | None = None) -> Json:
         """Completions of one argument; `ref` is a `ref/prompt` or `ref/resource` object."""
         params: Json = {"ref": dict(ref), "argument": {"name": name, "value": value}}
-        return self.result(
-            "completion/complete", params | ({"context": {"arguments": dict(context)}} if context else {})
-        )
+        more = {"context": {"arguments": dict(context)}} if context else {}
+        return self.result("completion/complete", params | more)
 
 
 def _asking(ask: Asker) -> Callable[[Question], Any]:

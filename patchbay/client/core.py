@@ -22,10 +22,13 @@ import anyio.to_thread
 import httpx2
 import mcp_types as types
 from mcp import ClientSession
+from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import HEADER_MISMATCH
 from pydantic import BaseModel, ValidationError
 
+from patchbay.client.direct import PLAIN, Direct
 from patchbay.client.eras import Era, agree
 from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.inprocess import exchanged
@@ -67,6 +70,18 @@ class _OfTask(_Raw):
     name_param: ClassVar[str] = "taskId"
 
 
+class _Dispatcher(JSONRPCDispatcher[Any]):
+    """The SDK's; it goes on with a request that has begun under the id that this one has already."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> Json:
+        run = CURRENT.get()
+        if run is not None and run.begun is not None:
+            opts = {**(opts or {}), "request_id": run.begun.id}
+        return await super().send_raw_request(method, params, opts, **more)
+
+
 class _Anything(BaseModel):
     """A result of any method: what came is taken from the wire itself."""
 
@@ -90,7 +105,7 @@ class Plan:
 
 @dataclass
 class Core:
-    """One connection; everything here happens on the loop."""
+    """One connection; everything here happens on the loop, but for `at_once`."""
 
     plan: Plan
     listener: Callable[[str, Json], None]
@@ -99,6 +114,7 @@ class Core:
     traffic: Traffic = field(init=False)
     child: Child | None = None
     web: Web | None = None
+    direct: Direct | None = None
     problem: BaseException | None = None
     closing: anyio.Event = field(default_factory=anyio.Event)
     known: anyio.Event = field(default_factory=anyio.Event)
@@ -176,8 +192,13 @@ class Core:
                     await self._set_log_level()
                     self.traffic.forget(opening)
                     patience.cancel()
+                    self.direct = self.web.direct(self.session, self.traffic.modern) if self.web is not None else None
                     opening.finish(End({}))
-                    await self._until_over()
+                    try:
+                        await self._until_over()
+                    finally:
+                        if self.direct is not None:
+                            self.direct.close()
             tasks.cancel_scope.cancel()
         if self.problem is not None:
             raise self.problem
@@ -199,8 +220,7 @@ class Core:
         declared = {f"{name}_callback": _never for name in self.plan.capabilities}
         level: Any = self.plan.log_level
         return ClientSession(
-            inlet,
-            outlet,
+            dispatcher=_Dispatcher(inlet, outlet),
             client_info=types.Implementation(name=self.plan.name, version=self.plan.version),
             extensions=dict(self.plan.extensions) if self.plan.extensions else None,
             log_level=level,
@@ -227,6 +247,15 @@ class Core:
         await self._send_raw("logging/setLevel", {"level": self.plan.log_level})
 
     # requests
+
+    def at_once(self, run: Run, method: str, params: Json) -> bool:
+        """Whether a plain request had its answer by the short way, on the caller's thread; else it is `perform`ed."""
+        if self.direct is None or method not in PLAIN:
+            return False
+        result = self.direct.begin(run, method, params, self.traffic)
+        if result is not None:
+            run.finish(End(result))
+        return result is not None
 
     async def perform(self, run: Run, method: str, params: Json) -> None:
         """One request with all its rounds; what comes of it is the end of the run."""

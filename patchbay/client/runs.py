@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -37,6 +37,14 @@ Answer = Mapping[str, Any] | McpFailure
 
 Item = Progress | Log | Question | Notification
 """What a server may say before the answer. Questions want an Answer."""
+
+
+class Begun(Protocol):
+    """The HTTP exchange of a request that its caller has begun, and that the loop goes on with (see `direct.py`)."""
+
+    id: str
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +108,7 @@ class Run:
         self.capabilities: Mapping[str, Any] | None = None
         self.sink: Callable[[Item], None] | None = None
         self.by_hand = False
+        self.begun: Begun | None = None
         self._loop = loop
         self._items: deque[Item | Asked] = deque()
         self._end: End | None = None
@@ -116,6 +125,11 @@ class Run:
     def settled(self) -> bool:
         """Whether it is known how it ended."""
         return self._end is not None
+
+    def leave(self) -> None:
+        """Give up the exchange that was begun, where nobody has gone on with it."""
+        if self.begun is not None:
+            self.begun.close()
 
     # the loop's side
 

@@ -37,6 +37,9 @@ from patchbay.jsonrpc import Notification
 log = logging.getLogger(__name__)
 
 LISTEN = "subscriptions/listen"
+MOST_OWED = 64
+"""Answers that a server waits for at a time; what it asks beyond that is dropped."""
+
 _CHANGE = re.compile(r"notifications/(\w+/list_changed|resources/updated)")
 
 
@@ -74,6 +77,7 @@ class Traffic:
         self._ask = ask
         self._spawn = spawn
         self._asking: dict[str | int, anyio.CancelScope] = {}
+        self._owed = 0
 
     def sent(self, message: SessionMessage) -> None:
         """Note a request that goes out."""
@@ -86,6 +90,11 @@ class Traffic:
         meta = (body.params or {}).get("_meta")
         if run.capabilities is not None and isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
+
+    def join(self, run: Run, id: str) -> None:
+        """Note a request that its caller sends under this id, on a thread of its own."""
+        run.id = id
+        self.runs[id] = run
 
     def forget(self, run: Run) -> None:
         """A request is over."""
@@ -118,7 +127,9 @@ class Traffic:
         item = _item(method, params)
         if method == "notifications/progress":
             token = params.get("progressToken")
-            run = next((one for one in self.runs.values() if one.token == token), None) if token is not None else None
+            run = (
+                next((one for one in [*self.runs.values()] if one.token == token), None) if token is not None else None
+            )
             if run is not None and isinstance(item, Progress):
                 await run.put(item)
             return
@@ -133,7 +144,8 @@ class Traffic:
             self._listener(method, params)
 
     def _only(self) -> Run | None:
-        return next(iter(self.runs.values())) if len(self.runs) == 1 else None
+        runs = [*self.runs.values()]  # at once, because callers add theirs from their own threads
+        return runs[0] if len(runs) == 1 else None
 
     def _withdrawn(self, id: object) -> None:
         if isinstance(id, (str, int)):
@@ -143,12 +155,22 @@ class Traffic:
                 self._spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
 
     async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
-        if body.method == "ping":
-            self._spawn(_write, out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
-        elif self.modern:
+        if self.modern and body.method != "ping":
             log.debug("dropped the request %s: this revision has none from a server", body.method)
+        elif self._owed >= MOST_OWED:
+            log.debug("dropped the request %s: %d of this server wait for their answers", body.method, self._owed)
         else:
-            self._spawn(self._answer, body, run or self._only(), out)
+            self._owed += 1
+            self._spawn(self._attend, body, run or self._only(), out)
+
+    async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        try:
+            if body.method == "ping":
+                await _write(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
+            else:
+                await self._answer(body, run, out)
+        finally:
+            self._owed -= 1
 
     async def _answer(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
         question = Question(body.method, body.params or {})

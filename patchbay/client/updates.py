@@ -8,7 +8,7 @@ Sources: JN-45, JN-49, JN-52, JN-59, JN-C8.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -78,6 +78,16 @@ def updated(
         fields["tested_with"] = [_reference(one, tool_names, parameters) for one in fields["tested_with"]]
     steps.append("Recalculate schema hash")
     return Update(replace(profile, tools=dict(sorted(kept.items())), fields=fields), tuple(found), tuple(steps))
+
+
+def with_contract(profile: Profile, tools: Sequence[Tool], wanted: Collection[str] = ()) -> Profile:
+    """A new profile with the server's tools (only the `wanted` ones, if any) and the contract expected of it."""
+    recorded = {
+        tool["name"]: {key: tool[key] for key in RECORDED if tool.get(key) is not None}
+        for tool in tools
+        if not wanted or tool["name"] in wanted
+    }
+    return replace(profile, tools=recorded, fields={**profile.fields, **pinned(tools, recorded)})
 
 
 def pinned(tools: Sequence[Tool], recorded: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -17,9 +17,11 @@ from typing import Any
 
 import anyio.to_thread
 import httpx2
+from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from patchbay.client.direct import Direct, Handover, is_possible
 from patchbay.client.failures import Unreachable
 from patchbay.client.public_hosts import public_address
 from patchbay.client.reach import Http
@@ -64,6 +66,9 @@ class Web:
     def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int) -> None:
         self.reach = reach
         self.status: int | None = None
+        self._session_id: str | None = None
+        self._headers: Mapping[str, str] = {}
+        self._direct = auth is None and is_possible(reach)
         self._auth = auth
         self._limit = limit
         self._public = _is_public(httpx2.URL(reach.url).host)
@@ -80,8 +85,21 @@ class Web:
             timeout=timeout or httpx2.Timeout(CONNECT, read=None),
             auth=auth or self._auth,
             verify=_certificates(),
+            mounts={self._origin: Handover(verify=_certificates())} if self._direct else None,
             event_hooks={"request": [self._sending], "response": [self._received]},
         )
+
+    @property
+    def _origin(self) -> str:
+        url = httpx2.URL(self.reach.url)
+        return f"{url.scheme}://{url.netloc.decode('ascii')}"
+
+    def direct(self, session: ClientSession, modern: bool) -> Direct | None:
+        """The short way for plain calls, where there is one, once a revision is agreed on."""
+        if not self._direct:
+            return None
+        session_id = None if modern else self._session_id
+        return Direct(httpx2.URL(self.reach.url), self._headers, session, session_id, self._limit)
 
     @asynccontextmanager
     async def streamable(self) -> AsyncIterator[Any]:
@@ -90,11 +108,13 @@ class Web:
             self.client() as client,
             streamable_http_client(self.reach.url, http_client=client, max_sse_event_size=self._limit) as streams,
         ):
+            self._headers = client.headers
             yield streams
 
     @asynccontextmanager
     async def pair(self) -> AsyncIterator[Any]:
         """The two streams of HTTP+SSE, as of 2024-11-05."""
+        self._direct = False
         url, day = self.reach.url, 24 * 3600.0
         async with sse_client(url, None, CONNECT, day, self.client, self._auth) as streams:
             yield streams
@@ -108,6 +128,8 @@ class Web:
     async def _received(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
+        self._session_id = response.headers.get("mcp-session-id", self._session_id)
+        self._direct = self._direct and "set-cookie" not in response.headers
         if response.status_code >= 400:
             self.status = response.status_code
             run = CURRENT.get()

@@ -23,6 +23,10 @@ from patchbay.library.shelf import Change, Row
 ENDINGS = (".md", ".markdown", ".mdx")
 IGNORED = ("node_modules",)
 HITS, ALL = 20, 1000
+MOST_CONTENT = 4_000_000
+"""Characters of all texts that one search gives; what would not fit is named, and `get_document` gives it."""
+
+LEFT_OUT = "(left out here, because it is long: get_document gives it)"
 WAIT = 20.0
 """Seconds that a search waits for the first look at the folder; then it answers from what there is."""
 
@@ -106,6 +110,7 @@ def _search(library: Library, server: str, arguments: Mapping[str, Any]) -> Even
     query = arguments["query"]
     found = library.search(query, {}, ALL if query.strip() in ("", "*") else HITS)
     results, lines = [], [f"{found.total} found, {len(found.hits)} shown."]
+    room = MOST_CONTENT if arguments.get("includeContent") else 0
     for hit in found.hits:
         try:
             document = library.read(hit.row.key)
@@ -113,10 +118,13 @@ def _search(library: Library, server: str, arguments: Mapping[str, Any]) -> Even
             continue  # gone a moment ago
         matches = [{"line": one.line, "text": one.text} for one in library.matches(query, document, found.every)]
         result = summary(server, hit.row) | {"score": hit.score, "matches": matches}
-        results.append(result | ({"content": document.front.body} if arguments.get("includeContent") else {}))
+        body = document.front.body
+        fits = len(body) <= room
+        room -= len(body) if fits else 0
+        results.append(result | ({"content": body} if fits and arguments.get("includeContent") else {}))
         lines.append(f"\n## {hit.row.title}\n{uri_of(server, hit.row.key)} (score {hit.score:g})")
         lines += [f"- line {one['line']}: {one['text']}" for one in matches]
-        lines += [document.front.body] if arguments.get("includeContent") else []
+        lines += [body if fits else LEFT_OUT] if arguments.get("includeContent") else []
     yield Data({"query": query, "total": found.total, "results": results}, None, "\n".join(lines))
 
 

@@ -40,7 +40,7 @@ LABELS = ("top", "grp", "cid", "stamp", "about")
 BATCH = 64
 """How many files are read and indexed at once; a writer waits for no more."""
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -302,7 +302,10 @@ def _rows(index: Index) -> Iterator[tuple[str, Row]]:
 
 def headings(body: str) -> list[tuple[int, str]]:
     """The headings of some Markdown with their levels, without what only looks like one inside fenced code."""
-    return [(len(found[1]), found[2]) for found in _HEADING.finditer(_FENCED.sub("", body)) if found[2]]
+    # What closes a heading is taken off here: an expression that does it takes cubic time for a line of blanks.
+    lines = _HEADING.finditer(_FENCED.sub("", body))
+    found = ((len(line[1]), line[2].rstrip(" \t").rstrip("#").rstrip(" \t")) for line in lines)
+    return [(level, words) for level, words in found if words]
 
 
 def _first_heading(body: str) -> str:

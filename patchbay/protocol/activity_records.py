@@ -199,22 +199,34 @@ def encoded(rows: list[list[Any]]) -> bytes:
 
 
 def records_in(entry: Entry, contents: bool = True) -> list[Record]:
-    """The records of one entry, oldest first; without `contents` their arguments, answers and CIDs are left out."""
-    data = entry.data if entry.data[:1] == b"[" else zlib.decompress(entry.data)
-    return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(orjson.loads(data))]
+    """The records of one entry, oldest first; without `contents` their arguments, answers, CIDs and moments are left
+    out."""
+    return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(_rows(entry))]
+
+
+def _newest_first(entry: Entry, contents: bool, below: int | None = None) -> Iterator[Record]:
+    """The same one by one from the end, or from below a place: only what is asked for is made."""
+    rows = _rows(entry)[:below]
+    for place in range(len(rows) - 1, -1, -1):
+        yield _record(f"{entry.seq}-{place}", rows[place], contents)
+
+
+def _rows(entry: Entry) -> list[list[Any]]:
+    rows: list[list[Any]] = orjson.loads(entry.data if entry.data[:1] == b"[" else zlib.decompress(entry.data))
+    return rows
 
 
 def _record(id: str, row: list[Any], contents: bool) -> Record:
     # Records of older versions end before the moments.
-    known, moments = row[:WIDTH], row[WIDTH] if len(row) > WIDTH else ()
-    at, took, first, *plain, arguments, arguments_digest, answer, answer_digest = known
-    times = (at / 1000, took / 1000, None if first is None else first / 1000)
-    told: tuple[Any, ...] = (None,) * 4
-    if contents:
-        # What takes longest of all is to write CIDs down.
-        told = (*_told(arguments, arguments_digest), *_told(answer, answer_digest))
-    values = dict(zip(_FIELDS, (id, *times, *plain, *told), strict=True))
-    return Record(**values, moments=tuple(Moment(us / 1000, kind, words) for us, kind, words in moments))
+    at, took, first, *plain = row[: WIDTH - 4]
+    values: list[Any] = [id, at / 1000, took / 1000, None if first is None else first / 1000, *plain]
+    if not contents:
+        return Record(*values, *[None] * 4)
+    arguments, arguments_digest, answer, answer_digest = row[WIDTH - 4 : WIDTH]
+    # What takes longest of all is to write CIDs down.
+    values += [*_told(arguments, arguments_digest), *_told(answer, answer_digest)]
+    moments = row[WIDTH] if len(row) > WIDTH else ()
+    return Record(*values, *[tuple(Moment(us / 1000, kind, words) for us, kind, words in moments)])
 
 
 def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:
@@ -244,10 +256,10 @@ def _backwards(journal: Journal, before: str | None, contents: bool) -> Iterator
         seq, place = parsed(before)
         entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
         if entry is not None and entry.seq == seq:
-            yield from reversed(records_in(entry, contents)[:place])
+            yield from _newest_first(entry, contents, place)
     while entries := journal.tail(TOPIC, PAGE, seq):
         for entry in entries:
-            yield from reversed(records_in(entry, contents))
+            yield from _newest_first(entry, contents)
         seq = entries[-1].seq
 
 

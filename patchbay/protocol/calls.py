@@ -7,10 +7,11 @@ Sources: SPEC-DIGEST 2.1 steps 15 to 17; REQUIREMENTS X-2, X-2b, X-14.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from patchbay.activation import Call, Cancelled, Events, Stopping
+from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.resources import contents_of, find_resource, resource_events
 from patchbay.descriptors import Descriptor
@@ -160,11 +161,30 @@ def _failed(turn: Turn, sentence: str) -> Result:
     return Result(turn.request.id, stamped(result, turn.server, turn.caller.revision))
 
 
+class _Silence:
+    """How long a caller has heard nothing. A tool may talk all the time and say nothing that this caller wants to hear;
+    whether the caller is still there is noticed only when something is sent."""
+
+    def __init__(self) -> None:
+        self._since, self._bound = time.monotonic(), FIRST_PAUSE
+
+    def ends(self) -> None:
+        """Something is sent now."""
+        self._since, self._bound = time.monotonic(), NEXT_PAUSE
+
+    def too_long(self) -> bool:
+        """Whether a Pause is due; it is taken to be sent."""
+        due = time.monotonic() - self._since >= self._bound
+        if due:
+            self.ends()
+        return due
+
+
 def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold], dict[str, Any]]) -> Answers:
     """Drive an activation to its end; its answer is the last message. A cancelled call gets none."""
     notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(turn) if _answers_given(turn) else None
-    fold, reply, handed_on = Fold(), None, False
+    fold, reply, handed_on, silence = Fold(), None, False, _Silence()
     try:
         while True:
             event = events.send(reply)
@@ -172,6 +192,7 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
             if turn.run is not None:
                 turn.run.saw(event)
             if isinstance(event, Pause):
+                silence.ends()
                 yield event
             elif isinstance(event, Detach):
                 task = _as_task(turn, Work(call, events, fold, answer))
@@ -185,7 +206,11 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
                 reply = yield from asker.ask(event, call)
             else:
                 fold.add(event)
-                yield from notifier.say(event)
+                for message in notifier.say(event):
+                    silence.ends()
+                    yield message
+                if silence.too_long():
+                    yield PAUSE
                 if isinstance(event, (Done, Failed)):
                     _raise_for(event, turn)
                     break

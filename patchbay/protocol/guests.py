@@ -15,7 +15,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
 from patchbay import __version__
 from patchbay.catalogue.mounted import mounted
@@ -25,11 +27,13 @@ from patchbay.client.addresses import parse_address
 from patchbay.client.eras import Era
 from patchbay.client.failures import Unreachable
 from patchbay.client.reach import Local, Reach, Stdio
-from patchbay.errors import ConfigError, PatchbayError, Refused
+from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
+from patchbay.handlers.upstreams import snapshots
 from patchbay.handlers.upstreams.keeper import Ground, Keeper
 from patchbay.handlers.upstreams.keepers import Keepers
 from patchbay.handlers.upstreams.mounts import Mount, mount_of
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 
 NAME = "inspect"
@@ -44,6 +48,9 @@ IDLE = 300.0
 
 PATIENCE = 20.0
 """Seconds that somebody waits for a server to answer for the first time."""
+
+REMEMBERED = 256
+"""Endpoints whose address is remembered."""
 
 WHERE = "the address"
 
@@ -68,16 +75,17 @@ class _Guest:
     store: MemoryStore
     mount: Mount
     used: float = field(default_factory=time.monotonic)
+    built: tuple[object, Server] | None = None
 
 
 class Guests:
     """The guests of one hub in one process. Safe to use from many threads."""
 
-    def __init__(self, allowed: str, environ: Mapping[str, str], hub: str, timeout: float) -> None:
-        self._allowed = allowed
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._allowed = settings.inspect
+        self._timeout = settings.timeout
         self._environ = environ
-        self._hub = hub
-        self._timeout = timeout
+        self._hub = uuid4().hex
         self._known: OrderedDict[Wanted, _Guest] = OrderedDict()
         self._lock = threading.Lock()
         self._sweeper: threading.Timer | None = None
@@ -115,9 +123,16 @@ class Guests:
             problem = _problem(keeper)
             self._forget(wanted, guest)
             raise problem
-        row = Row(NAME, "static", "", origin="an address")
-        fields = wanted.fields | {"public": wanted.public}
-        return mounted(row, guest.mount.digest, fields, guest.keepers, self._timeout)
+        return self._built(wanted, guest)
+
+    def _built(self, wanted: Wanted, guest: _Guest) -> Server:
+        """The server as its lists are now; made again when they are others."""
+        lists, built = snapshots.names(guest.store).get(NAME), guest.built
+        if built is None or built[0] != lists:
+            row = Row(NAME, "static", "", origin="an address")
+            fields = wanted.fields | {"public": wanted.public}
+            built = guest.built = lists, mounted(row, guest.mount.digest, fields, guest.keepers, self._timeout)
+        return built[1]
 
     def close(self) -> None:
         """Forget all of them; waits for the end of what was started."""
@@ -135,7 +150,7 @@ class Guests:
         if self._allowed != "programs":
             raise Refused(
                 "this address starts a program on the hub's machine, which this page may not do;"
-                " start the hub with --inspect programs to allow it, or run `patchbay inspect` there"
+                " start the hub with --inspect programs to allow it, or inspect it from a terminal there"
             )
 
     def _guest(self, wanted: Wanted) -> _Guest:
@@ -182,7 +197,7 @@ def _nobody() -> None:
 def _end(guests: list[_Guest]) -> None:
     """End them without waiting for it."""
     for guest in guests:
-        guest.keepers.keep(())
+        threading.Thread(target=guest.keepers.close, name="guest leaves", daemon=True).start()
 
 
 def _problem(keeper: Keeper) -> PatchbayError:
@@ -191,14 +206,28 @@ def _problem(keeper: Keeper) -> PatchbayError:
 
 
 class GuestDispatcher(Dispatcher):
-    """A dispatcher whose one server is a guest; everything else it shares with the hub's own."""
+    """A dispatcher whose servers are guests; everything else it shares with the hub's own."""
 
-    def __init__(self, hub: Dispatcher, guests: Guests, wanted: Wanted) -> None:
+    def __init__(self, hub: Dispatcher, guests: Guests) -> None:
         super().__init__(hub.desk)
         self.places, self.streams, self.cancellations = hub.places, hub.streams, hub.cancellations
         self._guests = guests
-        self._wanted = wanted
+        self._wanted: OrderedDict[str, Wanted] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def endpoint(self, wanted: Wanted) -> str:
+        """What a guest is called on the wire: sessions are bound to it."""
+        name = f"{NAME}/{sha256(repr(wanted).encode('utf-8', 'replace')).hexdigest()[:32]}"
+        with self._lock:
+            self._wanted[name] = wanted
+            self._wanted.move_to_end(name)
+            while len(self._wanted) > REMEMBERED:
+                self._wanted.popitem(last=False)
+        return name
 
     def server(self, endpoint: str) -> Server:
-        """The guest. Raises what `Guests.server` raises."""
-        return self._guests.server(self._wanted)
+        """The guest of an endpoint. Raises what `Guests.server` raises, UnknownServer for one not named of late."""
+        wanted = self._wanted.get(endpoint)
+        if wanted is None:
+            raise UnknownServer("this server is not being inspected any more; load its page again")
+        return self._guests.server(wanted)

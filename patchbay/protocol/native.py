@@ -36,7 +36,7 @@ ID_BITS = 53
 """Bits of a subscription id: a whole number that every JSON reader keeps exactly, and that nobody guesses."""
 
 _METHOD = re.compile(r"[A-Za-z0-9_.-]{1,257}")
-_UNSUBSCRIBE = re.compile(r"(plexus[._]unsubscribe|.+[._]unsubscribe_.+)")
+_UNSUBSCRIBE = re.compile(r"(plexus[._]unsubscribe|[A-Za-z0-9_.-]{1,257}[._]unsubscribe_[A-Za-z0-9_.-]{1,257})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,10 @@ from patchbay.catalogue.links import In, Links
 from patchbay.transports.contents import dump, image_type, kind_of, text_of
 from patchbay.transports.highlighting import source
 from patchbay.transports.programs import json_answer
-from patchbay.transports.rendering import markdown
+from patchbay.transports.rendering import MOST_RENDERED, markdown
 from patchbay.transports.site import Site
 
 EXTENSIONS = {"python": "py", "shell": "sh", "json": "json", "markdown": "md", "text": "txt", "binary": "bin"}
-
-MOST_RENDERED = 100_000
-"""Characters of the longest Markdown that is shown as it is meant; a longer one is shown as text."""
 
 
 class ContentPages:

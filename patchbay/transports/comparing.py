@@ -23,6 +23,9 @@ MOST_LINES = 4_000
 MOST_CHARACTERS = 300
 """Characters of the longest line within which a change is looked for."""
 
+MOST_MARKED = 500
+"""Changed lines within which changes are looked for; where there are more, what matters is which lines they are."""
+
 _WORDS = re.compile(r"\w+|\s+|.")
 
 Kind = Literal["same", "changed", "removed", "added", "folded"]
@@ -61,15 +64,17 @@ def compare(old: str, new: str) -> Comparison:
     """Two texts, line by line; no rows for equal ones."""
     if old == new:
         return Comparison()
-    before, after = old.split("\n"), new.split("\n")
+    before, after = (text.split("\n") if text else [] for text in (old, new))
     if max(len(before), len(after)) > MOST_LINES:
         return Comparison(problem=f"one of them has more than {MOST_LINES} lines: too long to be compared here")
     rows: list[Row] = []
-    for tag, i, j, k, m in SequenceMatcher(None, before, after).get_opcodes():
+    codes = SequenceMatcher(None, before, after).get_opcodes()
+    within = sum(min(j - i, m - k) for tag, i, j, k, m in codes if tag != "equal") <= MOST_MARKED
+    for tag, i, j, k, m in codes:
         if tag == "equal":
             rows += _same(before[i:j], i, k, first=i == 0 and k == 0, last=j == len(before) and m == len(after))
         else:
-            rows += _changed(before[i:j], after[k:m], i, k)
+            rows += _changed(before[i:j], after[k:m], i, k, within)
     added = sum(row.kind in ("added", "changed") for row in rows)
     return Comparison(tuple(rows), added, sum(row.kind in ("removed", "changed") for row in rows))
 
@@ -92,14 +97,14 @@ def _both(line: str, old: int, new: int) -> Row:
     return Row("same", old + 1, ((False, line),), new + 1, ((False, line),))
 
 
-def _changed(before: Sequence[str], after: Sequence[str], old: int, new: int) -> Iterator[Row]:
+def _changed(before: Sequence[str], after: Sequence[str], old: int, new: int, within: bool) -> Iterator[Row]:
     for place, (left, right) in enumerate(zip_longest(before, after)):
         if right is None:
             yield Row("removed", old + place + 1, ((False, left),))
         elif left is None:
             yield Row("added", None, (), new + place + 1, ((False, right),))
         else:
-            lefts, rights = _within(left, right)
+            lefts, rights = _within(left, right) if within else (((False, left),), ((False, right),))
             yield Row("changed", old + place + 1, lefts, new + place + 1, rights)
 
 

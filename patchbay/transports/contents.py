@@ -25,7 +25,9 @@ IMAGES = (
 MOST_PARSED = 200_000
 """Characters of a text that is read to know its language."""
 
-_MARKDOWN = re.compile(r"^(#{1,6} \S|```|[-*] \S.*\n[-*] \S|---\n[\s\S]*?\n---\n)|\]\([a-z/#][^)\s]*\)", re.MULTILINE)
+_MARKDOWN = re.compile(
+    r"^(#{1,6} \S|```|[-*] \S.*\n[-*] \S|---\n[\s\S]*?\n---\n)|\]\([a-z/#][^()\[\]\s]*\)", re.MULTILINE
+)
 _STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign)
 
 

@@ -41,6 +41,9 @@ def greet(name: str, loudly: bool = False) -> str:
     return greeting.upper() if loudly else greeting
 '''
 
+LISTED = 50
+"""Tools of a preview that are shown with their arguments; of the rest, only the names."""
+
 AROUND = 2
 """Lines that are shown before and after one that is wrong."""
 
@@ -127,6 +130,7 @@ class _Views:
 def _told(draft: Draft, seen: Preview) -> dict[str, Any]:
     """A preview as plain values; `excerpt` are the lines around the one that is wrong."""
     server = seen.server
+    tools = list(server.tools.values()) if server else []
     line = seen.fault.line if seen.fault else None
     return {
         # An empty name is not yet a mistake.
@@ -134,7 +138,8 @@ def _told(draft: Draft, seen: Preview) -> dict[str, Any]:
         "fault": seen.fault,
         "excerpt": excerpt(draft.text, LANGUAGES[draft.kind], line) if line else [],
         "kind": draft.kind,
-        "tools": [tool(server.name, one) for one in server.tools.values()] if server else [],
+        "tools": [tool(server.name, one) for one in tools[:LISTED]] if server else [],
+        "more": [one.name for one in tools[LISTED:]],
         "others": [*server.resources.values(), *server.templates.values(), *server.prompts.values()] if server else [],
         "problems": server.problems if server else (),
         "description": server.description if server else "",

@@ -28,6 +28,7 @@ class _Views:
     def page(self) -> Response:
         """A form and what was found. Raises InvalidParams for an unknown kind."""
         query, kind, found = self._found()
+        self._site.directory.prepare(self._site.catalogue.all())
         rows = [row(entry) for entry in found]
         plainly = [row(entry) | {"snippet": plain(entry.snippet)} for entry in found]
         return list_answer(

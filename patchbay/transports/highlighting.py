@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import orjson
 from pygments.lexer import Lexer
@@ -21,7 +21,7 @@ from pygments.lexers.shell import BashLexer
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Operator, String, _TokenType
 
 from patchbay.cid import is_cid
-from patchbay.transports.page_templates import pretty
+from patchbay.transports.page_templates import MOST_INDENTED, pretty
 
 Piece = tuple[str, str]
 """A class and its text; the class is empty for plain text and `cid` for a CID, which is a link."""
@@ -83,10 +83,10 @@ def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
 
 
 def indented(text: str) -> str:
-    """JSON with line breaks; what is no JSON stays as it is."""
+    """JSON with line breaks; what is no JSON, too long or too deep for them stays as it is."""
     try:
-        return pretty(orjson.loads(text))
-    except orjson.JSONDecodeError:
+        return text if len(text) > MOST_INDENTED else pretty(orjson.loads(text))
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text
 
 
@@ -101,7 +101,13 @@ def _pieces(text: str, language: str) -> Iterator[Piece]:
         yield "", text
         return
     for _, kind, value in lexer(stripnl=False, ensurenl=False).get_tokens_unprocessed(text):
-        yield next((name for among, name in _CLASSES if kind in among), ""), value
+        yield _class_of(kind), value
+
+
+@cache
+def _class_of(kind: _TokenType) -> str:
+    """The class of a kind of token, of which there are a few dozen."""
+    return next((name for among, name in _CLASSES if kind in among), "")
 
 
 def _lines(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:

@@ -90,8 +90,8 @@ class _Views:
             "old": old,
             "new": new,
             "roots": whole,
-            "differences": [asdict(each) for each in found],
-            "contents": asdict(contents) if contents else None,
+            "differences": found,
+            "contents": contents,
         }
         return answer(self._site, "compare.html", "history", data, found=found, compared=contents)
 
@@ -104,7 +104,7 @@ class _Views:
             self._site,
             "rollback.html",
             "history",
-            {"what": target.what, "differences": [asdict(each) for each in found]},
+            {"what": target.what, "differences": found},
             fields=target.fields,
             found=found,
             sealed=why_not(self._site),

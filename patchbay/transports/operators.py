@@ -130,7 +130,7 @@ class Operators:
 
     def _standing(self) -> Standing:
         needed = self._exposed or self.token.hash() is not None
-        if not needed and _from_this_machine():
+        if not needed and from_this_machine():
             return Standing(HERE, needed)
         shown = _bearer()
         if shown is not None:
@@ -263,7 +263,7 @@ def _names_this_machine(entry: str) -> bool:
     return found is not None and is_loopback(found[0])
 
 
-def _from_this_machine() -> bool:
+def from_this_machine() -> bool:
     """Whether the present request comes from this machine, with a name of this machine, and through no proxy."""
     host = authority(request.headers.get("Host", ""))
     direct = not any(name in request.headers for name in _FORWARDED)

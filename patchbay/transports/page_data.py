@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -39,6 +40,9 @@ TOOLS = 100
 
 DEEPEST = 4
 """How many objects inside each other are shown as rows."""
+
+MOST_ROWS = 500
+"""Rows of one schema; definitions that name each other make millions of a few lines."""
 
 PLURALS = {"string": "strings", "number": "numbers", "integer": "integers", "boolean": "booleans", "object": "objects"}
 
@@ -156,16 +160,17 @@ def rows(schema: Any) -> list[dict[str, Any]]:
     """The properties of an object schema as rows: name, type, required, description, default, limits.
 
     Properties of objects and of lists of objects inside it follow theirs, as `address.city` and `points[].x`;
-    a `$ref` is followed where it names a definition of the same schema.
+    a `$ref` is followed where it names a definition of the same schema. At most MOST_ROWS.
     """
-    return list(_rows(schema, schema, "", DEEPEST)) if isinstance(schema, Mapping) else []
+    return list(islice(_rows(schema, schema, "", DEEPEST), MOST_ROWS)) if isinstance(schema, Mapping) else []
 
 
 def _rows(schema: Mapping[str, Any], root: Mapping[str, Any], above: str, depth: int) -> Iterator[dict[str, Any]]:
     properties = schema.get("properties")
     if depth == 0 or not isinstance(properties, Mapping):
         return
-    required = schema.get("required") or []
+    said = schema.get("required")
+    required = said if isinstance(said, list) else []
     for name, each in properties.items():
         yield row(above + name, each, name in required)
         inner = _followed(each, root)

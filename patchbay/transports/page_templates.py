@@ -1,24 +1,26 @@
-"""Templates: text in, HTML out. One sandboxed Jinja environment in which everything is escaped.
+"""Templates: text in, HTML out. Jinja environments in which everything is escaped.
 
 Two kinds: the app's own pages (`templates/`), and the content-addressed pages below `/mcp`, which are
-looked up by name in the store, compiled once for each CID, and may extend the app's base page.
-Rules: data is never used as a template; a template sees plain values only, never the store or a server.
+looked up by name in the store, compiled once for each CID, run in a sandbox, and may extend the app's base page.
+Rules: data is never used as a template; a template sees plain values only, never the store or a server; a template is
+compiled once in a process, whichever hub shows it, because neither a file of the app nor a CID changes.
 Sources: DESIGN sections 2, 4 and 11; REQUIREMENTS VWR-5, VWR-6, VWR-35; THREATS 1.4.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import orjson
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup, escape
 
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext import BEGIN, END
 from patchbay.settings import ROOT
 from patchbay.store import Store
@@ -26,18 +28,33 @@ from patchbay.store import Store
 SHIPPED = ROOT / "reference_templates" / "servers" / "templates"
 """Where the content-addressed templates come from, and what is used where the store has none."""
 
+MOST_INDENTED = 100_000
+"""Bytes of the longest JSON that is indented: what nests deeply becomes hundreds of times as long by that."""
+
+FRAME = ("base.html", "macros.html")
+"""What content-addressed templates take from the app's own."""
+
 
 class Pages:
     """Renders pages of one hub."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._env = _environment()
-        self._by_cid = lru_cache(maxsize=32)(self._compiled)
 
     def page(self, name: str, /, **values: Any) -> str:
         """The HTML of one of the app's own pages (`servers.html`)."""
-        return self._env.get_template(name).render(values)
+        return _own().get_template(name).render(values)
+
+    def prepare(self) -> None:
+        """Compile every template, so that nobody who looks at a page waits for that."""
+        for name in _own().list_templates():
+            _own().get_template(name)
+        for path in sorted(SHIPPED.rglob("*.html")):
+            name = path.relative_to(SHIPPED).as_posix()
+            with suppress(PatchbayError, TemplateError, UnicodeDecodeError):  # whoever opens that page is told
+                self._content(name, self._store.names.get(f"templates/{name}"))
+        for name in FRAME:
+            _contained().get_template(name)
 
     def content_page(self, name: str, /, **values: Any) -> str:
         """The HTML of a content-addressed page (`mcp/meta.html`): the store's version, else the shipped one.
@@ -47,29 +64,47 @@ class Pages:
         cid = self._store.names.get(f"templates/{name}")
         where = f"template {name} ({cid or 'as shipped'})"
         try:
-            template = self._by_cid(cid) if cid else self._shipped(name)
-            return template.render(values)
+            return self._content(name, cid).render(values)
         except TemplateSyntaxError as problem:
             raise ConfigError(where, f"line {problem.lineno}", problem.message or "is no template") from problem
         except (TemplateError, UnicodeDecodeError) as problem:
             raise ConfigError(where, "", str(problem)) from problem
 
-    def _compiled(self, cid: str) -> Template:
-        return self._env.from_string(self._store.blobs.get(cid).decode("utf-8"))
-
-    def _shipped(self, name: str) -> Template:
-        return self._env.from_string((SHIPPED / name).read_text("utf-8"))
+    def _content(self, name: str, cid: str | None) -> Template:
+        return _compiled(self._store.blobs.get(cid) if cid else (SHIPPED / name).read_bytes())
 
 
-def _environment() -> ImmutableSandboxedEnvironment:
-    env = ImmutableSandboxedEnvironment(
-        loader=FileSystemLoader(ROOT / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+@lru_cache(maxsize=32)
+def _compiled(text: bytes) -> Template:
+    return _contained().from_string(text.decode("utf-8"))
+
+
+@cache
+def _own() -> Environment:
+    """For the app's own pages, which nobody can change from outside: attributes are simply read, which is twice as
+    quick."""
+    return _with_filters(Environment(**_options()))
+
+
+@cache
+def _contained() -> Environment:
+    """For content-addressed pages, which an operator may write: they reach nothing but the values they are given."""
+    return _with_filters(ImmutableSandboxedEnvironment(**_options()))
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "loader": FileSystemLoader(ROOT / "templates"),
+        "autoescape": True,
+        "undefined": StrictUndefined,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "auto_reload": False,
+    }
+
+
+def _with_filters(env: Environment) -> Environment:
+    """With the filters that templates use."""
     env.filters["pretty"] = pretty
     env.filters["when"] = when
     env.filters["ago"] = ago
@@ -80,7 +115,10 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 def pretty(value: Any) -> str:
-    """A JSON value as indented text for people."""
+    """A JSON value as text for people, indented unless it is too long for that."""
+    flat = orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    if len(flat) > MOST_INDENTED:
+        return flat.decode()
     return orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
 
 

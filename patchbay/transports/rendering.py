@@ -15,7 +15,7 @@ import nh3
 from flask import Blueprint, Response, request
 from markdown_it import MarkdownIt
 
-from patchbay.errors import InvalidParams
+from patchbay.errors import InvalidParams, TooLarge
 from patchbay.transports.bodies import read_body
 from patchbay.transports.programs import json_answer
 from patchbay.transports.security import check_same_origin
@@ -29,6 +29,12 @@ ELEMENTS = frozenset(
 )
 SCHEMES = frozenset(("http", "https", "mailto"))
 VOID = frozenset(("br", "hr"))
+
+MOST_RENDERED = 100_000
+"""Characters of the longest Markdown that is rendered, which may take a second already."""
+
+DEEPEST = 100
+"""Elements inside each other; what is deeper stands where they end: neither JSON nor a template goes on for ever."""
 
 _READER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
@@ -63,8 +69,10 @@ class _Tree(HTMLParser):
         self._open = [self.nodes]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        inside: list[Any] = []
-        self._open[-1].append([tag, {name: value or "" for name, value in attrs}, inside])
+        inside: list[Any] = self._open[-1]
+        if len(self._open) <= DEEPEST:
+            inside = []
+            self._open[-1].append([tag, {name: value or "" for name, value in attrs}, inside])
         if tag not in VOID:
             self._open.append(inside)
 
@@ -86,6 +94,8 @@ def rendering_blueprint(site: Site) -> Blueprint:
             text = body.decode("utf-8")
         except UnicodeDecodeError as problem:
             raise InvalidParams(f"Markdown has to be text in UTF-8; byte {problem.start} is not") from problem
+        if len(text) > MOST_RENDERED:
+            raise TooLarge(f"the Markdown has {len(text)} characters; {MOST_RENDERED} are the most that is rendered")
         return json_answer({"nodes": markdown(text)})
 
     rendering = Blueprint("rendering", __name__)

@@ -69,6 +69,23 @@ _DETAIL = {
     "required": [*_SUMMARY, "resources", "templates", "prompts", "instructions", "definition", "config"],
 }
 
+_OFFERED = record(
+    name=TEXT,
+    title=TEXT,
+    version=TEXT,
+    description=TEXT,
+    instructions=maybe(TEXT),
+    info=_OBJECT,
+    revision=TEXT,
+    capabilities=_OBJECT,
+    counts=many(TEXT),
+    tools=many(_TOOL),
+    resources=many(_DESCRIPTOR),
+    templates=many(_DESCRIPTOR),
+    prompts=many(_DESCRIPTOR),
+    problems=many(record(where=TEXT, reason=TEXT, line=maybe(WHOLE))),
+)
+
 _CALL = {
     "id": TEXT,
     "time": {"type": "string", "format": "date-time"},
@@ -150,6 +167,14 @@ SHAPES: dict[str, Schema] = {
         open=_OPEN,
     ),
     "Operator": record(operator=FLAG, how=one_of("", "here", "session", "token"), needs_token=FLAG),
+    "Inspected": record(
+        address=TEXT,
+        era=one_of("auto", "modern", "legacy"),
+        operator=FLAG,
+        described=TEXT,
+        problem=maybe(TEXT),
+        server=maybe(_OFFERED),
+    ),
     "Kept": record(cid=TEXT),
     "Set": record(root=maybe(TEXT), cid=maybe(TEXT)),
     "Nodes": record(nodes=many(ANY)),

@@ -36,6 +36,12 @@ _RPC = {"anyOf": [named("Rpc"), many(named("Rpc"))]}
 _PAIR = (Query("old", "A CID.", required=True), Query("new", "A CID.", required=True))
 _BACK = (Query("root", "The root to go back to."), Query("name", "Or a name,"), Query("cid", "and what it was."))
 
+_ADDRESS = (
+    Query("address", "Where the server is: a URL, or any other address."),
+    Query("era", "Which revisions are spoken.", {"enum": ["auto", "modern", "legacy"]}),
+    Query("seal", "What the page's own addresses carry; programs need none."),
+)
+
 PAGES = (
     Row("GET", "/", "What is plugged in, and how to connect.", named("Home"), page=True),
     Row("GET", "/mcp", "How to connect to all servers at once.", named("Connect"), page=True),
@@ -89,6 +95,15 @@ PAGES = (
         ),
     ),
     Row("GET", "/activity/<id>", "One call with all that was kept of it.", named("Call"), page=True),
+    Row(
+        "GET",
+        "/inspect",
+        "What another MCP server offers, for the operator.",
+        named("Inspected"),
+        page=True,
+        query=_ADDRESS,
+        operator=True,
+    ),
     Row(
         "GET",
         "/login",
@@ -162,6 +177,37 @@ CHANGES = (
         body=_form("csrf", root="", name="", cid="", why="", seen=""),
         status=(303,),
         operator=True,
+    ),
+    Row("POST", "/inspect", "Inspect a server.", body=_form("csrf", address="", era=""), status=(303,), operator=True),
+    Row(
+        "POST",
+        "/inspect/profile",
+        "Keep an inspected server as a profile.",
+        body=_form("csrf", "name", address="", era="", replace=""),
+        status=(303,),
+        operator=True,
+    ),
+    Row(
+        "POST",
+        "/inspect/mount",
+        "Serve an inspected server here.",
+        body=_form("csrf", "name", address="", era="", replace=""),
+        status=(303,),
+        operator=True,
+    ),
+    *(
+        Row(
+            method,
+            "/inspect/mcp",
+            "MCP with an inspected server.",
+            _RPC,
+            other=EVENTS,
+            query=_ADDRESS,
+            body={JSON: ANY} if method == "POST" else None,
+            status=(200, 202, 204),
+            operator=True,
+        )
+        for method in ("POST", "GET", "DELETE")
     ),
     Row("POST", "/login", "Log in.", body=_form("token", next=""), status=(303,)),
     Row("POST", "/logout", "Log out.", body=_form(), status=(303,)),

@@ -100,7 +100,9 @@ class _Views:
 
 def meaning(old: Server, new: Server) -> dict[str, Any]:
     """What a change from one version to another means for callers: tools by what breaks, the rest by what differs."""
-    before, after = ([dict(one.wire) for one in each.tools.values()] for each in (old, new))
+    # Tools that are the same on both sides are most of them, and their digests say so.
+    same = {name for name, one in old.tools.items() if name in new.tools and new.tools[name].digest == one.digest}
+    before, after = ([dict(one.wire) for name, one in each.tools.items() if name not in same] for each in (old, new))
     tools = detect_schema_changes(before, after)
     pairs = [(kind, _listed(old, group), _listed(new, group)) for kind, group in GROUPS]
     rest = [row for kind, before, after in pairs for row in listing_changes(kind, before, after)]

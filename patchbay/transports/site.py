@@ -6,6 +6,7 @@ Source: DESIGN section 8; REQUIREMENTS V-C8.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from flask import Response, request
@@ -60,6 +61,11 @@ class Site:
         self.directory = Directory()
         self.pages = Pages(catalogue.store)
         self.operators = Operators(settings, catalogue.store, lambda: catalogue.readonly)
+
+    def prepare(self) -> None:
+        """Get ready in the background what the first page and the first search would wait for."""
+        threading.Thread(target=self.pages.prepare, name="pages", daemon=True).start()
+        self.directory.prepare(self.catalogue.all())
 
     def summaries(self) -> list[dict[str, Any]]:
         """Every server as one card or row, with its last call where one of the newest `RECENT` records is of it."""

@@ -17,6 +17,9 @@ import orjson
 
 from patchbay.events import Content, Data, Done, Ending, Event, Failed, Text, ToolUse
 
+MOST_INDENTED = 100_000
+"""Bytes of the longest JSON that is indented: what nests deeply becomes hundreds of times as long by that."""
+
 UNFINISHED = Failed("ended without a result")
 """What a stream that stops without an ending counts as."""
 
@@ -99,13 +102,15 @@ def fold(events: Iterable[Event]) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A JSON value for reading: a string as it is, anything else as indented JSON."""
+    """A JSON value for reading: a string as it is, anything else as JSON, indented unless it is too long for that."""
     if isinstance(value, str):
         return value
     try:
-        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        flat = orjson.dumps(value)
+        return (flat if len(flat) > MOST_INDENTED else orjson.dumps(value, option=orjson.OPT_INDENT_2)).decode()
     except TypeError:  # integers beyond 64 bits, which orjson does not write
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        long = json.dumps(value, ensure_ascii=False)
+        return long if len(long) > MOST_INDENTED else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _text(text: str) -> dict[str, Any]:

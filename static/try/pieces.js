@@ -9,6 +9,9 @@ const AUDIO = /^audio\/[\w.+-]+$/;
 const MARKDOWN_TAGS = new Set(["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "em",
   "strong", "s", "ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td"]);
 
+/** Characters of the longest Markdown that the hub renders. */
+const MOST_RENDERED = 100_000;
+
 /** Content blocks as elements. `read(uri)` is called when somebody wants to read what a link names. */
 export function pieces(content, read) {
   return content.map((block) => piece(block, read));
@@ -51,7 +54,8 @@ function text(said, mimeType, label) {
   const header = el("header", {}, titled(label), mimeType && el("span", { class: "tag" }, mimeType));
   const views = { Text: () => el("pre", { tabindex: "0" }, said) };
   if (value !== undefined) views.JSON = () => tree(value);
-  if (value === undefined && (mimeType === "text/markdown" || /(^|\n)#{1,6} |\n\n|\*\*|\]\(|^[-*] |`/.test(said))) {
+  const short = said.length <= MOST_RENDERED;
+  if (value === undefined && short && (mimeType === "text/markdown" || /(^|\n)#{1,6} |\n\n|\*\*|\]\(|^[-*] |`/.test(said))) {
     views.Markdown = () => markdown(said);
   }
   const buttons = Object.entries(views).map(([name, view]) => button(name, () => show(name, view), "quiet slim"));

@@ -2,12 +2,13 @@
 
 import { MODERN, dressed } from "./wire.js";
 
-/** `[[label, text]]` for one request. `url` is absolute. */
-export function requests({ url, revision, method, params, headers }) {
+/** `[[label, text]]` for one request. `url` is absolute; with `elsewhere` any address of a server behind this hub. */
+export function requests({ url, elsewhere, revision, method, params, headers }) {
+  if (elsewhere) return [["Patchbay", patchbay(url, method, params)]];
   const made = dressed(revision, { jsonrpc: "2.0", id: 1, method, params }, { headers });
   const lines = Object.entries(made.headers).map(([name, value]) => `  -H ${shell(`${name}: ${value}`)} \\\n`).join("");
   const curl = `curl -N ${shell(url)} \\\n${lines}  -d ${shell(JSON.stringify(made.body))}`;
-  return [["curl", curl], ["Python", python(url, revision, method, params)], ["Patchbay", patchbay(url, revision, method, params)]];
+  return [["curl", curl], ["Python", python(url, revision, method, params)], ["Patchbay", `${patchbay(url, method, params)} --era ${revision === MODERN ? "modern" : "legacy"}`]];
 }
 
 /** A word of a POSIX shell. */
@@ -45,7 +46,7 @@ export function literal(value) {
   return JSON.stringify(value);
 }
 
-function patchbay(url, revision, method, params) {
+function patchbay(url, method, params) {
   const given = params.arguments && Object.keys(params.arguments).length ? ` --args ${shell(JSON.stringify(params.arguments))}` : "";
   const pairs = Object.entries(params.arguments || {}).map(([name, value]) => `${name}=${value}`);
   const words = {
@@ -53,5 +54,5 @@ function patchbay(url, revision, method, params) {
     "resources/read": () => `read ${shell(url)} ${shell(params.uri)}`,
     "prompts/get": () => `prompt ${[url, params.name, ...pairs].map(shell).join(" ")}`,
   };
-  return `patchbay ${words[method]()} --era ${revision === MODERN ? "modern" : "legacy"}`;
+  return `patchbay ${words[method]()}`;
 }

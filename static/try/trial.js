@@ -42,7 +42,9 @@ export class Trial {
     if (!this.copies.open) return;
     let made;
     try {
-      made = requests({ url: new URL(this.endpoint, location.href).href, revision: this.revision.value, ...this.#asked() });
+      const { address } = this.place.dataset;
+      const url = address || new URL(this.endpoint, location.href).href;
+      made = requests({ url, elsewhere: Boolean(address), revision: this.revision.value, ...this.#asked() });
     } catch (problem) {
       if (!(problem instanceof Misfit)) throw problem;
       return;

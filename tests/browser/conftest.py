@@ -29,8 +29,9 @@ def base(stage: Stage) -> Iterator[str]:
         assert hub.end() == 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Chromium, for one file: while it is there its event loop runs in this thread, and other tests want their own."""
     with sync_playwright() as playwright:
         browser = launched(playwright)
         yield browser

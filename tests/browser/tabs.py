@@ -19,11 +19,12 @@ REPORT = """addEventListener("securitypolicyviolation", (event) => {
 REVISIONS = ("2025-11-25", "2026-07-28")
 
 
-def launched(playwright: Playwright) -> Browser:
-    """Chromium, as scripts/peers installs it."""
+def launched(playwright: Playwright, *arguments: str) -> Browser:
+    """Chromium, as scripts/peers installs it, with more arguments of its own."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     assert program, "Chromium is missing; scripts/peers installs it"
-    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+    own = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return playwright.chromium.launch(executable_path=program, args=[*own, *arguments])
 
 
 class Tab:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
+from patchbay.settings import ROOT
 
 
 def server(name: str, *tools: str) -> Server:
@@ -47,3 +50,25 @@ def test_what_changed_is_read_again_and_what_went_is_forgotten() -> None:
 def test_another_kind_is_an_error() -> None:
     with pytest.raises(ValueError, match="server, tool, resource, prompt"):
         Directory().find([], "x", "planet")
+
+
+def test_the_background_leaves_nothing_out() -> None:
+    """VWR-5: whoever searches while the index is being made finds what is there."""
+    directory = Directory()
+    servers = [server(f"town{number}", f"dig_{number}") for number in range(100)]
+    directory.prepare(servers)
+    assert len(directory.find(servers, "dig", "tool", limit=200)) == 100
+    assert len(directory.find(servers, "dig", "tool", limit=200)) == 100
+    directory.end()
+
+
+def test_a_program_that_ends_while_the_index_is_made_ends_quietly() -> None:
+    program = (
+        "from tests.catalogue.test_directory import Directory, server\n"
+        "directory = Directory()\n"
+        "directory.prepare([server(f'town{number}', *map(str, range(20))) for number in range(2000)])\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -101,3 +101,20 @@ def test_a_content_that_is_not_there_touches_no_file(store: Store, tmp_path: Pat
     with pytest.raises(MissingBlob):
         Saving(store, tmp_path).names({"servers/a": None, "variables/v": cid_of(b"absent")}, "ada", "why")
     assert (tmp_path / "a.py").read_bytes() == ONE
+
+
+def test_a_file_never_gets_a_mount_that_nobody_wrote_into_it(store: Store, tmp_path: Path) -> None:
+    """X-16, JN-C19: the watcher vouches for every file, so what came over HTTP must not become one."""
+    mount = b'{"kind": "upstream", "address": "mcp+stdio:server"}'
+    (tmp_path / "a.json").write_bytes(b"{}")
+    folder, saving = Folder(store, tmp_path), Saving(store, tmp_path)
+    folder.scan()
+    for text in (mount, b'{"kind": "documents", "root": "/"}'):
+        with pytest.raises(Refused, match="by hand"):
+            saving.definition("a", "static", text, cid_of(b"{}"), "ada", "over HTTP")
+        assert (tmp_path / "a.json").read_bytes() == b"{}"
+    (tmp_path / "a.json").write_bytes(mount)
+    folder.scan()
+    saving.definition("a", "static", b'{"title": "b"}', cid_of(mount), "ada", "something else")
+    saving.definition("a", "static", mount, cid_of(b'{"title": "b"}'), "ada", "back to what stood there")
+    assert (tmp_path / "a.json").read_bytes() == mount

@@ -100,7 +100,7 @@ def test_a_search_of_many_tools_is_quick(many: dict[str, Descriptor]) -> None:
 
 
 def test_arguments_are_found_by_name_description_and_choice_also_inside_others() -> None:
-    inner = {"type": "object", "properties": {"altitude": {"enum": ["stratosphere", 5]}}}
+    inner = {"type": "object", "properties": {"altitude": {"enum": ["stratosphere", 5]}, "strange": {"enum": 5}}}
     schema = {
         "type": "object",
         "properties": {"callsign": {"description": "registration of the aeroplane"}, "position": inner, "odd": True},

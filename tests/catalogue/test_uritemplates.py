@@ -69,6 +69,7 @@ def test_what_an_independent_expansion_makes_is_read_back(first: str, second: st
         ("a://{a}-{b}-{c}-{d}-{e}!", "a://" + "-" * 8000),
         ("a://{+a}x{+b}x{+c}x{+d}y", "a://" + "x" * 8000),
         ("a://{a}", "a://" + "b" * 1_000_000),
+        ("a://{a}{?b}{?c}{?d}{?e}{&f}", "a://a" + "?&" * 4000 + "#"),
     ],
 )
 def test_a_hostile_uri_takes_no_time(template: str, uri: str) -> None:

@@ -9,13 +9,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest
 
 from patchbay.client.connections import Connection
 from patchbay.client.eras import Era
 from patchbay.client.failures import McpFailure, Overdue, Unreachable
 from patchbay.client.pool import Connections
 from patchbay.client.reach import Http, Local, Reach, Stdio
+from patchbay.client.streams import MOST_OWED, Traffic
 from patchbay.errors import InvalidParams
 from patchbay.events import Log, Pause, Progress, Question
 from patchbay.protocol.callers import Wire
@@ -303,3 +307,21 @@ def test_what_cannot_be_sent_harms_nobody_else(value: Any) -> None:
         with pytest.raises(InvalidParams, match="the parameters of tools/call cannot be sent as JSON"):
             connection.call("echo", {"x": value})
         assert text(connection.call("echo")) == "{}"
+
+
+@pytest.mark.parametrize("method", ["ping", "elicitation/create"])
+def test_a_server_that_asks_without_end_is_owed_only_so_many_answers(method: str) -> None:
+    """DESIGN 6: every queue has a bound. What it asks beyond that is dropped, and it can ask again later."""
+    owed: list[tuple[Any, ...]] = []
+
+    async def asked(traffic: Traffic, count: int) -> None:
+        to, answers = anyio.create_memory_object_stream[SessionMessage](1)
+        async with to, answers:
+            for number in range(count):
+                await traffic.take(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=method)), None, to)
+            work, *given = owed[0]
+            await work(*given)
+            await traffic.take(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=count, method=method)), None, to)
+
+    anyio.run(asked, Traffic(lambda *_: None, None, lambda *given: owed.append(given)), 1000)
+    assert len(owed) == MOST_OWED + 1

@@ -134,13 +134,15 @@ def test_callers_get_their_own_questions_only(hub: Hub, name: str, era: str) -> 
 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
-def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, era: str) -> None:
+@pytest.mark.parametrize("name", UPSTREAMS)
+@pytest.mark.parametrize("silent", [False, True])
+def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, name: str, era: str, silent: bool) -> None:
+    """Also where the caller and the upstream say so by closing a stream, and where nothing was said yet."""
     mark = tmp_path / "mark"
-    with opened(hub, "legacy", era) as caller:
-        running = caller.request(
-            "tools/call", {"name": "wait", "arguments": {"path": str(mark)}}, pauses=iter([0.1] * 999)
-        )
-        until(lambda: next(running) and mark.exists() and mark.read_text() == "begun", "the call to begin")
+    with opened(hub, name, era) as caller:
+        call = {"name": "wait", "arguments": {"path": str(mark), "silent": silent}}
+        running = caller.request("tools/call", call, pauses=iter([0.1] * 999))
+        until(lambda: next(running) is not None and mark.exists() and mark.read_text() == "begun", "the call to begin")
         running.close()
         until(lambda: mark.read_text() == "cancelled", "the upstream to hear of it")
 

@@ -42,6 +42,13 @@ def state(hub: Hub, name: str) -> str | None:
     return str(found.upstream.health.state) if found is not None and found.upstream is not None else None
 
 
+def seen(hub: Hub, path: str, form: str = "text/html") -> str:
+    """What a page says."""
+    page = hub.client.get(path, headers={"Host": "localhost", "Accept": form})
+    assert page.status_code == 200
+    return str(page.text)
+
+
 def tools(hub: Hub, name: str) -> list[str]:
     return [tool["name"] for tool in hub.modern(name, "tools/list").result["tools"]]
 
@@ -71,10 +78,11 @@ def test_one_that_goes_away_fails_fast_keeps_its_list_and_comes_back(hub: Hub, t
     assert "it does not answer" in answer.text
     assert not answer.streamed, "an answer that took no time is no stream"
     assert tools(hub, "far") == listed
-    for path in ("/servers/far", "/servers"):
-        page = hub.client.get(path, headers={"Host": "localhost", "Accept": "text/html"})
-        assert page.status_code == 200
-        assert "does not answer" in page.text
+    for path in ("/servers/far", "/mcp/meta/far", "/servers"):
+        assert "does not answer" in seen(hub, path)
+        found = json.loads(seen(hub, path, "application/json"))
+        known = next(one for one in found if one["name"] == "far") if isinstance(found, list) else found["server"]
+        assert (known["upstream"]["state"], known["status"]) == ("down", "on")
     with sdk_server(port, tmp_path / "second"):
         until(lambda: not hub.call("far", "greet", {"name": "Ada"}).result.get("isError"), "it to come back")
         assert state(hub, "far") == "up"
@@ -154,12 +162,14 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
     try:
         headers = {"Authorization": "Bearer ${FAR_TOKEN}"}
         mount(hub, "far", f"http://127.0.0.1:{free_port()}/s3cret-value", headers=headers)
-        assert state(hub, "far") == "down"
-        shown = [hub.catalogue.find("far").upstream.health.sentence, hub.call("far", "greet").body.decode()]
-        for path in ("/servers/far", "/mcp/meta/far", "/servers"):
-            shown.append(hub.client.get(path, headers={"Host": "localhost", "Accept": "text/html"}).text)
-        assert "***" in shown[0]
-        assert not any("s3cret-value" in text for text in (*shown, caplog.text))
+        health = hub.catalogue.find("far").upstream.health
+        assert health.state == "down"
+        assert "***" in health.sentence
+        mount(hub, "near", f"http://127.0.0.1:{free_port()}/mcp", headers=headers)
+        # The page of `far` shows its definition as it was written: there the word is no variable.
+        pages = [seen(hub, path) for path in ("/servers/near", "/mcp/meta/near", "/servers")]
+        calls = [hub.call(name, "greet").body.decode() for name in ("far", "near")]
+        assert not any("s3cret-value" in text for text in (str(health.data()), *pages, *calls, caplog.text))
     finally:
         hub.close()
 
@@ -197,21 +207,3 @@ def test_an_entry_of_the_mcps_variable_mounts_only_what_an_operator_wrote(hub: H
     hub.catalogue.refresh()
     until(lambda: state(hub, "entry") == "up", "the mount to be reached")
     until(lambda: "echo" in tools(hub, "entry"), "its list")
-
-
-def test_a_server_of_an_operator_does_not_become_a_mount_over_http(hub: Hub) -> None:
-    """X-16, JN-C19: its code is vouched for, and no configuration that somebody gives it by the mcps variable."""
-    (hub.servers / "own.py").write_text("def own() -> str:\n    return 'mine'\n", "utf-8")
-    until(lambda: any(one.name == "own" for one in hub.catalogue.all()), "the server")
-    store = hub.catalogue.store
-    for fields in ({"kind": "documents", "root": "/"}, {"kind": "upstream", "address": PIPED}):
-        config = hub.client.post("/cid", data=json.dumps(fields)).get_json()["cid"]
-        assert hub.client.put("/variables/mcps", data=json.dumps({"own": {"config_cid": config}})).status_code < 300
-        hub.catalogue.refresh()
-        assert "only a file in servers/ or the boot image" in (hub.catalogue._servers["own"].broken or "")
-    text = store.names.get("variables/mcps")
-    store.names.move({"variables/mcps": None}, "web", "away")
-    hub.catalogue.refresh()
-    store.names.move({"variables/mcps": text}, "start", "a boot image")
-    hub.catalogue.refresh()
-    until(lambda: state(hub, "own") == "up", "what an operator wants to be reached")

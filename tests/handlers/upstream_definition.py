@@ -25,12 +25,16 @@ def ask(context, what: str = "name", first: str = "") -> str:
     return ", ".join(answer.get("content", {}).get("value", answer["action"]) for answer in known)
 
 
-def wait(path: str, context) -> str:
-    """Work until the caller gives up, and say so all the time; the file says what happened."""
+def wait(path: str, context, silent: bool = False) -> str:
+    """Work until the caller gives up, and say so all the time unless `silent`; the file says what happened."""
     Path(path).write_text("begun")
     turns = 0
-    while not context.cancelled:
-        context.progress(turns := turns + 1)
-        time.sleep(0.02)
-    Path(path).write_text("cancelled")
+    try:
+        # Whoever reports to nobody is stopped there; whoever only looks sees it here.
+        while not context.cancelled:
+            if not silent:
+                context.progress(turns := turns + 1)
+            time.sleep(0.02)
+    finally:
+        Path(path).write_text("cancelled")
     return "gave up"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,12 @@ def test_unsubscribing_takes_one_number(zoo: Hub, params: Any) -> None:
 
 def test_a_tool_whose_name_begins_with_unsubscribe_is_a_tool(hub: Hub) -> None:
     assert text(hub, "mail.unsubscribe_all") == text(hub, "mail_unsubscribe_all") == "left"
+
+
+def test_a_method_that_only_looks_like_unsubscribing_takes_no_time(zoo: Hub) -> None:
+    """THREATS 1.5: time-bound every pattern. Whoever can post chooses the method."""
+    begun = time.monotonic()
+    request = asked({"jsonrpc": "2.0", "id": 1, "method": "x_unsubscribe_" * 50_000 + "\n"})
+    assert request is not None
+    assert isinstance(native(zoo).answer(request, Wire("")), Failure)
+    assert time.monotonic() - begun < 5

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import time
+
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.cid import cid_of
-from patchbay.transports.comparing import MOST_LINES, compare
+from patchbay.transports.comparing import MOST_LINES, MOST_MARKED, compare
 from patchbay.transports.contents import image_type, kind_of
-from patchbay.transports.highlighting import MOST_COLOURED, MOST_SHOWN, highlighted, source
+from patchbay.transports.highlighting import MOST_COLOURED, MOST_SHOWN, highlighted, indented, source
+from patchbay.transports.page_templates import pretty
 
 LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "c = 2", ""]), max_size=30).map("\n".join)
 
 
 @given(LINES, LINES)
 def test_both_texts_can_be_read_from_their_comparison(old: str, new: str) -> None:
-    """What is folded is the same on both sides, and nothing else is left out or made up."""
-    before, after = old.split("\n"), new.split("\n")
+    """What is folded is the same on both sides, and nothing else is left out or made up; an empty text has no line."""
+    before, after = (text.split("\n") if text else [] for text in (old, new))
     found = compare(old, new)
     assert found.same == (old == new)
     left = {row.old: "".join(text for _, text in row.left) for row in found.rows if row.old}
@@ -92,3 +96,26 @@ def test_a_kind_is_told_from_the_bytes(data: bytes, kind: str) -> None:
 def test_what_points_at_a_content_knows_better() -> None:
     assert kind_of(b"# only a comment\n") == "markdown"
     assert kind_of(b"# only a comment\n", ["python"]) == "python"
+
+
+def test_only_so_many_changed_lines_are_looked_into() -> None:
+    """THREATS 1.1 (unbounded consumption): which lines changed is always told, where within them only of some."""
+    for many, marked in ((MOST_MARKED, True), (MOST_MARKED + 1, False)):
+        found = compare(*("\n".join(f"line {number} is {word}" for number in range(many)) for word in ("old", "new")))
+        assert found.added == found.removed == many
+        assert any(changed for row in found.rows for changed, _ in row.left) == marked
+
+
+def test_a_hostile_text_is_told_from_markdown_in_no_time() -> None:
+    """THREATS 1.5: time-bound every pattern. A tool's long answer is content with a page."""
+    begun = time.monotonic()
+    assert kind_of(b"](a" * 60_000) == "text"
+    assert time.monotonic() - begun < 5
+
+
+def test_json_that_nests_deeply_is_shown_as_it_is() -> None:
+    """Indented it would be hundreds of times as long; deeper, it cannot be written again at all."""
+    for text in ("[" * 200 + "1," * 60_000 + "1" + "]" * 200, "[" * 600 + "]" * 600):
+        assert indented(text) == text
+    assert len(pretty(orjson.loads("[" * 200 + "1," * 60_000 + "1" + "]" * 200))) < 200_000
+    assert indented('{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}'

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 import pytest
 
-from patchbay.transports.page_data import row, rows, type_of
+from patchbay.transports.page_data import MOST_ROWS, row, rows, type_of
 from patchbay.transports.site import wants_html
 from patchbay.transports.snippets import snippets
 from tests.transports.browsing import BROWSER
@@ -101,3 +101,11 @@ def test_each_client_has_one_line_with_the_right_address(client: str) -> None:
     assert "\n" not in line
     config = parse_qs(urlsplit(line).query).get("config", [""])[0] if client == "Cursor" else ""
     assert url in line or orjson.loads(b64decode(config)) == {"url": url}
+
+
+def test_definitions_that_name_each_other_do_not_fill_a_page() -> None:
+    """THREATS 1.8: an upstream's schema of a few lines would stand for millions of rows."""
+    properties = {f"p{number}": {"$ref": "#/$defs/all"} for number in range(60)}
+    schema = {"properties": properties, "$defs": {"all": {"properties": properties}}}
+    assert len(rows(schema)) == MOST_ROWS
+    assert [each["required"] for each in rows({"properties": {"a": {}}, "required": 5})] == [False]

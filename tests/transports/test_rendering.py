@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.transports.rendering import ELEMENTS, markdown
+from patchbay.transports.rendering import DEEPEST, ELEMENTS, MOST_RENDERED, markdown
 from tests.hubs import Hub
 from tests.transports.browsing import said
 from tests.transports.hostile import HOSTILE
@@ -64,3 +64,18 @@ def test_another_site_cannot_have_markdown_rendered(hub: Hub) -> None:
     wrong = hub.client.post("/render/markdown", data=b"\xff", headers={"Accept": "application/json"})
     assert wrong.status_code == 400
     assert "byte 0" in said(wrong)["error"]
+
+
+def test_what_nests_without_end_is_shown_as_deep_as_pages_go(hub: Hub) -> None:
+    """The text is all there; the answer has a form, whatever somebody wrote."""
+    nodes = said(hub.client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
+    assert text(nodes).count("a") == text(nodes).count("b") == 2000
+    assert len(list(elements(nodes))) <= DEEPEST
+
+
+def test_only_so_much_markdown_is_rendered(hub: Hub) -> None:
+    """THREATS 1.1 (unbounded consumption): a body that is allowed would keep a processor busy for minutes."""
+    assert hub.client.post("/render/markdown", data="x" * MOST_RENDERED).status_code == 200
+    answer = hub.client.post("/render/markdown", data="x" * (MOST_RENDERED + 1))
+    assert answer.status_code == 413
+    assert str(MOST_RENDERED) in answer.text

@@ -155,3 +155,13 @@ def test_a_result_taken_early_again_and_again_changes_nothing(said: list[Event],
         collected.add(event)
         assert collected.result() == collected.result()
     assert collected.result() == fold([*said, *end])
+
+
+def test_json_that_nests_deeply_does_not_become_hundreds_of_times_as_long() -> None:
+    """THREATS 1.1 (unbounded consumption): a short filter makes such a value, and its text would be kept."""
+    value: Any = [1] * 60_000
+    for _ in range(200):
+        value = [value]
+    for one in (value, [2**70, value]):
+        assert len(fold([Data(one), Done()])["content"][0]["text"]) < 1_000_000
+    assert fold([Data([[1]]), Done()])["content"][0]["text"] == "[\n  [\n    1\n  ]\n]"

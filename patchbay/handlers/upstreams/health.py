@@ -34,7 +34,7 @@ class Health:
             return "it is being reached for the first time"
         if self.state == "circle":
             return f"it is not served: {self.reason}"
-        return f"it does not answer: {self.reason}; it is tried again every {self.retry:.0f} s or so"
+        return f"it does not answer: {self.reason}; it is tried again every {self.retry:g} s or so"
 
     def data(self) -> dict[str, Any]:
         """As a JSON object."""

@@ -43,7 +43,8 @@ PROBE, PROBE_TIMEOUT = 15.0, 5.0
 REST = 0.1
 """Seconds between two readings of the lists, whatever the upstream says."""
 
-MOST_URIS, MOST_NEWS = 1024, 4096
+MOST_URIS, MOST_NEWS, LONGEST_URI = 1024, 4096, 8192
+CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 LONGEST_REASON = 300
 
 LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
@@ -192,10 +193,11 @@ class Keeper:
         return self._open(key.questions, era="legacy")
 
     def _heard(self, method: str, params: Mapping[str, Any]) -> None:
-        if method.endswith("/list_changed"):
+        uri = params.get("uri")
+        if method in CHANGES:
             self._news.put(method)
-        elif method == "notifications/resources/updated" and isinstance(params.get("uri"), str):
-            self._news.put(method, params["uri"])
+        elif method == "notifications/resources/updated" and isinstance(uri, str) and len(uri) <= LONGEST_URI:
+            self._news.put(method, uri)
 
     def _attend(self, connection: Connection) -> None:
         """Do what there is to do until the upstream is to be listened to anew. Raises when it is gone."""
@@ -225,8 +227,8 @@ class Keeper:
             self._tell_updates(uri for what, uri in news if what == "notifications/resources/updated")
             if not words or words & {LOST, SUSPECT}:
                 self._probe(connection)
-            if any(word.endswith("/list_changed") for word in words):
-                self._refresh(connection)
+            if words & CHANGES:
+                self._refresh(connection, words & CHANGES)
                 self._ending.wait(REST)
             if words & {LOST, WANTED}:
                 return
@@ -258,10 +260,10 @@ class Keeper:
             if problem.code != METHOD_NOT_FOUND:  # whoever says that it knows no ping is there
                 raise Unreachable(problem.message) from problem
 
-    def _refresh(self, connection: Connection) -> None:
-        """Read all lists; keep them where they are others than before."""
+    def _refresh(self, connection: Connection, changed: Iterable[str] = ()) -> None:
+        """Read all lists, or those that these notifications tell of; keep them where they are others than before."""
         name, mount, store = self.mount.name, self.mount.digest, self._ground.store
-        fresh = snapshots.read(connection, mount, snapshots.load(store, name, mount))
+        fresh = snapshots.read(connection, mount, snapshots.load(store, name, mount), frozenset(changed))
         if self.id in fresh.via:
             raise Circle("its lists lead back to this mount of this hub")
         if len(fresh.via) > LONGEST_VIA:

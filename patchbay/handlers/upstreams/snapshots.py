@@ -10,7 +10,7 @@ Sources: PEERS 22 (relay untouched) and 24 (serve the last known list); THREATS 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -34,6 +34,9 @@ LONGEST_VIA = 16
 """How many mounts may stand one behind the other."""
 
 LONGEST_NAME = 1024
+
+TEXTS = ("title", "description", "mimeType")
+"""What is text in every entry that has it: pages and searches of all servers rely on that."""
 
 Json = dict[str, Any]
 KEYS: Mapping[Kind, str] = {"tool": "name", "resource": "uri", "template": "uriTemplate", "prompt": "name"}
@@ -75,11 +78,19 @@ class Snapshot:
         return found, problems
 
 
-def read(connection: Connection, mount: str, before: Snapshot | None = None) -> Snapshot:
-    """Ask an upstream for everything; a list that it fails to give is as `before`. Raises Unreachable."""
+def read(connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = ()) -> Snapshot:
+    """Ask an upstream for everything; a list that it fails to give is as `before`. Raises Unreachable.
+
+    With `changed`, methods of notifications, only those lists are read that they tell of; the others are as `before`.
+    """
     lists: dict[str, list[Json]] = {}
     via: list[str] = []
+    if before is not None and changed:
+        lists |= {method: found for method, found in before.lists.items() if _told_by(method) not in changed}
+        via += before.via
     for _, method, key in LISTS:
+        if method in lists:
+            continue
         try:
             lists[method] = _listed(connection, method, key, via)
         except McpFailure as problem:
@@ -95,6 +106,11 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None) -> 
         tuple(dict.fromkeys(via)),
         lists,
     )
+
+
+def _told_by(method: str) -> str:
+    """The notification that says that a list has changed."""
+    return f"notifications/{method.partition('/')[0]}/list_changed"
 
 
 def _listed(connection: Connection, method: str, key: str, via: list[str]) -> list[Json]:
@@ -149,20 +165,28 @@ def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
 
 
 def _faults(kind: Kind, entry: Json) -> Iterator[str]:
+    for text in TEXTS:
+        if not isinstance(entry.get(text) or "", str):
+            yield f"its {text} is no text"
     if kind == "tool":
         schema = entry.get("inputSchema")
         if not isinstance(schema, dict) or schema.get("type") != "object":
             yield 'its inputSchema has no "type": "object"'
         if not isinstance(entry.get("outputSchema") or {}, dict):
             yield "its outputSchema is no object"
-        if not isinstance(entry.get("annotations") or {}, dict):
-            yield "its annotations are no object"
+        hints = entry.get("annotations") or {}
+        if not isinstance(hints, dict) or not isinstance(hints.get("title") or "", str):
+            yield "its annotations are no object, or their title is no text"
     arguments = entry.get("arguments") or []
-    named = isinstance(arguments, list) and all(isinstance(one, dict) and "name" in one for one in arguments)
+    named = isinstance(arguments, list) and all(isinstance(one, dict) and _is_named(one) for one in arguments)
     if kind == "prompt" and not named:
         yield "its arguments are no list of objects with names"
     if kind in ("resource", "template") and not isinstance(entry.get("name", ""), str):
         yield "its name is no text"
+
+
+def _is_named(argument: Json) -> bool:
+    return isinstance(argument.get("name"), str) and isinstance(argument.get("description") or "", str)
 
 
 def target_of(kind: Kind, key: str) -> Json:

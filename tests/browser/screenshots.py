@@ -1,0 +1,227 @@
+"""Pictures of every page, at two widths and in both colour schemes, of a hub with some life in it.
+
+    scripts/screenshots                 those of the README into docs/images
+    scripts/screenshots --all FOLDER    every page into a folder; docs/images/all is one that git does not see
+    --png                               as PNG instead of WebP, for programs that read no WebP
+
+Same servers, same calls, same address on every machine; what tells the time differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from patchbay.settings import ROOT
+from tests.browser.tabs import BOUND, Tab, launched
+from tests.operation.running import running
+
+IMAGES = ROOT / "docs/images"
+ADDRESS = "127.0.0.1:8000"
+"""What the pictures say; the hub that is seen has a port of its own."""
+
+WIDTHS = {1280: 800, 390: 844}
+TALLEST = 6000
+QUALITY = 72
+
+WEATHER = '''"""The weather of three cities, from a table."""
+
+import time
+
+_CITIES = {"Bern": 11.5, "Lima": 19.0, "Oslo": 4.5}
+
+
+def forecast(city: str, days: int = 3, context=None) -> list:
+    """Say how warm it will be, day by day.
+
+    Args:
+        city: Bern, Lima or Oslo.
+        days: How many days, from 1 to 14.
+    """
+    if city not in _CITIES:
+        raise ValueError(f"expected one of {', '.join(_CITIES)}; not {city}")
+    found = []
+    for day in range(1, days + 1):
+        context.progress(day, total=days, message=f"day {day}")
+        context.log(f"looked at day {day} of {city}")
+        time.sleep(0.02)
+        found.append({"day": day, "city": city, "celsius": _CITIES[city] + day % 3})
+    return found
+
+
+def cities() -> list:
+    """List the cities there are."""
+    return sorted(_CITIES)
+'''
+NEWER = WEATHER.replace("How many days, from 1 to 14.", "How many days.").replace("days: int = 3", "days: int = 5")
+BROKEN = '"""Tides."""\n\n\ndef high_tide(harbour: str -> str:\n    return harbour\n'
+
+PAGES = {
+    "home": "/",
+    "connect": "/mcp",
+    "server": "/mcp/meta/weather",
+    "reference": "/mcp/meta/everything",
+    "broken": "/mcp/meta/tides",
+    "search": "/search?q=list",
+    "nothing-found": "/search?q=zzzz",
+    "servers": "/servers",
+    "source": "/servers/weather",
+    "source-broken": "/servers/tides",
+    "new": "/servers/new",
+    "edit": "/servers/tides/edit",
+    "variables": "/variables",
+    "variable": "/variables/mcps",
+    "history": "/history",
+    "moves": "/history/names",
+    "inspect": "/inspect",
+    "activity": "/activity",
+    "no-activity": "/activity?tool=none",
+    "operator": "/login",
+    "error": "/servers/absent",
+}
+
+README = ("home-light-1280", "try-light-1280", "activity-dark-1280")
+
+
+class Camera:
+    """Takes pictures of one hub."""
+
+    def __init__(self, browser: Browser, folder: Path, png: bool, only: tuple[str, ...]) -> None:
+        self._browser = browser
+        self._folder = folder
+        self._png = png
+        self._only = only
+
+    def take(self, name: str, path: str, scheme: str, width: int) -> None:
+        """One page, as long as it is, unless it is one of a few that have to fit."""
+        full = f"{name}-{scheme}-{width}"
+        if self._only and full not in self._only:
+            return
+        size = {"width": width, "height": WIDTHS[width]}
+        tab = Tab(self._browser, f"http://{ADDRESS}", viewport=size, color_scheme=scheme, reduced_motion="reduce")
+        page = tab.page
+        page.goto(tab.base + path, wait_until="load")
+        if name == "try":
+            _try(tab)
+        self._write(page, full, whole=not self._only)
+        tab.context.close()
+
+    def _write(self, page: Page, name: str, whole: bool) -> None:
+        size = page.viewport_size
+        assert size is not None
+        length = page.evaluate("document.documentElement.scrollHeight")
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(length, TALLEST), "scale": 1}
+        if not whole:
+            clip |= {"y": page.evaluate("scrollY"), "height": size["height"]}
+        kind = {"format": "png"} if self._png else {"format": "webp", "quality": QUALITY}
+        devtools = page.context.new_cdp_session(page)
+        taken = devtools.send("Page.captureScreenshot", {**kind, "clip": clip, "captureBeyondViewport": True})
+        data = base64.b64decode(taken["data"])
+        path = self._folder / f"{name}.{kind['format']}"
+        path.write_bytes(data)
+        sys.stderr.write(f"{path.name}: {len(data) / 1024:.0f} KiB\n")
+
+
+def _try(tab: Tab) -> None:
+    """A streamed call on the page of a server, seen from its form to its result."""
+    trial = tab.item("weather", "forecast")
+    trial.choose("2026-07-28")
+    trial.call(city="Bern", days=3)
+    expect(trial.ran.locator(".answer")).to_be_visible(timeout=BOUND)
+    trial.item.locator(".try").evaluate("each => scrollTo(0, each.getBoundingClientRect().top + scrollY - 24)")
+
+
+@contextmanager
+def hub() -> Iterator[int]:
+    """The port of a hub that has been used."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        servers = folder / "servers"
+        servers.mkdir()
+        (servers / "hello.py").write_text((ROOT / "servers/hello.py").read_text())
+        (servers / "weather.py").write_text(WEATHER)
+        (servers / "tides.py").write_text(BROKEN)
+        with running(folder) as found:
+            url = f"http://127.0.0.1:{found.port}"
+            _live(url)
+            yield found.port
+            found.end()
+
+
+def _live(url: str) -> None:
+    """Calls that worked and that did not, and a change, so that the pages have something to tell."""
+    with httpx2.Client(base_url=url, timeout=60, follow_redirects=True) as client:
+        for number in range(24):
+            call(client, "weather", "forecast", city=("Bern", "Lima", "Oslo")[number % 3], days=1 + number % 5)
+            call(client, "hello", "hello", name=("Ada", "Grace", "Alan")[number % 3])
+            call(client, "hello", "add", a=number, b=2)
+            call(client, "echo", "echo", message=f"message {number}")
+        for _ in range(3):
+            call(client, "weather", "forecast", city="Paris")
+        call(client, "weather", "cities")
+        call(client, "date", "date")
+        page = client.get("/servers/weather/edit").text
+        csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
+        fields = {"csrf": csrf, "action": "save", "source": NEWER, "why": "five days are what people ask for"}
+        headers = {"Origin": url, "Accept": "text/html"}
+        client.post("/servers/weather/edit", data=fields, headers=headers).raise_for_status()
+
+
+def call(client: httpx2.Client, server: str, tool: str, **arguments: object) -> None:
+    """One call, as a client of the last revision makes it."""
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 1}
+    meta |= {"io.modelcontextprotocol/clientInfo": {"name": "notebook", "version": "1.0"}}
+    meta |= {"io.modelcontextprotocol/clientCapabilities": {}}
+    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool}
+    headers |= {"Accept": "application/json, text/event-stream"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    client.post(f"/mcp/{server}", json=message, headers=headers).raise_for_status()
+
+
+def found_by_content(url: str) -> Iterator[tuple[str, str]]:
+    """Pages whose addresses are known only now: roots, versions, one call."""
+    roots = [each["cid"] for each in httpx2.get(f"{url}/history.json").json()["changes"]]
+    weather = httpx2.get(f"{url}/servers/weather.json").json()
+    versions = [each["cid"] for each in weather["versions"]]
+    record = httpx2.get(f"{url}/activity.json?tool=forecast&outcome=ok").json()["records"][0]["id"]
+    yield "call", f"/activity/{record}"
+    yield "compare", f"/history/compare?old={roots[-1]}&new={roots[0]}"
+    yield "roll-back", f"/history/rollback?root={roots[-1]}"
+    yield "versions", f"/servers/weather/compare?old={versions[-1]}&new={versions[0]}"
+    yield "content", f"/cid/{weather['server']['definition']}"
+    yield "root", f"/cid/{roots[0]}"
+
+
+def main() -> int:
+    """Run from the command line; answers the exit code."""
+    parser = argparse.ArgumentParser(prog="scripts/screenshots", description="Take pictures of the pages.")
+    parser.add_argument(
+        "--all", type=Path, metavar="FOLDER", help="every page into this folder (default: only README's)"
+    )
+    parser.add_argument("--png", action="store_true", help="PNG instead of WebP")
+    given = parser.parse_args()
+    folder: Path = given.all or IMAGES
+    folder.mkdir(parents=True, exist_ok=True)
+    with hub() as port, sync_playwright() as playwright:
+        pages = {**PAGES, "try": "/mcp/meta/weather", **dict(found_by_content(f"http://127.0.0.1:{port}"))}
+        browser = launched(playwright, f"--host-resolver-rules=MAP {ADDRESS} 127.0.0.1:{port}")
+        camera = Camera(browser, folder, given.png, () if given.all else README)
+        for name, path in pages.items():
+            for scheme in ("light", "dark"):
+                for width in WIDTHS:
+                    camera.take(name, path, scheme, width)
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

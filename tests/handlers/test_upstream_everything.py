@@ -1,0 +1,103 @@
+"""The official TypeScript server-everything behind a mount, over HTTP and a pipe, for callers of both eras.
+
+Issue 5 part 7; PEERS section 4.2.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from patchbay.client.connections import Connection
+from patchbay.client.reach import Http
+from patchbay.events import Progress
+from tests.client.reaching import text
+from tests.hubs import until
+from tests.interaction.peers import NODE, PACKAGES
+from tests.interaction.programs import Hub, free_port, running, running_hub
+
+EVERYTHING = PACKAGES / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+RESOURCE = "demo://resource/dynamic/text/7"
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.node,
+    pytest.mark.parametrize("era", ["legacy", "modern"]),
+    pytest.mark.parametrize("name", ["web", "piped"]),
+]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub that mounts it twice."""
+    folder, port = tmp_path_factory.mktemp("everything"), free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    mounts = {"web": url, "piped": f"mcp+stdio:{shlex.join([str(NODE), str(EVERYTHING), 'stdio'])}"}
+    for name, address in mounts.items():
+        (folder / f"{name}.json").write_text(json.dumps({"kind": "upstream", "address": address}), "utf-8")
+    (folder / "server").mkdir()
+    command = ["env", f"PORT={port}", str(NODE), str(EVERYTHING), "streamableHttp"]
+    files = [folder / f"{name}.json" for name in mounts]
+    with (
+        running(command, url, folder / "server", range(200, 500), (0, -15)),
+        running_hub(folder / "hub", files) as hub,
+    ):
+        for name in mounts:
+            with opened(hub, name, "modern") as caller:
+                until(caller.tools, f"the tools of {name}")
+        yield hub
+
+
+def opened(hub: Hub, name: str, era: Any, **options: Any) -> Connection:
+    return Connection.open(Http(hub.endpoint(name)), era=era, **options)
+
+
+def test_tools_resources_prompts_and_completions_pass_through(hub: Hub, name: str, era: str) -> None:
+    with opened(hub, name, era) as caller:
+        assert text(caller.call("echo", {"message": "Ada"})) == "Echo: Ada"
+        weather = caller.call("get-structured-content", {"location": "Chicago"})
+        assert json.loads(text(weather)) == weather["structuredContent"]
+        assert {block["type"] for block in caller.call("get-tiny-image")["content"]} == {"text", "image"}
+        assert caller.call("get-sum", {"a": "no", "b": 1})["isError"] is True
+        listed = caller.resources()
+        assert caller.read(listed[0]["uri"])["contents"][0]["text"]
+        assert "resource 7" in caller.read(RESOURCE)["contents"][0]["text"].lower()
+        assert any(one["uriTemplate"].startswith("demo://resource/dynamic/text") for one in caller.templates())
+        asked = caller.prompt("args-prompt", {"city": "Turin"})["messages"][0]["content"]["text"]
+        assert asked == "What's weather in Turin?"
+        reference = {"type": "ref/prompt", "name": "completable-prompt"}
+        assert caller.complete(reference, "department", "E")["completion"]["values"] == ["Engineering"]
+
+
+def test_progress_passes_through(hub: Hub, name: str, era: str) -> None:
+    heard: list[Any] = []
+    arguments = {"duration": 0.3, "steps": 3}
+    with opened(hub, name, era) as caller:
+        answer = caller.call("trigger-long-running-operation", arguments, on_event=heard.append)
+    assert "completed" in text(answer)
+    assert [(one.progress, one.total) for one in heard if isinstance(one, Progress)] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_question_passes_through(hub: Hub, name: str, era: str) -> None:
+    with opened(hub, name, era, ask=lambda *_: {"action": "accept", "content": {"name": "Ada"}}) as caller:
+        assert "Ada" in text(caller.call("trigger-elicitation-request"))
+
+
+def test_updates_of_a_resource_pass_through(hub: Hub, name: str, era: str) -> None:
+    """The mount subscribes at the server, and tells its own subscribers."""
+    heard: list[Any] = []
+
+    def listener(method: str, params: Any) -> None:
+        heard.append((method, params.get("uri")))
+
+    with opened(hub, name, era, listener=listener) as caller, caller.listening(uris=[RESOURCE]):
+        # The tool switches by turns between telling now and every few seconds, and not telling.
+        caller.call("toggle-subscriber-updates")
+        try:
+            until(lambda: ("notifications/resources/updated", RESOURCE) in heard, "the update")
+        finally:
+            caller.call("toggle-subscriber-updates")
