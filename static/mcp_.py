@@ -2697,9 +2697,13 @@ class _Return:
         self.uri = f"http://127.0.0.1:{self._port}{CALLBACK}"
         self._listening: asyncio.Server | None = None
         self._came: asyncio.Future[AuthorizationCodeResult] | None = None
+        self._state: str | None = None
 
     async def send(self, url: str) -> None:
-        """Listen, and show a person where to sign in."""
+        """Listen, and show a person where to sign in. Only a web page is shown: what else opens a program."""
+        if urlsplit(url).scheme not in ("https", "http"):
+            raise SignInNeeded(f"{self._server} names no web page to sign in at: {url[:200]!r}")
+        self._state = parse_qs(urlsplit(url).query).get("state", [None])[0]
         if self._way.show is None:
             raise SignInNeeded(
                 f"{self._server} wants somebody to sign in, and this program may not ask: {self._way.hint}"
@@ -2743,7 +2747,8 @@ class _Return:
     def _told(self, target: str) -> tuple[str, str]:
         parts = urlsplit(target)
         said = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        if parts.path != CALLBACK or not {"code", "error"} & set(said) or self._came is None or self._came.done():
+        ours = parts.path == CALLBACK and said.get("state") == self._state
+        if not ours or not {"code", "error"} & set(said) or self._came is None or self._came.done():
             return ("404 Not Found", "There is nothing here.")
         if "code" not in said:
             why = said.get("error_description") or said["error"]

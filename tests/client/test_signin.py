@@ -61,8 +61,9 @@ def test_a_browser_comes_back_once_with_its_code(tmp_path: Path) -> None:
     pages: list[str] = []
 
     def show(url: str) -> None:
-        assert url == "https://login.example.org/?x=1"
-        for path in ("/favicon.ico", "/callback", "/callback?code=abc&state=s&iss=https://login.example.org"):
+        assert url == "https://login.example.org/?state=s"
+        foreign = ("/callback?error=x", "/callback?code=abc&state=other")
+        for path in ("/favicon.ico", "/callback", *foreign, "/callback?code=abc&state=s&iss=https://login.example.org"):
             try:
                 with urlopen(back.uri.removesuffix("/callback") + path, timeout=5) as page:
                     pages.append(page.read().decode())
@@ -71,14 +72,14 @@ def test_a_browser_comes_back_once_with_its_code(tmp_path: Path) -> None:
                 problem.close()
 
     async def sign_in() -> tuple[str, str | None, str | None]:
-        await back.send("https://login.example.org/?x=1")
+        await back.send("https://login.example.org/?state=s")
         came = await back.wait()
         return came.code, came.state, came.iss
 
     back = _Return(URL, Person(tmp_path, show))
     assert asyncio.run(sign_in()) == ("abc", "s", "https://login.example.org")
-    assert pages[:2] == ["404", "404"]
-    assert "You are signed in" in pages[2]
+    assert pages[:4] == ["404"] * 4
+    assert "You are signed in" in pages[4]
     with pytest.raises(OSError, match=r"refused"):
         urlopen(back.uri, timeout=5)
 
@@ -95,6 +96,16 @@ def test_a_refused_sign_in_says_why(tmp_path: Path) -> None:
     back = _Return(URL, Person(tmp_path, show))
     with pytest.raises(SignInNeeded, match="was refused: <b>no"):
         asyncio.run(sign_in())
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "vscode://open?x=1", "javascript:alert(1)", "login.example.org"])
+def test_only_a_web_page_is_opened(tmp_path: Path, url: str) -> None:
+    """THREATS 1.10: a server may not have a program started."""
+    opened: list[str] = []
+    back = _Return(URL, Person(tmp_path, opened.append))
+    with pytest.raises(SignInNeeded, match="names no web page"):
+        asyncio.run(back.send(url))
+    assert not opened
 
 
 def test_where_nobody_can_sign_in_it_is_said_what_to_run(tmp_path: Path) -> None:

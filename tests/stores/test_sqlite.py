@@ -44,6 +44,17 @@ def change_row(folder: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
+def test_nobody_else_on_the_machine_may_read_it(tmp_path: Path) -> None:
+    """THREATS 1.4: arguments and results of calls are in it."""
+    SqliteStore(tmp_path).close()
+    SqliteStore(tmp_path / "kept").close()
+    store = SqliteStore(tmp_path)
+    store.blobs.put(b"x")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) >= 3 and {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    store.close()
+
+
 def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     first = SqliteStore(tmp_path)
     cid = first.blobs.put(b"hello")

@@ -9,6 +9,7 @@ Sources: https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_sync
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -85,6 +86,10 @@ class Database:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
             raise ContentError(f"the data folder {path.parent} cannot be made: {problem.strerror}") from problem
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what SQLite adds beside it has the same mode
+        except OSError as problem:
+            raise ContentError(f"the database {path} cannot be opened: {problem.strerror}") from problem
         with own_errors():
             _prepare(path)
             self._durable = connect(path, "FULL")
