@@ -123,8 +123,10 @@ def test_a_server_whose_words_are_hostile_is_only_shown(browser: Browser, base: 
     tab = Tab(browser, base, viewport=PHONE)
     for index in range(group, len(HOSTILE), 3):
         text = quote(HOSTILE[index], safe="")
-        for path in (f"/mcp/meta/h{index:02}", f"/servers/broken{index:02}", f"/search?q={text}", f"/servers/{text}"):
+        for path in (f"/mcp/meta/h{index:02}", f"/servers/broken{index:02}", f"/servers/{text}"):
             looked_at(tab, path)
+        # Nearly all searches find the same hundred things, which take long to draw: one kind is enough for most.
+        looked_at(tab, f"/search?q={text}" + ("" if index % 12 == group else "&kind=prompt"))
     tab.close()
 
 

@@ -1,0 +1,140 @@
+"""How soon the pages of a large hub are there: 300 servers, 5,000 tools, 5,000 records of calls.
+
+    python -m benchmarks.pages
+
+Rules: the hub as `patchbay serve` starts it, one kept-alive connection over loopback, the time until the last byte.
+Cold is the first time that a page is opened in a hub that has just started, beginning with `/`; warm is the median of
+the next.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.load import MODERN, target
+from tests.many_servers import SERVERS, TOOLS, name_of, tools_of, write_servers
+from tests.operation.running import running
+
+GOAL = 300.0
+"""Milliseconds that a page may take."""
+
+CALLS = 5_000
+WARM = 5
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+LARGE, SMALL = name_of(0), name_of(1)
+FIRST = ("/", "/mcp", "/servers", "/activity", f"/mcp/meta/{LARGE}", f"/mcp/meta/{LARGE}?page=3", f"/mcp/meta/{SMALL}")
+MORE = ("/search", "/search?q=find+apple", f"/servers/{LARGE}", f"/servers/{LARGE}/edit", f"/servers/{SMALL}")
+REST = ("/servers/new", "/variables", "/variables/mcps", "/history", "/history/names", "/login", "/openapi.json")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """One page: milliseconds when it is opened first, then usually; bytes."""
+
+    cold: float
+    warm: float
+    size: int
+
+
+class Browser:
+    """Opens pages of one hub on one connection."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def open(self, path: str) -> Opened:
+        cold, size = self._get(path)
+        return Opened(cold, statistics.median(self._get(path)[0] for _ in range(WARM)), size)
+
+    def json(self, path: str) -> object:
+        """What a page is made from."""
+        self._connection.request("GET", path, headers={"Accept": "application/json"})
+        return json.loads(self._connection.getresponse().read())
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _get(self, path: str) -> tuple[float, int]:
+        begun = time.perf_counter()
+        self._connection.request("GET", path, headers=BROWSER)
+        answer = self._connection.getresponse()
+        size = len(answer.read())
+        if answer.status != 200:
+            raise RuntimeError(f"{path}: status {answer.status}")
+        return (time.perf_counter() - begun) * 1000, size
+
+
+def pages(folder: Path) -> dict[str, Opened]:
+    """Every page of a large hub, with what it took."""
+    write_servers(folder / "servers")
+    with running(folder) as hub:
+        _call(hub.port)
+        hub.end()
+    # The records stay; the hub that is measured has just started.
+    with running(folder) as hub:
+        browser = Browser(hub.port)
+        found = {path: browser.open(path) for path in (*FIRST, *MORE, *REST)}
+        found |= {label: browser.open(path) for label, path in _by_content(browser)}
+        browser.close()
+        hub.end()
+        return found
+
+
+def _by_content(browser: Browser) -> Iterator[tuple[str, str]]:
+    """Pages whose addresses have a CID in them."""
+    roots = [each["cid"] for each in browser.json("/history")["changes"]]  # type: ignore[index]
+    definition = browser.json(f"/servers/{LARGE}")["server"]["definition"]  # type: ignore[index]
+    yield "/cid/<root>", f"/cid/{roots[0]}"
+    yield "/cid/<definition>", f"/cid/{definition}"
+    yield "/history/compare", f"/history/compare?old={roots[-1]}&new={roots[0]}"
+    yield "/history/rollback", f"/history/rollback?root={roots[-1]}"
+
+
+def _call(port: int) -> None:
+    """Leave records of calls to many tools."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    for number in range(CALLS):
+        server = number % 40
+        tool = list(tools_of(server))[number % 7]
+        url = f"http://127.0.0.1:{port}/mcp/{name_of(server)}"
+        aim = target(url, MODERN, {"name": tool, "arguments": {"text": "hello"}})
+        connection.request("POST", urlsplit(url).path, f"{aim.body[0]}{number}{aim.body[1]}", dict(aim.headers))
+        answer = connection.getresponse()
+        if b"hello" not in (said := answer.read()):
+            raise RuntimeError(f"{tool}: {said[:200]!r}")
+    connection.close()
+
+
+def table(found: Mapping[str, Opened]) -> Table:
+    """Each page against the goal."""
+    shown = Table(title=f"pages of a hub with {SERVERS} servers, {TOOLS:,} tools, {CALLS:,} records of calls")
+    shown.add_column("page")
+    for heading in ("cold ms", "warm ms", "KiB", f"below {GOAL:.0f} ms"):
+        shown.add_column(heading, justify="right")
+    for name, page in found.items():
+        reached = "yes" if max(page.cold, page.warm) < GOAL else "NO"
+        shown.add_row(name, f"{page.cold:.0f}", f"{page.warm:.0f}", f"{page.size / 1024:.0f}", reached)
+    return shown
+
+
+def measured() -> dict[str, Opened]:
+    """The same in a folder of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        return pages(Path(name))
+
+
+if __name__ == "__main__":
+    Console(width=None if sys.stdout.isatty() else 110).print(table(measured()))
