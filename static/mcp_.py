@@ -264,6 +264,8 @@ PAUSE = Pause()
 
 Transport = Literal["auto", "streamable-http", "sse"]
 
+Era = Literal["auto", "modern", "legacy"]
+
 MASK = "***"
 
 
@@ -1378,8 +1380,6 @@ def is_possible(reach: Http) -> bool:
 # patchbay/client/eras.py: Agreeing on a revision: what is asked first, and what its answer says about the server.
 
 log_eras = logging.getLogger(__name__)
-
-Era = Literal["auto", "modern", "legacy"]
 
 
 async def agree(session: ClientSession, era: Era, ended: anyio.Event) -> bool:

@@ -29,11 +29,10 @@ from patchbay.cli.unread import watched_output
 from patchbay.client.canonical import ContractError
 from patchbay.client.connections import START_TIMEOUT, TIMEOUT, Connection
 from patchbay.client.contracts import ValidationResult, verdict, warning_text
-from patchbay.client.eras import Era
 from patchbay.client.pool import Connections
 from patchbay.client.profile_layouts import Profile
 from patchbay.client.profiles import homes
-from patchbay.client.reach import Local, Reach
+from patchbay.client.reach import Era, Local, Reach
 from patchbay.client.signin import Person
 from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources

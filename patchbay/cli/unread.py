@@ -1,20 +1,26 @@
 """An end for a command whose output nobody reads any more, even while it waits for a server.
 
 Writing to a closed pipe fails by itself; but a command that waits writes nothing. So a thread watches the pipe, and
-when its reader is gone the main thread is interrupted. Sources: J-F9 (`head` ends its producer).
+when its reader is gone the main thread is interrupted; again after a while, because what is raised in a thread can be
+lost (in a callback, say). Sources: J-F9 (`head` ends its producer).
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import stat
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+
+AGAIN = 10.0
+"""Seconds that ending may take before it is interrupted too."""
 
 
 class Unread(BrokenPipeError):
@@ -32,7 +38,7 @@ def watched_output() -> Iterator[None]:
         yield
         return
     ear, mouth = os.pipe()
-    before = signal.signal(signal.SIGPIPE, _interrupt)
+    before = signal.signal(signal.SIGPIPE, _Interruption())
     main = threading.get_ident()
     watcher = threading.Thread(target=_watch, args=(descriptor, ear, main), name="unread", daemon=True)
     watcher.start()
@@ -63,13 +69,24 @@ def _pipe() -> int | None:
 
 
 def _watch(descriptor: int, ear: int, main: int) -> None:
-    poll = select.poll()
+    poll, over = select.poll(), select.poll()
     poll.register(descriptor, 0)
     poll.register(ear, select.POLLIN)
+    over.register(ear, select.POLLIN)
     if any(found == descriptor for found, _ in poll.poll()):
         signal.pthread_kill(main, signal.SIGPIPE)
+        while not over.poll(AGAIN * 1000):
+            signal.pthread_kill(main, signal.SIGPIPE)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)
-    raise Unread
+class _Interruption:
+    """What a signal does: it raises Unread, once in so many seconds, whoever sends it how often."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self._last >= AGAIN * 0.9:  # the clocks of the two threads need not agree to the last digit
+            self._last = now
+            raise Unread

@@ -23,10 +23,9 @@ from mcp_types import METHOD_NOT_FOUND
 
 from patchbay.activation import PAUSE
 from patchbay.client.core import PAGES, Core, Plan
-from patchbay.client.eras import Era
 from patchbay.client.failures import McpFailure, Overdue
 from patchbay.client.loop import Loop, shared
-from patchbay.client.reach import Http, Reach
+from patchbay.client.reach import Era, Http, Reach
 from patchbay.client.runs import Answer, Asked, End, Item, Json, Run
 from patchbay.client.signin import SignIn, auth_for
 from patchbay.client.streams import LISTEN

@@ -29,11 +29,11 @@ from mcp_types import HEADER_MISMATCH
 from pydantic import BaseModel, ValidationError
 
 from patchbay.client.direct import PLAIN, Direct
-from patchbay.client.eras import Era, agree
+from patchbay.client.eras import agree
 from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.inprocess import exchanged
 from patchbay.client.pipes import Child, program
-from patchbay.client.reach import Http, Reach, Stdio
+from patchbay.client.reach import Era, Http, Reach, Stdio
 from patchbay.client.runs import CURRENT, Answer, End, Json, Run
 from patchbay.client.streams import Inlet, Outlet, Traffic
 from patchbay.client.telling import Scene, innermost, lost, told

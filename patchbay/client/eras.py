@@ -8,7 +8,6 @@ Sources: SPEC-DIGEST 1.2, 1.11; MCP specification 2026-07-28, basic/versioning.
 from __future__ import annotations
 
 import logging
-from typing import Literal
 
 import anyio
 from mcp import ClientSession
@@ -17,9 +16,9 @@ from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-log = logging.getLogger(__name__)
+from patchbay.client.reach import Era
 
-Era = Literal["auto", "modern", "legacy"]
+log = logging.getLogger(__name__)
 
 
 async def agree(session: ClientSession, era: Era, ended: anyio.Event) -> bool:

@@ -20,6 +20,9 @@ from patchbay.errors import InvalidParams
 Transport = Literal["auto", "streamable-http", "sse"]
 """How to speak to a URL. `auto`: Streamable HTTP, then the HTTP+SSE pair of 2024-11-05 when that is refused."""
 
+Era = Literal["auto", "modern", "legacy"]
+"""Which revisions are spoken to it: those that either knows, 2026-07-28, or those with a handshake."""
+
 MASK = "***"
 
 

@@ -20,12 +20,11 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
-from patchbay.client.connections import Connection
 from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.runs import Answer
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
@@ -33,6 +32,9 @@ from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progre
 from patchbay.handlers.upstreams.keeper import Keeper
 from patchbay.handlers.upstreams.lanes import Key, Lane
 from patchbay.handlers.upstreams.snapshots import LONGEST_VIA, VIA, ways_of
+
+if TYPE_CHECKING:
+    from patchbay.client.connections import Connection
 
 ROUNDS = 20
 """How often one call may come back with questions (2026-07-28)."""

@@ -24,9 +24,8 @@ from patchbay.catalogue.mounted import mounted
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.client.addresses import parse_address
-from patchbay.client.eras import Era
 from patchbay.client.failures import Unreachable
-from patchbay.client.reach import Local, Reach, Stdio
+from patchbay.client.reach import Era, Local, Reach, Stdio
 from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
 from patchbay.handlers.upstreams import snapshots
 from patchbay.handlers.upstreams.keeper import Ground, Keeper

@@ -62,7 +62,15 @@ def uv_cache() -> str:
 def means_in(folder: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Iterator[Means]:
     """Means whose project and home are a folder."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "JN_"))}
-    surroundings = {**mine, "HOME": str(folder), "UV_CACHE_DIR": uv_cache(), "UV_NO_PROJECT": "1", **(environ or {})}
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    surroundings = {
+        **mine,
+        "PATH": path,
+        "HOME": str(folder),
+        "UV_CACHE_DIR": uv_cache(),
+        "UV_NO_PROJECT": "1",
+        **(environ or {}),
+    }
     with Connections(environ=surroundings, start_timeout=60) as connections:
         yield Means(connections, homes(folder, surroundings), surroundings, **options)
 

@@ -44,7 +44,8 @@ def run(plugin: Path, *words: str, lines: str = "", **variables: str) -> list[di
     environ = {
         name: os.environ[name] for name in os.environ if name.startswith(("PATH", "UV_", "SSL_", "HTTP", "http"))
     }
-    environ |= {"HOME": str(plugin.parent), "UV_CACHE_DIR": uv_cache(), **variables}
+    path = os.pathsep.join((str(Path(UV).parent), os.environ.get("PATH", os.defpath)))
+    environ |= {"PATH": path, "HOME": str(plugin.parent), "UV_CACHE_DIR": uv_cache(), **variables}
     command = [UV, "run", "--quiet", "--script", str(plugin), *words]
     done = subprocess.run(
         command, cwd=plugin.parent, env=environ, input=lines, capture_output=True, text=True, timeout=300

@@ -141,7 +141,7 @@ def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
         threads, descriptors = worker.threads(), worker.descriptors()
         most = [sat_out(hub, tmp_path / name) for name in ("first", "second", "third")]
         # What was freed is not always given back to the system, but it is used again.
-        assert worker.memory() < most[0] * 1.2
+        assert worker.memory() < max(most[:2]) * 1.2
         until(lambda: worker.threads() <= threads, "the threads are back")
         until(lambda: worker.descriptors() <= descriptors, "the descriptors are back")
         assert sum("its reader took nothing for 1 s" in line for line in hub.lines) == 24

@@ -17,20 +17,21 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from mcp_types import METHOD_NOT_FOUND
-
-from patchbay.client.connections import QUESTIONS, Connection
-from patchbay.client.eras import Era
 from patchbay.client.failures import McpFailure, Unreachable
-from patchbay.errors import PatchbayError
+from patchbay.client.reach import Era
+from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.handlers.upstreams import snapshots
 from patchbay.handlers.upstreams.health import Health
 from patchbay.handlers.upstreams.lanes import Key, Lanes
 from patchbay.handlers.upstreams.mounts import START_TIMEOUT, Mount, scrubbed
 from patchbay.handlers.upstreams.snapshots import LONGEST_VIA, Snapshot
 from patchbay.store import Store
+
+if TYPE_CHECKING:
+    from patchbay.client.connections import Connection
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ class Keeper:
 
     def _live(self) -> None:
         # It declares all that may be asked, so that the upstream lists all it has for callers who can be asked that.
-        with self._open(QUESTIONS) as connection:
+        with self._open() as connection:
             self._refresh(connection)
             self.connection = connection
             self.health = Health("up", revision=connection.revision)
@@ -172,15 +173,17 @@ class Keeper:
             while not self._ending.is_set():
                 self._attend(connection)
 
-    def _open(self, questions: Iterable[str], era: Era | None = None) -> Connection:
-        """A connection that declares these questions."""
+    def _open(self, questions: Iterable[str] | None = None, era: Era | None = None) -> Connection:
+        """A connection that declares these questions, or all there are."""
         environ = self._ground.environ
-        connection = Connection.open(
+        # The official SDK takes half a second to load: a hub that mounts nothing does without.
+        connections = import_module("patchbay.client.connections")
+        connection: Connection = connections.Connection.open(
             self.mount.reach(environ),
             era=era or self.mount.era,
             version=self._ground.version,
             start_timeout=START_TIMEOUT,
-            questions=frozenset(questions),
+            questions=connections.QUESTIONS if questions is None else frozenset(questions),
             listener=self._heard,
             environ=environ,
         )
@@ -257,7 +260,7 @@ class Keeper:
         try:
             connection.result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT)
         except McpFailure as problem:
-            if problem.code != METHOD_NOT_FOUND:  # whoever says that it knows no ping is there
+            if problem.code != MethodNotFound.code:  # whoever says that it knows no ping is there
                 raise Unreachable(problem.message) from problem
 
     def _refresh(self, connection: Connection, changed: Iterable[str] = ()) -> None:

@@ -16,9 +16,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from patchbay.client.connections import Connection
 from patchbay.errors import PatchbayError, ToolFailed
+
+if TYPE_CHECKING:
+    from patchbay.client.connections import Connection
 
 log = logging.getLogger(__name__)
 

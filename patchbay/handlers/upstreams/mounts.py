@@ -20,9 +20,8 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.client.addresses import Address, parse_address
-from patchbay.client.eras import Era
 from patchbay.client.profiles import Profiles, homes
-from patchbay.client.reach import MASK, AddressError, Http, Local, Reach, Stdio, is_secret_name
+from patchbay.client.reach import MASK, AddressError, Era, Http, Local, Reach, Stdio, is_secret_name
 from patchbay.client.references import reached
 from patchbay.client.variables import substitute_env_vars_recursive
 from patchbay.errors import ConfigError

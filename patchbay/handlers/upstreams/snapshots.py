@@ -12,16 +12,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from mcp_types import METHOD_NOT_FOUND
 
-from patchbay.client.connections import Connection
 from patchbay.client.failures import McpFailure
 from patchbay.descriptors import Descriptor, Kind, Problem
-from patchbay.errors import ContentError
+from patchbay.errors import ContentError, MethodNotFound
 from patchbay.store import Store
+
+if TYPE_CHECKING:
+    from patchbay.client.connections import Connection
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None, cha
             lists[method] = _listed(connection, method, key, via)
         except McpFailure as problem:
             log.warning("%s of %s failed: %s", method, mount, problem.message)
-            known = before is not None and problem.code != METHOD_NOT_FOUND
+            known = before is not None and problem.code != MethodNotFound.code
             lists[method] = list(before.lists.get(method, ())) if before is not None and known else []
     return Snapshot(
         mount,
