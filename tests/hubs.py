@@ -22,7 +22,7 @@ from app import create_app
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.settings import Settings
 
-BOUND = 10.0
+BOUND = 30.0
 """Seconds that any test waits for anything."""
 
 BOTH = "application/json, text/event-stream"

@@ -25,6 +25,7 @@ from patchbay.events import Log, Pause, Progress, Question
 from patchbay.protocol.callers import Wire
 from tests import hubs
 from tests.client.reaching import ENVIRON, descendants, opened, scripted, text
+from tests.hubs import until
 from tests.interaction.programs import ROOT, Hub, free_port, running, running_hub
 
 pytestmark = pytest.mark.process
@@ -166,7 +167,7 @@ def test_changes_are_told_to_the_listener(hub: Hub, era: Era) -> None:
         assert told.wait(20)
         assert not listening.done()
     assert "notifications/tools/list_changed" in heard
-    assert listening.done()
+    until(listening.done, "the listening to end")
 
 
 @pytest.mark.parametrize("era", ERAS)

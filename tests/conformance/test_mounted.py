@@ -7,12 +7,13 @@ against it directly, and against its mount, one after the other. Issue 5 part 7;
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.suite import BARE, LEGS, Outcome, faults, run
+from tests.conformance.suite import BARE, LEGS, Outcome, Outcomes, faults, run
 from tests.interaction.programs import Hub, running_hub
 
 MOUNT = "mounted-everything"
@@ -55,18 +56,30 @@ def passed(outcome: Outcome | None) -> bool:
     return outcome is not None and not outcome.told and outcome.counts["SUCCESS"] > 0
 
 
+@pytest.fixture(scope="module")
+def direct(upstream: Hub, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcomes]:
+    """What a leg gives without a mount; each is run once."""
+
+    @cache
+    def leg(revision: str) -> Outcomes:
+        folder = tmp_path_factory.mktemp("direct")
+        return run(upstream.endpoint("everything"), revision, folder / "suite", folder)
+
+    return leg
+
+
 @pytest.mark.process
 @pytest.mark.node
 @pytest.mark.parametrize("revision", [*LEGACY, "2026-07-28", BARE])
 def test_what_passes_directly_passes_through_the_mount(
-    upstream: Hub, mounted: Hub, tmp_path: Path, request: pytest.FixtureRequest, revision: str
+    direct: Callable[[str], Outcomes], mounted: Hub, tmp_path: Path, request: pytest.FixtureRequest, revision: str
 ) -> None:
     era = request.node.callspec.params["mounted"]
-    direct = run(upstream.endpoint("everything"), revision, tmp_path / "direct", tmp_path)
-    assert faults(direct, revision, LEGS[revision]) == []
+    outcomes = direct(revision)
+    assert faults(outcomes, revision, LEGS[revision]) == []
     through = run(mounted.endpoint(MOUNT), revision, tmp_path / "through", tmp_path)
     lost = {}
-    for (scenario, at), outcome in direct.items():
+    for (scenario, at), outcome in outcomes.items():
         found = through.get((scenario, at))
         if not passed(outcome) or passed(found) or not comparable(era, scenario):
             continue
