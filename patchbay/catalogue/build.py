@@ -84,7 +84,7 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     if fields.get("kind") == "documents":
         return _documents(row, version, fields, shop, pinned)
     runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
-    enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
+    enabled = row.serves(fields)
     functions = _functions(source) if row.kind == "python" else frozenset()
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
@@ -115,7 +115,7 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
         skills=skills,
         problems=(*found.problems, *problems, *faults),
         handler=runs,
-        enabled=bool(enabled),
+        enabled=enabled,
         pinned=pinned,
         origin=row.origin,
         timeout=float(fields.get("timeout", shop.timeout)),

@@ -35,7 +35,7 @@ def documents(
     pinned: bool = False,
 ) -> Server:
     """The server of a folder; `hub` gives the library whose documents are listed."""
-    enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
+    enabled = row.serves(fields)
     listing = Listing.of(fields.get("listing", {}))
     tools = listing.kept({one.name: one for one in _tools()})
     template = _template(row.name)
@@ -54,7 +54,7 @@ def documents(
         templates={template.name: template} if enabled else {},
         problems=tuple(listing.problems(tools)) if enabled else (),
         handler=documents_handler(row.name, fields["root"]),
-        enabled=bool(enabled),
+        enabled=enabled,
         pinned=pinned,
         origin=row.origin,
         timeout=float(fields.get("timeout", timeout)),

@@ -82,7 +82,7 @@ class Links:
     def into(self, cid: str) -> list[In]:
         """What points at a content: names now, names in the past, and contents that can be reached from a name."""
         names = self._store.names.all()
-        roots = {move.cid: f"root of {_day(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid}
+        roots = {move.cid: f"root of {when(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid}
         labels: dict[str, str] = dict(roots)
         for name, target in names.items():
             if labels.get(target, "root of").startswith("root of"):
@@ -170,5 +170,6 @@ def _in_json(value: Any, place: str) -> Iterator[tuple[str, str]]:
             yield from _in_json(inner, f"{place}[{name if isinstance(name, str) else number}]")
 
 
-def _day(at: float) -> str:
+def when(at: float) -> str:
+    """Unix time in seconds as `2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -49,7 +49,7 @@ def mounted(
     found, problems = last.descriptors()
     problems += _untemplated(found["template"])
     listing = Listing.of(fields.get("listing", {}))
-    enabled = row.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True)
+    enabled = row.serves(fields)
     problems += listing.problems(found["tool"]) if enabled and found["tool"] else ()
     tools = {name: one for name, one in listing.kept(found["tool"]).items() if one.read_only or not readonly}
     return Server(
@@ -68,7 +68,7 @@ def mounted(
         prompts=found["prompt"] if enabled else {},
         problems=tuple(problems) if enabled else (),
         handler=upstream_handler(keeper),
-        enabled=bool(enabled),
+        enabled=enabled,
         pinned=pinned,
         origin=row.origin,
         timeout=float(fields.get("timeout", timeout)),

@@ -7,8 +7,9 @@ own configuration. Where a row came from is no part of it. Names are checked her
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import orjson
 
@@ -48,6 +49,10 @@ class Row:
         """The row as it is kept: canonical JSON, without name and origin."""
         parts = {"definition_cid": self.definition_cid, "enabled": self.enabled, "kind": self.kind}
         return canonical_json(parts | ({"config_cid": self.config_cid} if self.config_cid else {}))
+
+    def serves(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the server is switched on, by its row and by the fields of its configuration; either may say no."""
+        return bool(self.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True))
 
     def manifest(self) -> bytes:
         """What decides a version, as canonical JSON; its CID is the version."""

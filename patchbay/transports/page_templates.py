@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
 
@@ -20,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Tem
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup, escape
 
+from patchbay.catalogue.links import when
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext import BEGIN, END
 from patchbay.settings import ROOT
@@ -124,11 +124,6 @@ def pretty(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "keys") else str(value)
-
-
-def when(at: float) -> str:
-    """Unix time in seconds as `2026-01-31 12:00:00 UTC`."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def ago(at: float, now: float | None = None) -> str:

@@ -14,6 +14,7 @@ import pytest
 from patchbay.client.connections import Connection
 from patchbay.client.failures import McpFailure, Overdue, Unreachable
 from patchbay.client.reach import Stdio
+from tests.client.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import ENVIRON, SCRIPTED, alive, descendants, held, opened, text
 from tests.hubs import until
 from tests.interaction.programs import ROOT
@@ -194,7 +195,7 @@ def drop(rounds: int) -> None:
         pass
     before = held()
     for _ in range(rounds):
-        for drop in (closed, abandoned, vanished, refused, overdue, missing):
+        for drop in (closed, abandoned, vanished, crashed, overdue, missing):
             drop()
     until(lambda: _same(before), "everything is as before")
 
@@ -202,35 +203,3 @@ def drop(rounds: int) -> None:
 def _same(before: tuple[set[int], int, int]) -> bool:
     children, descriptors, threads = held()
     return children == before[0] and descriptors <= before[1] and threads <= before[2] + 1
-
-
-def closed() -> None:
-    with opened() as connection:
-        connection.call("echo")
-
-
-def abandoned() -> None:
-    with opened() as connection:
-        running = connection.request("tools/call", {"name": "progress", "arguments": {"times": 5}})
-        next(running)
-        running.close()
-
-
-def vanished() -> None:
-    with opened() as connection, pytest.raises(Unreachable):
-        connection.call("vanish")
-
-
-def refused() -> None:
-    with pytest.raises(Unreachable):
-        opened("crash")
-
-
-def overdue() -> None:
-    with opened() as connection, pytest.raises(Overdue):
-        connection.call("hang", timeout=0.01)
-
-
-def missing() -> None:
-    with pytest.raises(Unreachable):
-        Connection.open(Stdio("no-such-program"), environ=ENVIRON)

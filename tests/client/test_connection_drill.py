@@ -16,10 +16,11 @@ import pytest
 
 from patchbay.client.connections import Connection
 from patchbay.client.failures import McpFailure, Overdue, Unreachable
-from patchbay.client.reach import Http, Local, Stdio
+from patchbay.client.reach import Http, Local
 from patchbay.protocol.callers import Wire
 from tests import hubs
-from tests.client.reaching import ENVIRON, descendants, opened
+from tests.client.dropping import abandoned, closed, crashed, missing, overdue, vanished
+from tests.client.reaching import descendants, opened
 from tests.hubs import until
 from tests.interaction.programs import Hub, free_port, running_hub
 
@@ -57,35 +58,9 @@ def own(folder: Path) -> Iterator[hubs.Hub]:
 def over_pipes() -> list[Drop]:
     """Every way in which a program and its connection may part."""
 
-    def closed() -> None:
-        with opened() as connection:
-            connection.call("echo")
-
-    def abandoned() -> None:
-        with opened() as connection:
-            running = connection.request("tools/call", {"name": "progress", "arguments": {"times": 5}})
-            next(running)
-            running.close()
-
-    def vanished() -> None:
-        with opened() as connection, pytest.raises(Unreachable):
-            connection.call("vanish")
-
-    def crashed() -> None:
-        with pytest.raises(Unreachable):
-            opened("crash")
-
-    def overdue() -> None:
-        with opened() as connection, pytest.raises(Overdue):
-            connection.call("hang", timeout=0.01)
-
     def never() -> None:
         with pytest.raises(Overdue):
             opened("never", start_timeout=0.1)
-
-    def missing() -> None:
-        with pytest.raises(Unreachable):
-            Connection.open(Stdio("no-such-program"), environ=ENVIRON)
 
     def refused() -> None:
         with opened() as connection, pytest.raises(McpFailure):

@@ -11,14 +11,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import orjson
-from rich.console import Console
 
-from tests.conformance.suite import BARE, NOTHING_MAY_FAIL, SUITE, Leg, Outcome, Outcomes, faults, outcome_of, table
+from tests.conformance.suite import BARE, NOTHING_MAY_FAIL, SUITE, Leg, Outcome, Outcomes, outcome_of, shown
 from tests.interaction.peers import NODE
 from tests.interaction.programs import ROOT, plain_environment
 
@@ -70,19 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--keep", type=Path, help="keep the suite's files in this folder")
     given = parser.parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 120)
     outcomes: Outcomes = {}
     with tempfile.TemporaryDirectory() as name:
         for revision in LEGS:
             outcomes |= run(revision, (given.keep or Path(name)) / revision, Path(name))
-    console.print(table(outcomes, sorted({scenario for scenario, _ in outcomes}), list(LEGS)))
-    wrong = [line for revision, leg in LEGS.items() for line in faults(outcomes, revision, leg)]
-    for line in wrong:
-        console.print(line, markup=False, highlight=False)
-    total = sum((outcome.counts for outcome in outcomes.values()), Counter[str]())
-    ran = ", ".join(f"{total[status]} {status}" for status in ("SUCCESS", "FAILURE", "WARNING", "SKIPPED"))
-    console.print(f"{len(outcomes)} scenarios ran: {ran}", markup=False, highlight=False)
-    return 1 if wrong else 0
+    return shown(outcomes, LEGS)
 
 
 if __name__ == "__main__":

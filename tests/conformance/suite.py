@@ -143,6 +143,19 @@ def run_all(url: str, revisions: Iterable[str], folder: Path) -> Outcomes:
     return outcomes
 
 
+def shown(outcomes: Outcomes, legs: Mapping[str, Leg]) -> int:
+    """Print what came of some legs, for people; answers the exit code."""
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table(outcomes, sorted({scenario for scenario, _ in outcomes}), list(legs)))
+    wrong = [line for revision, leg in legs.items() for line in faults(outcomes, revision, leg)]
+    for line in wrong:
+        console.print(line, markup=False, highlight=False)
+    total = sum((outcome.counts for outcome in outcomes.values()), Counter[str]())
+    ran = ", ".join(f"{total[status]} {status}" for status in ("SUCCESS", "FAILURE", "WARNING", "SKIPPED"))
+    console.print(f"{len(outcomes)} scenarios ran: {ran}", markup=False, highlight=False)
+    return 1 if wrong else 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; answers the exit code."""
     parser = argparse.ArgumentParser(
@@ -151,19 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--keep", type=Path, help="keep the suite's files in this folder")
     given = parser.parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory() as name:
         folder = given.keep or Path(name)
         with running_hub(Path(name) / "hub") as hub:
             outcomes = run_all(hub.endpoint("everything"), LEGS, folder)
-    console.print(table(outcomes, sorted({scenario for scenario, _ in outcomes}), list(LEGS)))
-    wrong = [line for revision, leg in LEGS.items() for line in faults(outcomes, revision, leg)]
-    for line in wrong:
-        console.print(line, markup=False, highlight=False)
-    total = sum((outcome.counts for outcome in outcomes.values()), Counter[str]())
-    ran = ", ".join(f"{total[status]} {status}" for status in ("SUCCESS", "FAILURE", "WARNING", "SKIPPED"))
-    console.print(f"{len(outcomes)} scenarios ran: {ran}", markup=False, highlight=False)
-    return 1 if wrong else 0
+    return shown(outcomes, LEGS)
 
 
 if __name__ == "__main__":
