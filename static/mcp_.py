@@ -5516,7 +5516,17 @@ TIMEOUT_source = 60.0
 
 LIMIT_source = 32 * 1024 * 1024
 
+_SCHEME_source = re.compile("([A-Za-z][A-Za-z0-9.+-]*):")
+
 Record_source = dict[str, Any]
+
+
+def scheme_of(address: str) -> str:
+    """The scheme of an address in lower case; "@" for a profile, "/" for a server of this hub, "" for neither."""
+    if address[:1] in ("@", "/"):
+        return address[:1]
+    found = _SCHEME_source.match(address)
+    return found[1].lower() if found else ""
 
 
 def error_record(kind: str, message: str, **extras: Any) -> Record_source:
@@ -5646,6 +5656,10 @@ EVERYTHING = ("tools", "resources", "templates", "prompts")
 
 PREFIX_mcp = "mcp+"
 
+PLAIN_mcp = ("http", "https")
+
+Fetched = Callable[[str, Means], "Iterator[Record] | PatchbayError | None"]
+
 
 class McpSource:
     """Any MCP server: a program, a URL, a profile, a preset, or a server of this hub."""
@@ -5653,7 +5667,9 @@ class McpSource:
     name = "mcp"
     schemes: Collection[str] = ("mcp", "http", "https", "@", "/")
 
-    def __init__(self) -> None:
+    def __init__(self, fetched: Fetched | None = None) -> None:
+        """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers."""
+        self._fetched = fetched
         self._tools: WeakKeyDictionary[Connection, list[dict[str, Any]]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
@@ -5664,7 +5680,14 @@ class McpSource:
     def reads(self, address: str, means: Means, arguments: Mapping[str, Any] | None = None) -> Iterator[Record_source]:
         """What the address asks for; without an operation, the resources (JN-11)."""
         found = parse_address(address).with_arguments(exact=arguments)
-        connection = self._checked(found, means)
+        if self._fetched is not None and scheme_of(address) in PLAIN_mcp:
+            data = self._fetched(address, means)
+            if data is not None and (not isinstance(data, PatchbayError)):
+                yield from data
+                return
+            connection = self._instead(data, found, means)
+        else:
+            connection = self._checked(found, means)
         if found.operation == "call":
             yield from self._called(found, connection, means)
         elif found.operation == "read":
@@ -5770,6 +5793,15 @@ class McpSource:
         if _is_profile(address) and means.judge is not None:
             self._judged(means.profiles().load(address.target.name), connection, means)
         return connection
+
+    def _instead(self, refusal: PatchbayError | None, address: Address_addresses, means: Means) -> Connection:
+        """The connection to the server at a plain URL, which refused to be read; when there is none, that is told."""
+        try:
+            return self._checked(address, means)
+        except Unreachable as problem:
+            if refusal is None or type(problem) is not Unreachable:
+                raise
+            raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
     def _pinned(self, address: Address_addresses, connection: Connection, means: Means) -> None:
         if means.blobs is None:

@@ -25,9 +25,10 @@ from patchbay.errors import ConfigError
 )
 @click.argument("expression")
 def filter_(expression: str) -> None:
-    """Put every record of standard input through a jq EXPRESSION; what it gives is written line by line.
+    """Put every JSON value of standard input through a jq EXPRESSION; what it gives is written line by line.
 
-    A record on which the expression fails is told on standard error, and the next one is tried.
+    Values stand one per line, or as jq reads them: several on a line, one over many lines. One on which the
+    expression fails is told on standard error, and the next one is tried.
     """
     failures = Failures()
     with ending(), watched_output():
@@ -35,7 +36,7 @@ def filter_(expression: str) -> None:
             program = jq.compile(expression)
         except ValueError as problem:
             raise ConfigError("the expression", "", f"expected jq; {problem}") from problem
-        for record in standard_input(failures.told):
+        for record in standard_input(failures.told, objects=False):
             try:
                 for value in program.input_value(record):
                     emit(value)

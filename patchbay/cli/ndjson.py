@@ -1,6 +1,6 @@
 """Records on their way through a pipeline: NDJSON in and out, and files by their ending.
 
-`.json` is an array (or one object), `.ndjson` and `.jsonl` one record per line, `.csv` a table. A line that is no
+`.json` is an array (or one value), `.ndjson` and `.jsonl` one record per line, `.csv` a table. A line that is no
 record gives an error record, and the next one is read. Files are replaced whole.
 Sources: JN-18, JN-38, J-F7, J-F8, J-F12.
 """
@@ -20,19 +20,15 @@ from typing import IO, Any
 import click
 
 from patchbay.cli import exits
+from patchbay.cli.json_values import read_values
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 
 Record = dict[str, Any]
 
-LIMIT = 32 * 1024 * 1024
-"""Bytes of one record."""
-
-SHOWN = 100
-"""How much of a bad line stands in its error record."""
-
 LINES = (".ndjson", ".jsonl")
-FORMATS = (".json", *LINES, ".csv")
+TABLE = ".csv"
+FORMATS = (".json", *LINES, TABLE)
 STDIO = "-"
 _STEERING = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -58,9 +54,9 @@ class Failures:
     def __init__(self) -> None:
         self.count = 0
 
-    def seen(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+    def seen(self, record: Any) -> Any:
         """The record itself."""
-        self.count += bool(record.get("_error") or record.get("isError"))
+        self.count += isinstance(record, Mapping) and bool(record.get("_error") or record.get("isError"))
         return record
 
     def told(self, record: Record) -> None:
@@ -73,32 +69,9 @@ class Failures:
             sys.exit(exits.FAILED)
 
 
-def read_lines(stream: IO[bytes], bad: Callable[[Record], None]) -> Iterator[Record]:
-    """The objects of NDJSON; blank lines are skipped, `bad` is given an error record for any other line."""
-    number = 0
-    while text := stream.readline(LIMIT + 1):
-        number += 1
-        if not text.strip():
-            continue
-        try:
-            if len(text) > LIMIT:
-                while text and not text.endswith(b"\n"):
-                    text = stream.readline(LIMIT)
-                raise ParseError(f"longer than {LIMIT} bytes")
-            value = parse(text)
-            if not isinstance(value, dict):
-                raise ParseError("expected a JSON object")
-        except ParseError as problem:
-            shown = text[: 4 * SHOWN].decode("utf-8", "replace").rstrip("\n")[:SHOWN]
-            message = f"line {number}: {problem.message}"
-            bad({"_error": True, "type": "json_decode_error", "message": message, "line": shown})
-            continue
-        yield value
-
-
-def standard_input(bad: Callable[[Record], None]) -> Iterator[Record]:
-    """The records on standard input."""
-    return read_lines(sys.stdin.buffer, bad)
+def standard_input(bad: Callable[[Record], None], objects: bool = True) -> Iterator[Any]:
+    """The records on standard input; without `objects`, all JSON values: what `filter` gives need be no object."""
+    return read_values(sys.stdin.buffer, bad, objects)
 
 
 def is_file(place: str) -> bool:
@@ -106,13 +79,16 @@ def is_file(place: str) -> bool:
     return not re.match(r"[@/]mcp|@|[A-Za-z][A-Za-z0-9.+-]*:", place) and Path(place).suffix.lower() in FORMATS
 
 
-def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Record]:
-    """The records of a file. Raises ConfigError when it cannot be read or is not what its ending says."""
+def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Any]:
+    """The records of a file, or the values of a JSON one.
+
+    Raises ConfigError when it cannot be read or is not what its ending says.
+    """
     try:
         if path.suffix.lower() in LINES:
             with path.open("rb") as file:
-                yield from read_lines(file, bad)
-        elif path.suffix.lower() == ".csv":
+                yield from read_values(file, bad)
+        elif path.suffix.lower() == TABLE:
             with path.open(encoding="utf-8", newline="") as table:
                 yield from csv.DictReader(table)
         else:
@@ -121,19 +97,19 @@ def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Record]:
         raise ConfigError(str(path), "", f"expected a file of records ({problem})") from problem
 
 
-def _whole(path: Path) -> Iterator[Record]:
+def _whole(path: Path) -> Iterator[Any]:
     try:
         value = parse(path.read_bytes())
     except ParseError as problem:
         raise ConfigError(str(path), "", f"expected JSON; {problem.message}") from problem
-    rows = value if isinstance(value, list) else [value]
-    if not all(isinstance(row, dict) for row in rows):
-        raise ConfigError(str(path), "", "expected an array of objects, or one object")
-    yield from rows
+    yield from value if isinstance(value, list) else [value]
 
 
-def write_file(path: Path, records: Iterable[Mapping[str, Any]]) -> int:
-    """Make these the records of a file; answers how many. Nothing is changed when something goes wrong meanwhile."""
+def write_file(path: Path, records: Iterable[Any]) -> int:
+    """Make these the records of a file; answers how many. Nothing is changed when something goes wrong meanwhile.
+
+    A table (`TABLE`) has objects; the other formats have any JSON values.
+    """
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(str(path), "", f"expected a file name that ends with one of {', '.join(FORMATS)}")
     try:
@@ -151,9 +127,9 @@ def write_file(path: Path, records: Iterable[Mapping[str, Any]]) -> int:
     return count
 
 
-def _write(ending: str, file: IO[str], records: Iterable[Mapping[str, Any]]) -> int:
+def _write(ending: str, file: IO[str], records: Iterable[Any]) -> int:
     count = 0
-    if ending == ".csv":
+    if ending == TABLE:
         rows = list(records)
         columns = list(dict.fromkeys(key for row in rows for key in row))
         table = csv.DictWriter(file, columns)

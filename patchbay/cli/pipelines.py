@@ -7,7 +7,7 @@ Sources: JN-12, JN-18, JN-19, JN-36 to JN-38, JN-C17, J-F7 to J-F12.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import click
 from patchbay.cli.addressed import full
 from patchbay.cli.completing import addresses
 from patchbay.cli.exits import with_examples
-from patchbay.cli.ndjson import STDIO, Failures, emit, is_file, read_file, standard_input, write_file
+from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, read_file, standard_input, write_file
 from patchbay.cli.sessions import Session, with_reach
 from patchbay.client.addresses import parse_address
 from patchbay.client.reach import AddressError
@@ -29,17 +29,17 @@ COUNT = 10
 """Records that `head` and `tail` give (JN-37)."""
 
 
-def records_of(work: Session, place: str, bad: Callable[[Record], None]) -> Iterator[Record]:
+def records_of(work: Session, place: str, bad: Callable[[Record], None]) -> Iterator[Any]:
     """The records at a place: `-` or nothing, a file, or an address."""
     if place in ("", STDIO):
-        return standard_input(bad)
+        return standard_input(bad, objects=False)
     if is_file(place):
         return read_file(Path(place), bad)
     address = full(place)
     return work.sources.of(address, work.means).reads(address, work.means)
 
 
-def show(records: Iterable[Mapping[str, Any]], failures: Failures) -> None:
+def show(records: Iterable[Any], failures: Failures) -> None:
     """Write records as they come; a problem is one more record, and is raised (JN-19)."""
     try:
         for record in records:
@@ -78,7 +78,7 @@ def cat(work: Session, /, address: str) -> None:
     failures.finish()
 
 
-def _some(work: Session, place: str, failures: Failures) -> Iterator[Record]:
+def _some(work: Session, place: str, failures: Failures) -> Iterator[Any]:
     yield from records_of(work, place, failures.told)
 
 
@@ -127,7 +127,7 @@ def tail(work: Session, /, words: tuple[str, ...], lines: int | None) -> None:
     """Write the last records at ADDRESS, or of standard input."""
     count, place = _count_and_place(words, lines)
     failures = Failures()
-    kept: deque[Mapping[str, Any]] = deque(maxlen=count)
+    kept: deque[Any] = deque(maxlen=count)
     try:
         for record in records_of(work, place, kept.append):
             kept.append(record)
@@ -155,16 +155,15 @@ def put(work: Session, /, target: str) -> None:
     A line that is no record, or a call that fails, gives an error record, and the next one is tried.
     """
     failures = Failures()
-    records = standard_input(failures.told)
     if target == STDIO:
-        show(records, failures)
-    elif is_file(target) or not scheme_of(target):
-        if not is_file(target) and "." not in Path(target).name:
-            _put_to_source(work, full(target), records, failures)
-        else:
-            write_file(Path(target), (failures.seen(record) for record in records))
+        show(standard_input(failures.told, objects=False), failures)
+    elif is_file(target) or (not scheme_of(target) and "." in Path(target).name):
+        path = Path(target)
+        records = standard_input(failures.told, objects=path.suffix.lower() == TABLE)
+        write_file(path, (failures.seen(record) for record in records))
     else:
-        _put_to_source(work, target, records, failures)
+        address = target if scheme_of(target) else full(target)
+        _put_to_source(work, address, standard_input(failures.told), failures)
     failures.finish()
 
 

@@ -7,8 +7,11 @@ Sources: JN-51, JN-52, JN-58, JN-59, JN-72.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,11 +26,19 @@ from patchbay.cli.sessions import Session, with_reach
 from patchbay.cli.telling import note, program
 from patchbay.client.addresses import Named, configuration, parse_address, preset_named
 from patchbay.client.contracts import keep, kept
+from patchbay.client.drift import Tool
 from patchbay.client.profile_layouts import Profile, profile_from, reach_of
 from patchbay.client.reach import AddressError, Local
+from patchbay.client.source import Source
 from patchbay.client.sources import known_sources
+from patchbay.client.sources.http import HttpSource
+from patchbay.client.sources.http_profiles import with_tools
+from patchbay.client.sources.http_updates import updated_endpoints
 from patchbay.client.updates import Update, pinned, updated, with_contract
 from patchbay.client.variables import ProfileError
+
+UPDATED = {"mcp": "MCP server", "http": "HTTP API"}
+"""Plugins whose services have a schema that a profile can expect, and what such a service is called."""
 
 PROJECT = click.option("--project", is_flag=True, help="Write to the project's .jn instead of the user's directory.")
 EXAMPLES = click.option(
@@ -48,14 +59,12 @@ def create(work: Session, /, name: str, pin: bool, examples: bool | None, projec
     """Make a profile NAME of the JSON on standard input, in any of the layouts that are read."""
     text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     made = profile_from(name, object_from(text, "standard input"), {}, "standard input")
-    work.sources.named(made.plugin)
+    source = work.sources.named(made.plugin)
     if pin:
-        if made.plugin != "mcp":
-            raise ProfileError(name, "plugin", f"expected mcp for --pin, got {made.plugin}")
-        tools = work.means.connections.get(reach_of(made, work.means.environ)).tools()
-        made = replace(made, fields={**made.fields, **pinned(tools, made.tools)})
+        present = _present(work, made, source)
+        made = replace(made, fields={**made.fields, **pinned(present.tools, present.recorded)})
         if work.means.blobs is not None:
-            keep(tools, work.means.blobs)
+            keep(present.tools, work.means.blobs)
     _saved(made, examples, project)
 
 
@@ -137,32 +146,55 @@ def update(
 ) -> None:
     """Bring a profile up to date with its server. Asks what to do on a terminal; flags answer elsewhere."""
     what, source, home = found(work, reference)
-    if source.name != "mcp":
-        raise ProfileError(f"@{what.name}", "plugin", f"expected mcp, got {source.name}; write it with profile create")
+    if source.name not in UPDATED:
+        problem = f"expected {' or '.join(UPDATED)}; what {source.name} has no schema of cannot be brought up to date"
+        raise ProfileError(f"@{what.name}", "plugin", f"{problem} (profile validate says whether it still fits)")
     examples, test = (True if yes and one is None else one for one in (examples, test))
     asks = examples is None or test is None
     if asks and not dry_run and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError("no terminal to ask on; say --yes, or --[no-]examples and --[no-]test")
-    click.echo(f"Connecting to {what.name} MCP server...")
-    connection = work.means.connections.get(reach_of(what, work.means.environ))
-    click.echo("Fetching current tool schemas...\n")
-    tools = connection.tools()
+    click.echo(f"Connecting to {what.name} {UPDATED[source.name]}...")
+    present = _present(work, what, source, lambda: click.echo("Fetching current tool schemas...\n"))
     blobs = work.means.blobs
     cid = what.schema_cid
     before = kept(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
-    plan = updated(what, tools, before, everything)
+    plan = present.plan(before, everything)
     _told(plan)
     if dry_run:
         return
     follow = click.confirm("Update examples in profile?", True, err=True) if examples is None else examples
     if not follow:
-        plan = updated(what, tools, before, everything, examples=False)
+        plan = present.plan(before, everything, examples=False)
     if blobs is not None:
-        keep(tools, blobs)
+        keep(present.tools, blobs)
     directory = home.save(plan.profile, project=_in_project(what))
     click.echo(f"\nUpdated profile saved to {directory}/\nNew schema hash: {plan.profile.schema_hash}\n")
     _tested(work, plan.profile, test)
     click.echo("Profile updated successfully.")
+
+
+@dataclass(frozen=True)
+class Present:
+    """A service as it is: its tools, what a profile records of them by their names, and how that becomes present."""
+
+    tools: Sequence[Tool]
+    recorded: Mapping[str, Mapping[str, Any]]
+    plan: Callable[..., Update]
+
+
+def _present(work: Session, what: Profile, source: Source, asking: Callable[[], None] = lambda: None) -> Present:
+    """The service of a profile, asked for what it has. Raises ProfileError for one that has no schema."""
+    if isinstance(source, HttpSource):
+        asking()
+        operations = source.operations(what, work.means)
+        tools = [one.tool for one in operations.values()]
+        return Present(tools, with_tools(what, operations).tools, partial(updated_endpoints, what, operations))
+    if source.name != "mcp":
+        raise ProfileError(f"@{what.name}", "plugin", f"expected {' or '.join(UPDATED)}, got {source.name}")
+    connection = work.means.connections.get(reach_of(what, work.means.environ))
+    asking()
+    found = connection.tools()
+    return Present(found, what.tools, partial(updated, what, found))
 
 
 def _told(plan: Update) -> None:

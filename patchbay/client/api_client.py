@@ -9,7 +9,7 @@ Sources: THREATS 1.7; JN-66; RFC 9110, RFC 9457 (problem details).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -71,16 +71,19 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def send(self, call: Call) -> Reply:
-        """Send a request. Raises ApiFailure for a status of 400 or above, Unreachable, Overdue."""
-        reply = self._sent(call)
+    def send(self, call: Call, unread: str = "") -> Reply:
+        """Send a request; a body of the media type `unread`, which may never end, is not waited for.
+
+        Raises ApiFailure for a status of 400 or above, Unreachable, Overdue.
+        """
+        reply = self._sent(call, unread)
         if reply.status >= 400:
             raise _failure(call, reply)
         return reply
 
-    def _sent(self, call: Call) -> Reply:
+    def _sent(self, call: Call, unread: str) -> Reply:
         for _ in range(REDIRECTS):
-            reply = self._once(call)
+            reply = self._once(call, unread)
             target = reply.headers.get("location")
             if reply.status not in (301, 302, 303, 307, 308) or target is None:
                 return reply
@@ -90,7 +93,7 @@ class ApiClient:
             call = Call(call.method, url, call.headers)
         raise Unreachable(f"{masked_url(call.url)} redirects more than {REDIRECTS} times")
 
-    def _once(self, call: Call) -> Reply:
+    def _once(self, call: Call, unread: str) -> Reply:
         mine = origin(call.url) in self._chosen
         if self._headers and not mine:
             raise Unreachable(
@@ -108,7 +111,9 @@ class ApiClient:
             )
             answer = self._client.send(request, stream=True)
             try:
-                return Reply(call.url, answer.status_code, answer.headers, self._body(answer, shown))
+                empty = Reply(call.url, answer.status_code, answer.headers, b"")
+                skipped = bool(unread) and empty.media_type == unread
+                return empty if skipped else replace(empty, body=self._body(answer, shown))
             finally:
                 answer.close()
         except httpx2.TimeoutException as problem:

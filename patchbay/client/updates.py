@@ -54,7 +54,7 @@ def updated(
     """
     known = set(profile.tools)
     found = [change for change in changes_of(profile, tools, before) if before is not None or change.tool in known]
-    tool_names, parameters = _renames(found)
+    tool_names, parameters = renames(found)
     present = by_name(tools)
     steps: list[str] = []
     kept: dict[str, dict[str, Any]] = {}
@@ -75,7 +75,7 @@ def updated(
             kept[name] = {key: present[name][key] for key in RECORDED if present[name].get(key) is not None}
     fields = {**profile.fields, **pinned(tools, kept)}
     if examples and "tested_with" in fields:
-        fields["tested_with"] = [_reference(one, tool_names, parameters) for one in fields["tested_with"]]
+        fields["tested_with"] = [renamed_reference(one, tool_names, parameters) for one in fields["tested_with"]]
     steps.append("Recalculate schema hash")
     return Update(replace(profile, tools=dict(sorted(kept.items())), fields=fields), tuple(found), tuple(steps))
 
@@ -100,7 +100,7 @@ def pinned(tools: Sequence[Tool], recorded: Mapping[str, Mapping[str, Any]]) -> 
     }
 
 
-def _renames(changes: Sequence[Change]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+def renames(changes: Sequence[Change]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Old to new tool, and by the new tool's name old to new parameter."""
     tools: dict[str, str] = {}
     parameters: dict[str, dict[str, str]] = {}
@@ -135,9 +135,14 @@ def _tool(tool: Mapping[str, Any], now: Tool, renamed: Mapping[str, str]) -> dic
         found["inputSchema"] = now.get("inputSchema", {"type": "object"})
     if "outputSchema" in found and now.get("outputSchema") is not None:
         found["outputSchema"] = now["outputSchema"]
-    if renamed and isinstance(found.get("examples"), list):
-        found["examples"] = [_example(one, renamed) for one in found["examples"]]
+    if "examples" in found:
+        found["examples"] = renamed_examples(found["examples"], renamed)
     return found
+
+
+def renamed_examples(examples: Any, renamed: Mapping[str, str]) -> Any:
+    """A tool's `examples` with the names of parameters that are now in use."""
+    return [_example(one, renamed) for one in examples] if isinstance(examples, list) else examples
 
 
 def _example(example: Any, renamed: Mapping[str, str]) -> Any:
@@ -147,8 +152,8 @@ def _example(example: Any, renamed: Mapping[str, str]) -> Any:
     return {**example, "input": {renamed.get(key, key): value for key, value in given.items()}}
 
 
-def _reference(text: str, tools: Mapping[str, str], parameters: Mapping[str, Mapping[str, str]]) -> str:
-    """`search?gene=BRAF` with the names that are now in use."""
+def renamed_reference(text: str, tools: Mapping[str, str], parameters: Mapping[str, Mapping[str, str]]) -> str:
+    """`search?gene=BRAF` with the names of tools and, by tool, of parameters that are now in use."""
     place, mark, query = text.partition("?")
     start, slash, tool = place.rpartition("/")
     tool = tools.get(tool, tool)

@@ -1,8 +1,10 @@
-"""Every command that seed document 000 shows in its examples, as written there.
+"""Every command that seed document 000 shows for MCP servers, as written; test_document_addresses.py has the others.
 
 The document's servers are real ones, fetched as it says. They have changed since: BioMCP's `search` now wants `query`
 where the document gives `gene` (the very change it describes), and Context7 has no tool `search` any more. So those
 commands go as far as the server's own answer, which is a record: a refusal today, results again if the tool returns.
+Where the document shortens an address to `mcp+uvx://...`, its BioMCP stands here. What is no command is not here:
+forms with `<uri>`, `{server}` or `params`, and `jn http explore` and its like, which the document itself rejects.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.cli import exits
-from tests.cli.desk import SEARCH, Desk, launch
+from tests.cli.desk import SEARCH, Desk, Json, launch
 
 pytestmark = pytest.mark.process
 
@@ -31,8 +33,6 @@ FETCHED = [
     (f'jn cat "{BIOMCP}&tool=search&gene=BRAF&disease=melanoma"', ANSWERED, '"tool": "search"'),
     (f'jn cat "{BIOMCP}&tool=search&gene=EGFR"', ANSWERED, '"tool": "search"'),
     (f'jn head "{BIOMCP}&tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
-    (f'jn mcp explore "{BIOMCP}"', (exits.OK,), '"version_hash"'),
-    (f'jn mcp explore "{BIOMCP}" > schema.json', (exits.OK,), ""),
     (f'jn mcp tools "{BIOMCP}"', (exits.OK,), '"name": "search"'),
     (f'jn mcp schema "{BIOMCP}" search', (exits.OK,), '"inputSchema"'),
     (f'jn mcp hash "{BIOMCP}"', (exits.OK,), "\n"),
@@ -50,8 +50,6 @@ FETCHED = [
         "search",
     ),
     ('jn inspect "@biomcp"', (exits.OK,), "\n  search: "),
-    ('jn cat "@biomcp?list=tools"', (exits.OK,), '"name": "search"'),
-    ('jn cat "@biomcp?tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
 ]
 """The command, how it ends, and what it writes."""
 
@@ -72,46 +70,122 @@ def test_a_command_for_a_fetched_server_runs_as_written(
     desk: Desk, registry: Path, line: str, codes: tuple[int, ...], shown: str
 ) -> None:
     """JN-22 to JN-24, JN-32, JN-36, JN-55, JN-63, JN-69."""
-    command, _, to = line.partition(" > ")
-    ended = desk.quick(command)
+    ended = desk.quick(line)
     assert ended.code in codes, ended
     assert shown in ended.out, ended
     assert "Traceback" not in ended.err
-    assert to in ("", "schema.json")
 
 
-PIPELINES = [
-    'jn cat "@biomcp/search?gene=BRAF" | jn filter \'.text | contains("Phase 3")\' | jn put results.ndjson',
-    'echo \'{"gene": "TP53"}\' | jn put "@biomcp/variant_search"',
-    'jn head "@biomcp/search?gene=BRAF"',
-    'jn cat "@biomcp/search?gene=BRAF" --ignore-schema',
-    "jn profile list --type mcp",
-    "jn profile info @biomcp",
-    "jn profile explore @biomcp",
-    "jn profile validate @biomcp",
-    "jn profile version @biomcp",
-    "jn profile diff @biomcp",
-    "jn mcp explore biomcp",
-    "jn profile create other < profile.json",
-    "jn profile update @biomcp --yes",
-    "jn profile update biomcp --yes",
+def test_what_a_fetched_server_says_goes_into_files_as_written(desk: Desk) -> None:
+    """JN-38, JN-63: the same exploration as `jn mcp explore "..."`, and the whole pipeline of the usage examples.
+
+    JN-C16: `filter` is plain jq, so this expression gives a boolean per record, and those are what the file holds.
+    """
+    ended = desk.run(f'jn mcp explore "{BIOMCP}" > schema.json')
+    assert ended.code == exits.OK, ended
+    explored = json.loads((desk.work / "schema.json").read_text())
+    assert "search" in {tool["name"] for tool in explored["discoverable"]["tools"]}
+    called = f'jn cat "{BIOMCP}&tool=search&gene=BRAF"'
+    ended = desk.run(f"{called} | jn filter '.text | contains(\"Phase 3\")' | jn put results.json")
+    assert ended.code in ANSWERED, ended
+    found = json.loads((desk.work / "results.json").read_text())
+    assert found
+    assert all(isinstance(value, bool) for value in found)
+
+
+VARIANT: Json = {**SEARCH, "name": "variant_search"}
+DRIFTED: Json = {
+    **SEARCH,
+    "inputSchema": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "disease": {"type": "string"}, "filters": {"type": "object"}},
+        "required": ["query"],
+    },
+}
+TEXT = "A Phase 3 trial"
+
+PROFILED = [
+    ("jn --help", "Examples:"),
+    ('jn inspect "@biomcp"', "gene (required)"),
+    ('jn cat "@biomcp?list=tools"', '"name": "variant_search"'),
+    ('jn cat "@biomcp?tool=search&gene=BRAF"', TEXT),
+    ('jn cat "@biomcp/search?gene=BRAF"', TEXT),
+    ("jn profile list --type mcp", "@biomcp  mcp  user"),
+    ("jn profile info @biomcp", "BioMCP: Biomedical data"),
+    ("jn profile explore @biomcp", '"discoverable"'),
+    ("jn profile validate @biomcp", "@biomcp: valid"),
+    ("jn profile version @biomcp", "\n"),
+    ("jn profile diff @biomcp", "No changes."),
+    ("jn mcp explore biomcp", '"version_hash"'),
 ]
+"""The command and what it writes; all of them succeed."""
+
+PIPED = [
+    ('echo \'{"gene": "TP53"}\' | jn put "@biomcp/variant_search"', TEXT),
+    ('jn cat "@biomcp/search?gene=BRAF" | jn filter \'.text | contains("Phase 3")\' | jn put results.json', ""),
+    (
+        'jn cat "@biomcp/search?gene=BRAF" | jn filter \'select(.text | contains("Phase 3"))\' | jn put results.ndjson',
+        "",
+    ),
+]
+"""The second is the document's; the third says what the document means by it (JN-C16)."""
 
 
-def test_the_commands_for_a_profile_run_as_written(desk: Desk) -> None:
-    """JN-7, JN-12, JN-38, JN-47, JN-55 to JN-62: with a server of the shape that the document's BioMCP has."""
-    variant = {**SEARCH, "name": "variant_search"}
-    meta = launch(desk.serve(SEARCH, variant, text="A Phase 3 trial"))
-    parameters = {"gene": {"type": "string", "required": True}, "disease": {"type": "string"}}
-    document = {**meta, "tools": {"search": {"tool": "search", "parameters": parameters}}}
-    (desk.work / "profile.json").write_text(json.dumps({**document, "tested_with": ["search?gene=BRAF"]}))
-    assert desk.run("jn profile create biomcp --pin < profile.json").code == exits.OK
-    for line in PIPELINES:
-        if " | " in line or " < " in line:
-            ended = desk.run(line.replace("| jn put results.ndjson", ""))
-        else:
-            ended = desk.quick(line)
-        assert (ended.code, "Traceback" in ended.err) == (exits.OK, False), (line, ended)
+@pytest.fixture
+def profiled(desk: Desk) -> Desk:
+    """The document's BioMCP as it was then, and its profile as it is about to be saved."""
+    address = desk.serve(SEARCH, VARIANT, text=TEXT)
+    parameters = {"gene": {"required": True}, "disease": {}}
+    notes = "Returns prose, not JSON. Good for LLM consumption."
+    document = {
+        "plugin": "mcp",
+        "server": "biomcp",
+        "description": "BioMCP: Biomedical data",
+        "connection": launch(address),
+        "schema_hash": desk.quick(f"jn mcp hash '{address}'").out.strip(),
+        "schema_updated": "2025-11-12",
+        "tools": {"search": {"parameters": parameters, "output_format": "text/plain", "notes": notes}},
+        "tested_with": ["search?gene=BRAF"],
+    }
+    (desk.work / "profile.json").write_text(json.dumps(document))
+    assert desk.run("jn profile create biomcp < profile.json").code == exits.OK
+    return desk
+
+
+def test_the_commands_for_a_profile_run_as_written(profiled: Desk) -> None:
+    """JN-7 to JN-9, JN-12, JN-38, JN-55 to JN-58, JN-60 to JN-63: with a server of the shape of the document's."""
+    for line, shown in PROFILED:
+        ended = profiled.quick(line)
+        assert (ended.code, ended.err) == (exits.OK, ""), (line, ended)
+        assert shown in ended.out, (line, ended)
+    for line, shown in PIPED:
+        ended = profiled.run(line)
+        assert (ended.code, ended.err) == (exits.OK, ""), (line, ended)
+        assert shown in ended.out, (line, ended)
+    assert json.loads((profiled.work / "results.json").read_text()) == [True]
+    (row,) = map(json.loads, (profiled.work / "results.ndjson").read_text().splitlines())
+    assert (row["tool"], row["text"]) == ("search", TEXT)
+
+
+def test_the_commands_for_a_server_that_has_changed_run_as_written(profiled: Desk) -> None:
+    """JN-46, JN-47, JN-59: the warning, the ways out of it, and the update with its questions on a terminal."""
+    questions = [("Update examples in profile?", "y\n"), ("Test updated profile?", "y\n")]
+    ended = profiled.on_terminal("jn profile update @biomcp", questions)
+    assert ended.code == exits.OK, ended
+
+    profiled.serve(DRIFTED, VARIANT, text=TEXT)
+    warned = profiled.quick('jn cat "@biomcp/search?gene=BRAF"')
+    assert "Required parameter 'gene' renamed to 'query'" in warned.err
+    assert 'Ignore (may cause errors): jn cat "@biomcp/search?gene=BRAF" --ignore-schema' in warned.err
+    ignored = profiled.quick('jn cat "@biomcp/search?gene=BRAF" --ignore-schema')
+    assert (ignored.code, ignored.err, ignored.out) == (exits.OK, "", warned.out)
+
+    ended = profiled.on_terminal("jn profile update biomcp", questions)
+    assert ended.code == exits.OK, ended
+    assert "Update profile to use 'query' instead of 'gene'" in ended.out
+    assert 'Running: jn cat "@biomcp/search?query=BRAF"' in ended.out
+    after = profiled.quick('jn cat "@biomcp/search?query=BRAF"')
+    assert (after.code, after.err, after.records[0]["text"]) == (exits.OK, "", TEXT)
 
 
 MODERN = """

@@ -1,6 +1,7 @@
 """Real servers, fetched from PyPI and npm, used as people use them. Needs the network for what is not cached.
 
 Neither `uv` nor `npx` is put on the PATH here: the program finds them itself, beside its Python and in the Node wheel.
+BioMCP is inspected in test_document_commands.py.
 """
 
 from __future__ import annotations
@@ -26,14 +27,6 @@ def test_the_time_server_is_inspected(desk: Desk) -> None:
     assert "      timezone (required): IANA timezone name" in ended.out
     found = json.loads(desk.quick(f'patchbay inspect "{TIME}" --format json').out)
     assert [tool["name"] for tool in found["tools"]] == ["get_current_time", "convert_time"]
-
-
-def test_biomcp_is_inspected(desk: Desk) -> None:
-    """JN-6, JN-23, JN-32: with a word after the executable."""
-    ended = desk.quick('jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"')
-    assert ended.code == exits.OK, ended.err
-    assert "Transport: stdio" in ended.out
-    assert "\n  search: " in ended.out
 
 
 def test_context7_is_inspected(desk: Desk) -> None:

@@ -7,8 +7,9 @@ from patchbay.client.sources.http import HttpSource
 from patchbay.client.sources.mcp import McpSource
 from patchbay.client.sources.objects import ObjectSource
 from patchbay.client.sources.objects_targets import OTHERS, S3
+from patchbay.client.sources.plain_urls import fetched
 
 
 def known_sources() -> Sources:
     """The sources of this program, and those installed under the entry point group `patchbay.sources`."""
-    return Sources([McpSource(), HttpSource(), ObjectSource("s3", S3), ObjectSource("objects", OTHERS)])
+    return Sources([McpSource(fetched), HttpSource(), ObjectSource("s3", S3), ObjectSource("objects", OTHERS)])

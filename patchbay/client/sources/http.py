@@ -44,6 +44,7 @@ from patchbay.client.sources.http_targets import (
     target_of,
     target_of_profile,
 )
+from patchbay.client.variables import ProfileError
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 from patchbay.jsonrpc import parse
@@ -162,9 +163,20 @@ class HttpSource:
             if not target.document:
                 return ValidationResult("unknown", "The profile names no document to compare with")
             with self._service(target, means, use=False) as service:
-                return validate(with_tools(profile), service.tools, means.blobs)
+                return validate(with_tools(profile, service.operations), service.tools, means.blobs)
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
+
+    def operations(self, profile: Profile, means: Means) -> Mapping[str, Operation]:
+        """The API's present operations, as its document describes them. Raises ProfileError when none is named."""
+        target = target_of_profile(profile, means)
+        if not target.document:
+            where = f"{profile.directory or profile.name}/_meta.json"
+            raise ProfileError(
+                where, "connection.document", "expected the API's document; nothing else says its contract"
+            )
+        with self._service(target, means, use=False) as service:
+            return service.operations
 
     def versions(self, address: str, means: Means) -> str | None:
         """The hash of all operations."""
@@ -209,7 +221,7 @@ def _check(service: Service, means: Means) -> None:
         return
     mark = (PLUGIN, profile.name)
     if profile.schema_hash is not None and mark not in means.judged:
-        means.judge(profile, validate(with_tools(profile), service.tools, means.blobs))
+        means.judge(profile, validate(with_tools(profile, service.operations), service.tools, means.blobs))
         means.judged.add(mark)
 
 
@@ -227,7 +239,8 @@ def _answers(service: Service, operation: Operation, arguments: dict[str, Any], 
     paging = paging_of(target.paging or operation.extra.get("pagination", {}), where)
     base = base_url(operation, service.url, target.base)
     known = operation.tool["inputSchema"].get("properties", {})
-    key = parameter_of(paging, known, where) if paging else ""
+    cursor = paging is not None and paging.type == "cursor"
+    key = parameter_of(paging, known, where) if paging and not cursor else ""
     if paging and paging.type in ("page", "offset"):
         arguments = {**arguments, key: first_value(paging, arguments.get(key))}
     call = call_of(operation, base, arguments)
@@ -244,8 +257,10 @@ def _answers(service: Service, operation: Operation, arguments: dict[str, Any], 
             call = Call(call.method, urljoin(call.url, link), call.headers, call.content) if link else call
         else:
             link = next_value(value, len(records), arguments.get(key), paging)
-            arguments = {**arguments, key: link}
-            call = call_of(operation, base, arguments) if link is not None else call
+            if link is not None:
+                key = key or parameter_of(paging, known, where)  # of no matter as long as there is one page only
+                arguments = {**arguments, key: link}
+                call = call_of(operation, base, arguments)
         if link in (None, ""):
             return
         if repr(link) in seen:

@@ -32,10 +32,13 @@ def endpoints_of(profile: Profile) -> dict[str, dict[str, Any]]:
     return found
 
 
-def with_tools(profile: Profile) -> Profile:
-    """The profile with its endpoints as tools under their operations' names, so that they are compared as tools are."""
+def with_tools(profile: Profile, operations: Mapping[str, Operation]) -> Profile:
+    """The profile with its endpoints as tools under their operations' names, so that they are compared as tools are.
+
+    An endpoint whose operation is not there has the name that it gives itself.
+    """
     rows = endpoints_of(profile)
-    return replace(profile, tools={str(row.get("operation", name)): row for name, row in rows.items()})
+    return replace(profile, tools={operation_name(name, row, operations): row for name, row in rows.items()})
 
 
 def described_by(profile: Profile) -> Api:
@@ -43,7 +46,7 @@ def described_by(profile: Profile) -> Api:
     where = f"{profile.directory or profile.name}/_meta.json"
     paths: dict[str, Any] = {}
     for name, row in endpoints_of(profile).items():
-        method, path = str(row.get("method", "GET")).lower(), row.get("path")
+        method, path = _method(row), row.get("path")
         if method not in METHODS or not isinstance(path, str) or not path.startswith("/"):
             raise ProfileError(where, f"endpoints.{name}", "expected method, and path with a / at its beginning")
         parameters = [_parameter(key, schema, row, path) for key, schema in _properties(row).items()]
@@ -84,15 +87,25 @@ def _has_default(schema: Any) -> bool:
 def _operation_of(
     name: str, row: Mapping[str, Any], operations: Mapping[str, Operation], profile: Profile
 ) -> Operation:
-    wanted = str(row.get("operation", name))
-    if wanted in operations:
-        return operations[wanted]
-    method, path = str(row.get("method", "GET")).lower(), row.get("path")
-    for one in operations.values():
-        if one.path == path and one.method == method:
-            return one
+    found = operations.get(operation_name(name, row, operations))
+    if found is not None:
+        return found
+    path, wanted = row.get("path"), str(row.get("operation", name))
     raise ProfileError(
         f"{profile.directory or profile.name}/_meta.json",
         f"endpoints.{name}",
-        f"the API has no operation {wanted!r}" + (f" and no {method.upper()} {path}" if path else ""),
+        f"the API has no operation {wanted!r}" + (f" and no {_method(row).upper()} {path}" if path else ""),
     )
+
+
+def operation_name(name: str, row: Mapping[str, Any], operations: Mapping[str, Operation]) -> str:
+    """The name of an endpoint's operation: the one it says, else that of its method and path, if there is one."""
+    wanted = str(row.get("operation", name))
+    if wanted in operations:
+        return wanted
+    place = (row.get("path"), _method(row))
+    return next((key for key, one in operations.items() if (one.path, one.method) == place), wanted)
+
+
+def _method(row: Mapping[str, Any]) -> str:
+    return str(row.get("method", "GET")).lower()

@@ -7,7 +7,7 @@ Sources: JN-1 to JN-12, JN-18, JN-33, JN-44, JN-47 to JN-54, JN-C13 to JN-C17.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,16 +15,21 @@ from patchbay.client.addresses import Address, Named, parse_address
 from patchbay.client.canonical import ContractError
 from patchbay.client.connections import Connection
 from patchbay.client.contracts import ValidationResult, calculate_schema_hash, check_pin, output_warning, validate
+from patchbay.client.failures import Unreachable
 from patchbay.client.profile_layouts import Profile, reach_of
 from patchbay.client.reach import Http, Local, Reach
 from patchbay.client.records import arguments_of, of_call, of_list, of_prompt, of_read
 from patchbay.client.references import reached
-from patchbay.client.source import Means, Record, error_record
+from patchbay.client.source import Means, Record, error_record, scheme_of
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 
 EVERYTHING = ("tools", "resources", "templates", "prompts")
 PREFIX = "mcp+"
+PLAIN = ("http", "https")
+
+Fetched = Callable[[str, Means], "Iterator[Record] | PatchbayError | None"]
+"""The records at a plain URL; None, or how it was refused, when an MCP server may be there."""
 
 
 class McpSource:
@@ -33,7 +38,9 @@ class McpSource:
     name = "mcp"
     schemes: Collection[str] = ("mcp", "http", "https", "@", "/")
 
-    def __init__(self) -> None:
+    def __init__(self, fetched: Fetched | None = None) -> None:
+        """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers."""
+        self._fetched = fetched
         self._tools: WeakKeyDictionary[Connection, list[dict[str, Any]]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
@@ -44,7 +51,14 @@ class McpSource:
     def reads(self, address: str, means: Means, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
         """What the address asks for; without an operation, the resources (JN-11)."""
         found = parse_address(address).with_arguments(exact=arguments)
-        connection = self._checked(found, means)
+        if self._fetched is not None and scheme_of(address) in PLAIN:
+            data = self._fetched(address, means)
+            if data is not None and not isinstance(data, PatchbayError):
+                yield from data
+                return
+            connection = self._instead(data, found, means)
+        else:
+            connection = self._checked(found, means)
         if found.operation == "call":
             yield from self._called(found, connection, means)
         elif found.operation == "read":
@@ -150,6 +164,15 @@ class McpSource:
         if _is_profile(address) and means.judge is not None:
             self._judged(means.profiles().load(address.target.name), connection, means)  # type: ignore[union-attr]
         return connection
+
+    def _instead(self, refusal: PatchbayError | None, address: Address, means: Means) -> Connection:
+        """The connection to the server at a plain URL, which refused to be read; when there is none, that is told."""
+        try:
+            return self._checked(address, means)
+        except Unreachable as problem:
+            if refusal is None or type(problem) is not Unreachable:
+                raise
+            raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
     def _pinned(self, address: Address, connection: Connection, means: Means) -> None:
         if means.blobs is None:

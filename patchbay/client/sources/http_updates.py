@@ -1,0 +1,88 @@
+"""An `http` profile brought up to date with its API: as `updates.py` does it with tools, for endpoints.
+
+An endpoint keeps its name, its notes, its pagination and the defaults that it sends; what its operation is called,
+where it is and which parameters it has become the API's. Where the endpoint stands (`endpoints`, or a file of its own)
+stays.
+Sources: JN-45, JN-59, JN-64, JN-66.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from patchbay.client.drift import Tool
+from patchbay.client.openapi import Operation
+from patchbay.client.profile_layouts import Profile
+from patchbay.client.sources.http_profiles import endpoints_of, operation_name, with_tools
+from patchbay.client.updates import Update, renamed_examples, renamed_reference, renames, updated
+
+Row = dict[str, Any]
+
+
+def updated_endpoints(
+    profile: Profile,
+    operations: Mapping[str, Operation],
+    before: Sequence[Tool] | None = None,
+    everything: bool = False,
+    examples: bool = True,
+) -> Update:
+    """The profile with the API's present contract; the arguments are those of `updated`. Raises ProfileError."""
+    rows = endpoints_of(profile)
+    tools = [dict(one.tool) for one in operations.values()]
+    plan = updated(_without_references(with_tools(profile, operations)), tools, before, everything, examples)
+    tool_names, parameters = renames(plan.changes)
+    left = dict(plan.profile.tools)
+    kept: dict[str, Row] = {}
+    renamed: dict[str, dict[str, str]] = {}
+    for name, row in rows.items():
+        old = operation_name(name, row, operations)
+        now = tool_names.get(old, old)
+        if now in plan.profile.tools:
+            renamed[name] = parameters.get(now, {})
+            kept[name] = _row(name, row, operations[now], renamed[name], examples)
+            left.pop(now, None)
+    inside = {name: row for name, row in kept.items() if name not in profile.tools}
+    files = {name: row for name, row in kept.items() if name in profile.tools} | left
+    fields = {key: value for key, value in plan.profile.fields.items() if key != "endpoints"}
+    if inside:
+        fields["endpoints"] = inside
+    references = profile.fields.get("tested_with")
+    if references is not None:
+        fields["tested_with"] = [renamed_reference(one, {}, renamed) if examples else one for one in references]
+    return replace(plan, profile=replace(profile, tools=dict(sorted(files.items())), fields=fields))
+
+
+def _without_references(profile: Profile) -> Profile:
+    """Without `tested_with`, which has the names of endpoints where tools have their operations'."""
+    return replace(profile, fields={key: value for key, value in profile.fields.items() if key != "tested_with"})
+
+
+def _row(name: str, row: Row, operation: Operation, renamed: Mapping[str, str], examples: bool) -> Row:
+    """An endpoint as its operation is now."""
+    found = dict(row)
+    if "outputSchema" in row and "outputSchema" in operation.tool:
+        found["outputSchema"] = operation.tool["outputSchema"]
+    if "inputSchema" in row:
+        found["inputSchema"] = _with_defaults(operation.tool["inputSchema"], row["inputSchema"], renamed)
+    if "examples" in row and examples:
+        found["examples"] = renamed_examples(row["examples"], renamed)
+    present = {"path": operation.path, "method": operation.method.upper()}
+    found |= {key: value for key, value in present.items() if key in row}
+    found.pop("operation", None)
+    return found if operation.name == name else {**found, "operation": operation.name}
+
+
+def _with_defaults(schema: Row, recorded: Row, renamed: Mapping[str, str]) -> Row:
+    """A schema whose defaults are those that the profile recorded: they are sent, so the API's own need not be."""
+    defaults = {
+        renamed.get(key, key): one["default"]
+        for key, one in recorded.get("properties", {}).items()
+        if isinstance(one, dict) and "default" in one
+    }
+    properties = {}
+    for key, one in schema.get("properties", {}).items():
+        bare = {word: value for word, value in one.items() if word != "default"} if isinstance(one, dict) else one
+        properties[key] = {**bare, "default": defaults[key]} if key in defaults and isinstance(bare, dict) else bare
+    return {**schema, "properties": properties}

@@ -1,0 +1,54 @@
+"""A plain `http(s)` URL as records: what a GET of it answers, unless the answer leaves room for an MCP server there.
+
+An MCP server answers such a GET with an event stream or a refusal and with nothing else, so any other answer is data:
+JSON, NDJSON, CSV and text as `formats.py` reads them. GET changes nothing on a server, so it may come first; a POST,
+which MCP begins with, may not. Nothing is sent with it: no header, no token.
+Sources: seed 000, phase 2 of its discovery flow (`jn cat "https://..."`); JN-36; MCP specification, basic/transports
+(GET of the MCP endpoint); RFC 9110 section 9.2.1.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from patchbay.client.api_client import ApiClient, ApiFailure, Reply
+from patchbay.client.formats import decoded_records, format_of_name, format_of_type
+from patchbay.client.openapi_requests import Call
+from patchbay.client.source import Means, Record
+
+EVENTS = "text/event-stream"
+
+REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 415, 501})
+"""Statuses with which MCP servers answer a GET: no session, no sign-in, no such method, no such media type."""
+
+_UNTOLD = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
+"""Media types that leave it to the file's name what something is."""
+
+_ACCEPT = {"Accept": "application/json, application/x-ndjson, text/csv, */*;q=0.5"}
+
+
+def fetched(url: str, means: Means) -> Iterator[Record] | ApiFailure | None:
+    """The records at a URL. None, or how it was refused, when an MCP server may be there.
+
+    Raises ApiFailure for any other refusal, Unreachable, Overdue, ParseError, TooLarge.
+    """
+    with ApiClient((url,), {}, means.timeout, means.limit) as client:
+        try:
+            reply = client.send(Call("GET", url, _ACCEPT), unread=EVENTS)
+        except ApiFailure as refusal:
+            if refusal.data["status"] in REFUSALS:
+                return refusal
+            raise
+    return None if reply.media_type == EVENTS else _records(reply, means.limit)
+
+
+def _records(reply: Reply, limit: int) -> Iterator[Record]:
+    if not reply.body:
+        return iter([{"status": reply.status}])
+    kind = format_of_type(reply.media_type)
+    if reply.media_type in _UNTOLD:
+        named = format_of_name(urlsplit(reply.url).path)
+        kind = kind if named == "blob" else named
+    return decoded_records(io.BytesIO(reply.body), kind, limit, reply.media_type)
