@@ -68,6 +68,7 @@ class Settings:
         choices=("process", "inline"),
     )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
+    hosts_idle: float = _setting(60.0, "How long such a process is kept that nobody needs.", "seconds")
     memory: int = _setting(
         512, "Memory that each process of a definition may fill unless its server says otherwise.", "MiB"
     )

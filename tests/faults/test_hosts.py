@@ -18,6 +18,7 @@ import pytest
 
 from tests.handlers.hosts.conversing import family
 from tests.hubs import BOTH, sse_messages
+from tests.operation.holding import back_to, settled
 from tests.operation.running import BOUND, Hub, Worker, alive, running, until
 
 CALLS = 1000
@@ -180,39 +181,19 @@ def test_a_thousand_calls_that_go_wrong_hurt_nobody(tmp_path: Path) -> None:
     (tmp_path / "servers").mkdir()
     for name, text in (("wicked.py", WICKED), ("wicked.mcp.json", orjson.dumps(CONFIG).decode()), ("kind.py", KIND)):
         (tmp_path / "servers" / name).write_text(text)
-    with running(tmp_path) as hub:
+    with running(tmp_path, "--hosts-idle", "1") as hub:
         worker = Worker(hub)
         many(hub, 20 * len(EXPECTED))  # what is made once is there before anything is counted
-        rest = settled(worker)
+        rest = settled(worker, 3)
         memory = worker.memory()
         found = many(hub, CALLS)
         wrong = Counter((tool, what) for tool, what, _ in found if what != "right")
         assert not wrong
         assert max(took for tool, _, took in found if tool in CONFIG["tools"]) < DEADLINE + LATE
         assert call(hub, "kind", "kind")[:2] == ("k", False)
-        until(lambda: all(now <= then for now, then in zip(held(worker), rest, strict=True)), f"no more than {rest}")
+        back_to(rest, worker)
         assert hub.workers() == {worker.pid}
         assert worker.memory() < memory * 1.1
         standing_by = family(worker.pid)
         assert hub.end() == 0
     until(lambda: not [pid for pid in standing_by if alive(pid)], "what stood by has ended too")
-
-
-def held(worker: Worker) -> tuple[int, int, int]:
-    """Descendants, descriptors and threads of a worker."""
-    return len(family(worker.pid)), worker.descriptors(), worker.threads()
-
-
-def settled(worker: Worker) -> tuple[int, int, int]:
-    """The same, once it has not become less for two seconds."""
-    least, since = held(worker), time.monotonic()
-
-    def quiet() -> bool:
-        nonlocal least, since
-        now = held(worker)
-        if now < least:
-            least, since = now, time.monotonic()
-        return time.monotonic() - since > 2
-
-    until(quiet, "what the first round left is cleared away")
-    return least

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from tests.hubs import modern_request
-from tests.operation.running import BOUND, Hub, running, until
+from tests.operation.holding import back_to, held
+from tests.operation.running import BOUND, Hub, Worker, running, until
 
 pytestmark = pytest.mark.process
 
@@ -97,33 +98,6 @@ def legacy(hub: Hub, folder: Path, label: str, most: int) -> float:
     return at
 
 
-class Held:
-    """What the worker of a hub holds: threads, descriptors, and processes below it."""
-
-    def __init__(self, hub: Hub) -> None:
-        [self._worker] = hub.workers()
-
-    def threads(self) -> int:
-        return sum(1 for _ in Path(f"/proc/{self._worker}/task").iterdir())
-
-    def descriptors(self) -> int:
-        return sum(1 for _ in Path(f"/proc/{self._worker}/fd").iterdir())
-
-    def processes(self) -> int:
-        """Processes of the same session below the worker, however deep."""
-        parents = {}
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                text = status.read_text()
-            except OSError:
-                continue  # it has just ended
-            parents[int(text.split()[0])] = int(text.rpartition(")")[2].split()[1])
-        below, level = 0, {self._worker}
-        while level := {pid for pid, parent in parents.items() if parent in level}:
-            below += len(level)
-        return below
-
-
 def crowd(hub: Hub, leave: Any, folder: Path, clients: int) -> dict[str, float]:
     """So many clients that leave; when each did, by its label."""
     folder.mkdir()
@@ -144,11 +118,11 @@ def test_a_thousand_clients_leave_in_mid_stream_and_nothing_is_left_of_them(tmp_
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "leaving.py").write_text(TOOLS)
     with running(tmp_path, "--hosts", str(AT_ONCE)) as hub:
-        held = Held(hub)
+        worker = Worker(hub)
         # The processes and threads that so many callers need are part of the start, and there will never be more.
         warm = crowd(hub, legacy, tmp_path / "warm", 8 * AT_ONCE)
         until(lambda: written(tmp_path / "warm", warm), "the first calls are over")
-        threads, descriptors, processes = held.threads(), held.descriptors(), held.processes()
+        before = held(worker)
 
         gone = crowd(hub, modern, tmp_path / "modern", LEAVERS)
         until(lambda: written(tmp_path / "modern", gone), "every tool was told that its caller left")
@@ -158,7 +132,5 @@ def test_a_thousand_clients_leave_in_mid_stream_and_nothing_is_left_of_them(tmp_
         stayed = crowd(hub, legacy, tmp_path / "legacy", LEAVERS)
         until(lambda: written(tmp_path / "legacy", stayed), "every call went on to its end")
 
-        until(lambda: held.descriptors() <= descriptors, f"descriptors return to {descriptors}")
-        until(lambda: held.processes() <= processes, f"processes return to {processes}")
-        until(lambda: held.threads() <= threads, f"threads return to {threads}")
+        back_to(before, worker)
         assert hub.end() == 0

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from patchbay.stores.sqlite import FILE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BOUND = 30.0
@@ -96,8 +100,16 @@ class Worker:
     def threads(self) -> int:
         return self._status("Threads")
 
-    def descriptors(self) -> int:
-        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+    def descriptors(self) -> Counter[str]:
+        """How many of its descriptors lead to what; the store's files are left out.
+
+        The store keeps as many connections for reading as were once needed together, up to a bound.
+        """
+        found: Counter[str] = Counter()
+        for one in Path(f"/proc/{self.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed a moment ago
+                found[re.sub(r"\[\d+\]", "", str(one.readlink()))] += 1
+        return Counter({name: count for name, count in found.items() if f"/{FILE}" not in name})
 
     def memory(self) -> int:
         """KiB."""
@@ -131,11 +143,15 @@ def refused(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until a condition of other processes holds: they tell nobody, so it is asked again and again."""
+def until(condition: Callable[[], object], what: str | Callable[[], object]) -> None:
+    """Wait until a condition of other processes holds: they tell nobody, so it is asked again and again.
+
+    `what` says what was waited for; as a function it is asked when the wait was in vain.
+    """
     end, pause = time.monotonic() + BOUND, threading.Event()
     while not condition():
-        assert time.monotonic() < end, f"still not so after {BOUND:g} s: {what}"
+        if time.monotonic() >= end:
+            raise AssertionError(f"still not so after {BOUND:g} s: {what() if callable(what) else what}")
         pause.wait(0.02)
 
 

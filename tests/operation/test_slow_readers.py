@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.hubs import modern_request
+from tests.operation.holding import back_to, held
 from tests.operation.running import BOUND, Hub, Worker, running, until
 
 pytestmark = pytest.mark.process
@@ -138,12 +139,11 @@ def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
     with flooding(tmp_path, "--write-timeout", "1") as hub:
         worker = Worker(hub)
         assert hub.get("/readyz")[0] == 200
-        threads, descriptors = worker.threads(), worker.descriptors()
+        before = held(worker)
         most = [sat_out(hub, tmp_path / name) for name in ("first", "second", "third")]
         # What was freed is not always given back to the system, but it is used again.
         assert worker.memory() < max(most[:2]) * 1.2
-        until(lambda: worker.threads() <= threads, "the threads are back")
-        until(lambda: worker.descriptors() <= descriptors, "the descriptors are back")
+        back_to(before, worker)
         assert sum("its reader took nothing for 1 s" in line for line in hub.lines) == 24
 
 
