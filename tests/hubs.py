@@ -20,6 +20,7 @@ from werkzeug.test import TestResponse
 
 from app import create_app
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.protocol.activity import Activity
 from patchbay.settings import Settings
 
 BOUND = 30.0
@@ -151,6 +152,13 @@ class Hub:
     @property
     def catalogue(self) -> Any:
         return self.app.extensions["catalogue"]
+
+    @property
+    def activity(self) -> Activity:
+        """The hub's record of its calls."""
+        found = self.app.extensions["dispatcher"].desk.activity
+        assert isinstance(found, Activity)
+        return found
 
     def close(self) -> None:
         self.catalogue.close()

@@ -179,21 +179,19 @@ CHANGES = (
         operator=True,
     ),
     Row("POST", "/inspect", "Inspect a server.", body=_form("csrf", address="", era=""), status=(303,), operator=True),
-    Row(
-        "POST",
-        "/inspect/profile",
-        "Keep an inspected server as a profile.",
-        body=_form("csrf", "name", address="", era="", replace=""),
-        status=(303,),
-        operator=True,
-    ),
-    Row(
-        "POST",
-        "/inspect/mount",
-        "Serve an inspected server here.",
-        body=_form("csrf", "name", address="", era="", replace=""),
-        status=(303,),
-        operator=True,
+    *(
+        Row(
+            "POST",
+            f"/inspect/{what}",
+            says,
+            body=_form("csrf", "name", address="", era="", replace=""),
+            status=(303,),
+            operator=True,
+        )
+        for what, says in (
+            ("profile", "Keep an inspected server as a profile."),
+            ("mount", "Serve an inspected server here."),
+        )
     ),
     *(
         Row(

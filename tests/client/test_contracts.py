@@ -29,18 +29,7 @@ from patchbay.client.drift import Change
 from patchbay.client.profile_layouts import Profile, profile_from
 from patchbay.errors import MissingBlob
 from patchbay.stores.memory import MemoryStore
-
-GENE: dict[str, Any] = {"type": "string", "description": "Gene symbol"}
-SEARCH: dict[str, Any] = {
-    "name": "search",
-    "description": "Search biomedical resources",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"gene": GENE, "disease": {"type": "string"}},
-        "required": ["gene"],
-    },
-}
-OTHER: dict[str, Any] = {"name": "other", "inputSchema": {"type": "object"}}
+from tests.client.tools import GENE, OTHER, SEARCH
 
 
 def test_a_digest_is_sha256_over_canonical_json_of_four_fields() -> None:

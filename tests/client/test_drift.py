@@ -12,18 +12,7 @@ from hypothesis import strategies as st
 from patchbay.client.canonical import ContractError, canonical_json
 from patchbay.client.contracts import contract_cid, schema_hash
 from patchbay.client.drift import contract_of, detect_schema_changes, worst
-
-GENE: dict[str, Any] = {"type": "string", "description": "Gene symbol"}
-SEARCH: dict[str, Any] = {
-    "name": "search",
-    "description": "Search biomedical resources",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"gene": GENE, "disease": {"type": "string"}},
-        "required": ["gene"],
-    },
-}
-OTHER: dict[str, Any] = {"name": "other", "inputSchema": {"type": "object"}}
+from tests.client.tools import OTHER, SEARCH
 
 
 def tool(properties: dict[str, Any], required: list[str] | None = None, **fields: Any) -> dict[str, Any]:

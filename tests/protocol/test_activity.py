@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from patchbay.errors import InvalidParams
-from patchbay.protocol.activity import Activity
 from patchbay.protocol.activity_records import OUTCOMES, TOPIC, Filter, Record
 from tests.hubs import Hub, modern_request
 from tests.protocol.jobs import FILES as JOBS
@@ -90,14 +89,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.close()
 
 
-def activity_of(hub: Hub) -> Activity:
-    found = hub.app.extensions["dispatcher"].desk.activity
-    assert isinstance(found, Activity)
-    return found
-
-
 def newest(hub: Hub) -> Record:
-    return activity_of(hub).recent(Filter(), 1).records[0]
+    return hub.activity.recent(Filter(), 1).records[0]
 
 
 def test_a_record_says_who_called_what_and_what_came_of_it(hub: Hub) -> None:
@@ -160,10 +153,10 @@ def test_a_caller_that_leaves_a_modern_stream_has_cancelled(hub: Hub) -> None:
     meta = {"progressToken": 1, "io.modelcontextprotocol/clientInfo": {"name": "leaver", "version": "2"}}
     stream = hub.stream("quick", *modern_request("tools/call", {"name": "hangs"}, meta=meta))
     next(stream)
-    running = {run.name for run in activity_of(hub).running}
+    running = {run.name for run in hub.activity.running}
     stream.close()
     record = newest(hub)
-    assert running == {"hangs"} and not activity_of(hub).running
+    assert running == {"hangs"} and not hub.activity.running
     assert (record.name, record.outcome, record.client) == ("hangs", "cancelled", "leaver 2")
 
 
@@ -192,7 +185,7 @@ def test_secret_arguments_leave_no_trace_but_the_call_does(hub: Hub) -> None:
     """THREATS 1.7: neither they nor what was made of them, not even where the call is refused."""
     hub.call("quick", "login", {"user": "ann", "password": "canary-7"})
     hub.call("quick", "login", {"user": "ann", "password": 7})
-    found = activity_of(hub).recent(Filter(tool="login")).records
+    found = hub.activity.recent(Filter(tool="login")).records
     assert [record.outcome for record in found] == ["is_error", "ok"]
     for record in found:
         assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
@@ -247,7 +240,7 @@ def test_large_arguments_and_answers_are_not_kept(hub: Hub) -> None:
 
 def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path: Path) -> None:
     with closing(Hub(tmp_path, FILES)) as hub:
-        activity = activity_of(hub)
+        activity = hub.activity
         for number in range(7):
             hub.call("quick", "say", {"text": str(number)})
             hub.call("quick", "fails")
@@ -273,7 +266,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
 
 
 def test_an_id_that_is_none_is_refused_and_one_that_is_gone_is_none(hub: Hub) -> None:
-    activity = activity_of(hub)
+    activity = hub.activity
     for text in ("", "7", "a-b", "7-", "-1-2", "1-99999", "9" * 30 + "-1"):
         with pytest.raises(InvalidParams, match="no record's id"):
             activity.find(text)

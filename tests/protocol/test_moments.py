@@ -34,7 +34,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def newest(hub: Hub) -> Record:
-    found: Record = hub.app.extensions["dispatcher"].desk.activity.recent(Filter(), 1).records[0]
+    found: Record = hub.activity.recent(Filter(), 1).records[0]
     return found
 
 

@@ -138,7 +138,7 @@ def test_a_failure_of_the_hub_itself_is_an_incident(tmp_path: Path) -> None:
 
 
 def test_every_call_leaves_a_record(zoo: Hub) -> None:
-    activity = zoo.app.extensions["dispatcher"].desk.activity
+    activity = zoo.activity
     before = activity.recent(Filter(server="zoo")).records
     for method, params in (("zoo.greet", ["Ada"]), ("zoo.fails", []), ("zoo.greet", [])):
         items(zoo, method, params)

@@ -14,7 +14,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from patchbay.protocol.activity import Activity
 from patchbay.protocol.activity_records import Filter
 from patchbay.protocol.tracing import Tracing
 from patchbay.settings import ROOT
@@ -53,21 +52,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.close()
 
 
-def activity_of(hub: Hub) -> Activity:
-    found = hub.app.extensions["dispatcher"].desk.activity
-    assert isinstance(found, Activity)
-    return found
-
-
 @pytest.fixture
 def spans(hub: Hub) -> Iterator[InMemorySpanExporter]:
     """The spans that the hub makes while the SDK is set up."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    activity_of(hub).tracing = Tracing(provider)
+    hub.activity.tracing = Tracing(provider)
     yield exporter
-    activity_of(hub).tracing = Tracing()
+    hub.activity.tracing = Tracing()
     provider.shutdown()
 
 
@@ -84,7 +77,7 @@ def test_a_span_is_below_the_callers_and_the_tool_below_the_span(hub: Hub, spans
     assert context is not None and span.parent is not None
     assert (f"{context.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
     assert told == META | {"traceparent": f"00-{TRACE}-{context.span_id:016x}-01"}
-    assert activity_of(hub).recent(Filter(), 1).records[0].trace == TRACE
+    assert hub.activity.recent(Filter(), 1).records[0].trace == TRACE
 
 
 def test_a_span_says_what_the_conventions_ask(hub: Hub, spans: InMemorySpanExporter) -> None:
@@ -170,7 +163,7 @@ def test_what_goes_on_around_a_call_is_its_parent_or_its_link(hub: Hub, spans: I
 def test_without_a_provider_the_context_is_passed_on_and_its_trace_is_recorded(hub: Hub) -> None:
     result = hub.modern("traced", "tools/call", {"name": "told"}, meta=META).result
     assert result["structuredContent"] == META
-    assert activity_of(hub).recent(Filter(), 1).records[0].trace == TRACE
+    assert hub.activity.recent(Filter(), 1).records[0].trace == TRACE
 
 
 ABSENT = """

@@ -75,7 +75,7 @@ def test_of_too_many_calls_at_once_the_newest_are_told_and_the_rest_is_a_number(
     next(stream)
     for text in "abc":
         hub.call("busy", "say", {"text": text})
-    hub.app.extensions["dispatcher"].desk.activity.flush()
+    hub.activity.flush()
     frame = next(stream)
     while b"event: calls" not in frame:
         frame = next(stream)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.activation import activate
-from patchbay.events import Failed, Text
+from patchbay.events import Data, Done, Event, Text
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.settings import ROOT
 from tests.handlers.calls import alive, call_of, events, heard, wait_until
@@ -112,8 +112,14 @@ def test_the_zygote_may_die(hosts: Hosts) -> None:
     for pid in zygotes:
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not alive(host))
-    wait_until(lambda: not isinstance(events(handler, call_of())[-1], Failed))  # its end is noticed a moment later
-    assert value(handler)[0] != host
+    found: list[Event] = []
+
+    def answered() -> bool:  # the end of the zygote is noticed a moment later
+        found[:] = events(handler, call_of())
+        return isinstance(found[-1], Done)
+
+    wait_until(answered)
+    assert isinstance(found[0], Data) and found[0].value[0] != host and found[0].value[1] == 1
     assert hosts.pids != zygotes
 
 
