@@ -759,11 +759,6 @@ class Run:
         """Whether it is known how it ended."""
         return self._end is not None
 
-    def leave(self) -> None:
-        """Give up the exchange that was begun, where nobody has gone on with it."""
-        if self.begun is not None:
-            self.begun.close()
-
     async def put(self, item: Item | Asked) -> None:
         """Add an item, or give it to the sink; waits for room as the rules of this file say."""
         if self.sink is not None and (not isinstance(item, Asked)):
@@ -886,7 +881,7 @@ class Traffic:
         self.modern = False
         self._listener = listener
         self._ask = ask
-        self._spawn = spawn
+        self.spawn = spawn
         self._asking: dict[str | int, anyio.CancelScope] = {}
         self._owed = 0
 
@@ -963,7 +958,7 @@ class Traffic:
             if id in self._asking:
                 self._asking[id].cancel()
             elif id in self.runs and self.runs[id].method == LISTEN:
-                self._spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
+                self.spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
 
     async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
         if self.modern and body.method != "ping":
@@ -974,7 +969,7 @@ class Traffic:
             )
         else:
             self._owed += 1
-            self._spawn(self._attend, body, run or self._only(), out)
+            self.spawn(self._attend, body, run or self._only(), out)
 
     async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
         try:
@@ -2141,6 +2136,21 @@ class Core:
             run.finish(End(result))
         return result is not None
 
+    def leave(self, run: Run) -> None:
+        """Its caller has left. What it began, and the session has not gone on with, is cancelled here: the session
+        cancels only what it has sent itself. Closing the exchange does it in 2026-07-28, a notification before."""
+        if run.begun is None:
+            return
+        run.begun.close()
+        self.traffic.forget(run)
+        if not self.traffic.modern and (not self.over.is_set()):
+            self.traffic.spawn(self._withdraw, run.begun.id)
+
+    async def _withdraw(self, id: str) -> None:
+        params = types.CancelledNotificationParams(request_id=id, reason="caller left")
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, MCPError):
+            await self.session.send_notification(types.CancelledNotification(params=params))
+
     async def perform(self, run: Run, method: str, params: Json) -> None:
         """One request with all its rounds; what comes of it is the end of the run."""
         CURRENT.set(run)
@@ -2930,7 +2940,7 @@ class Connection:
         finally:
             if future is not None:
                 future.cancel()
-                self._loop.soon(run.leave)
+                self._loop.soon(self._core.leave, run)
 
     def result(
         self,

@@ -202,7 +202,7 @@ class Connection:
         finally:
             if future is not None:
                 future.cancel()
-                self._loop.soon(run.leave)
+                self._loop.soon(self._core.leave, run)
 
     def result(
         self,

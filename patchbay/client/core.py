@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -256,6 +256,21 @@ class Core:
         if result is not None:
             run.finish(End(result))
         return result is not None
+
+    def leave(self, run: Run) -> None:
+        """Its caller has left. What it began, and the session has not gone on with, is cancelled here: the session
+        cancels only what it has sent itself. Closing the exchange does it in 2026-07-28, a notification before."""
+        if run.begun is None:
+            return
+        run.begun.close()
+        self.traffic.forget(run)
+        if not self.traffic.modern and not self.over.is_set():
+            self.traffic.spawn(self._withdraw, run.begun.id)
+
+    async def _withdraw(self, id: str) -> None:
+        params = types.CancelledNotificationParams(request_id=id, reason="caller left")
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, MCPError):  # the connection ends
+            await self.session.send_notification(types.CancelledNotification(params=params))
 
     async def perform(self, run: Run, method: str, params: Json) -> None:
         """One request with all its rounds; what comes of it is the end of the run."""

@@ -126,11 +126,6 @@ class Run:
         """Whether it is known how it ended."""
         return self._end is not None
 
-    def leave(self) -> None:
-        """Give up the exchange that was begun, where nobody has gone on with it."""
-        if self.begun is not None:
-            self.begun.close()
-
     # the loop's side
 
     async def put(self, item: Item | Asked) -> None:

@@ -75,7 +75,7 @@ class Traffic:
         self.modern = False
         self._listener = listener
         self._ask = ask
-        self._spawn = spawn
+        self.spawn = spawn
         self._asking: dict[str | int, anyio.CancelScope] = {}
         self._owed = 0
 
@@ -152,7 +152,7 @@ class Traffic:
             if id in self._asking:
                 self._asking[id].cancel()
             elif id in self.runs and self.runs[id].method == LISTEN:
-                self._spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
+                self.spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
 
     async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
         if self.modern and body.method != "ping":
@@ -161,7 +161,7 @@ class Traffic:
             log.debug("dropped the request %s: %d of this server wait for their answers", body.method, self._owed)
         else:
             self._owed += 1
-            self._spawn(self._attend, body, run or self._only(), out)
+            self.spawn(self._attend, body, run or self._only(), out)
 
     async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
         try:

@@ -307,8 +307,11 @@ def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, unti
                         tool in {name for one in catalogue.all() for name in one.tools}
                     )
                 )
-        entries = [json.loads(entry.data)["kinds"] for entry in stores[1].journal.read("changes/hi")]
-        assert entries == [["tools"], ["tools"]]
+
+        def entries() -> list[Any]:
+            return [json.loads(entry.data)["kinds"] for entry in stores[1].journal.read("changes/hi")]
+
+        until(lambda: entries() == [["tools"], ["tools"]])  # written a moment after it is served
         assert catalogues[0].find("hi").version == catalogues[1].find("hi").version
     finally:
         for catalogue in bench.opened:

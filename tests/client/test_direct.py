@@ -37,7 +37,7 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str
     """The addresses of the peers, by name."""
     folder = tmp_path_factory.mktemp("peers")
     (folder / "work.py").write_text(DEFINITION.read_text("utf-8"), "utf-8")
-    (folder / "work.mcp.json").write_text('{"isolation": "inline"}', "utf-8")
+    (folder / "work.mcp.json").write_text('{"isolation": "inline", "timeout": 600}', "utf-8")
     programs = {"fastmcp": "benchmarks/peers/fastmcp_server.py", "sdk": "tests/interaction/sdk_server.py"}
     with ExitStack() as stack:
         hub = stack.enter_context(running_hub(folder / "hub", [folder / "work.py", folder / "work.mcp.json"]))
@@ -154,6 +154,26 @@ def test_errors_are_those_that_the_server_gave(peers: Mapping[str, str], peer: s
         told = [_error(connection), _error(connection)]
         short_way(connection).close()
         assert told == [_error(connection)] * 2
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_is_left_before_the_session_knows_of_it_is_cancelled_too(
+    peers: Mapping[str, str], tmp_path: Path, era: str
+) -> None:
+    mark, gate = tmp_path / "mark", threading.Event()
+    with opened(peers["hub"], era) as connection:
+        connection._loop.soon(gate.wait, 30)
+        try:
+            call = {"name": "wait", "arguments": {"path": str(mark), "silent": True}}
+            running = connection.request("tools/call", call, pauses=iter([0.01] * 9999))
+            until(lambda: next(running) is not None and mark.exists() and mark.read_text() == "begun", "it to begin")
+            running.close()
+        finally:
+            gate.set()
+        until(lambda: mark.read_text() == "cancelled", "the server to hear of it")
+        until(lambda: not connection._core.traffic.runs, "the request to be forgotten")
+        assert text(connection.call("greet")) == "Hello, you!"
 
 
 def _error(connection: Connection) -> Any:
