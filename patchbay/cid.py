@@ -73,7 +73,10 @@ def is_cid(text: str) -> bool:
 
 def content_in(text: str) -> bytes | None:
     """The bytes an identity CID carries, or None for a CID that is a hash. Raises BadCid."""
-    cid = CID.decode(canonical(text))
+    name = canonical(text)
+    if USUAL.fullmatch(name):
+        return None
+    cid = CID.decode(name)
     return bytes(cid.raw_digest) if cid.hashfun.name == "identity" else None
 
 

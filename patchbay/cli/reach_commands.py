@@ -9,30 +9,48 @@ import click
 
 import patchbay
 from patchbay.cli.exits import with_examples
-from patchbay.cli.telling import Commands
+from patchbay.cli.telling import Commands, Late
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 CLIENT = {
-    "inspect": "patchbay.cli.calling:inspect",
-    "cat": "patchbay.cli.pipelines:cat",
-    "head": "patchbay.cli.pipelines:head",
-    "tail": "patchbay.cli.pipelines:tail",
-    "filter": "patchbay.cli.filtering:filter_",
-    "put": "patchbay.cli.pipelines:put",
-    "call": "patchbay.cli.calling:call",
-    "read": "patchbay.cli.calling:read",
-    "prompt": "patchbay.cli.calling:prompt",
-    "mcp": "patchbay.cli.discovering:mcp",
-    "profile": "patchbay.cli.profile_writing:PROFILES",
-    "completion": "patchbay.cli.completing:completion",
+    "inspect": Late(
+        "patchbay.cli.calling:inspect",
+        "Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken.",
+    ),
+    "cat": Late("patchbay.cli.pipelines:cat", "Write the records at ADDRESS: a tool's results, a resource, a list."),
+    "head": Late(
+        "patchbay.cli.pipelines:head",
+        "Write the first records at ADDRESS, or of standard input; then end what makes them.",
+    ),
+    "tail": Late("patchbay.cli.pipelines:tail", "Write the last records at ADDRESS, or of standard input."),
+    "filter": Late(
+        "patchbay.cli.filtering:filter_",
+        "Put every JSON value of standard input through a jq EXPRESSION; what it gives is written line by line.",
+    ),
+    "put": Late(
+        "patchbay.cli.pipelines:put",
+        "Write the records of standard input to TARGET: a tool, called once per record, or a file.",
+    ),
+    "call": Late("patchbay.cli.calling:call", "Call a tool."),
+    "read": Late("patchbay.cli.calling:read", "Read a resource."),
+    "prompt": Late("patchbay.cli.calling:prompt", "Get a prompt: its messages, one record each."),
+    "mcp": Late("patchbay.cli.discovering:mcp", "Look at an MCP server before there is a profile of it."),
+    "profile": Late(
+        "patchbay.cli.profile_writing:PROFILES",
+        "Profiles: how servers are reached, and what is expected of them.",
+    ),
+    "completion": Late(
+        "patchbay.cli.completing:completion",
+        "Print what SHELL has to load in order to complete commands, options, profiles and tools.",
+    ),
 }
-"""Command to where it is."""
+"""The commands of the client."""
 
 
 @click.group(
     cls=Commands,
-    elsewhere=CLIENT,
+    late=CLIENT,
     context_settings=CONTEXT,
     epilog=with_examples(
         'jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"',

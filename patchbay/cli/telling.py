@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -55,12 +55,23 @@ def quoted(word: str) -> str:
     return f'"{word}"' if not re.search(r'["\\$`!\n]', word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-class Commands(click.Group):
-    """A group at the root: it remembers what was typed, and loads `elsewhere` (name to `module:attribute`) late."""
+class Late(NamedTuple):
+    """A command that is loaded when it is used: `module:attribute`, and its gist for the list of commands."""
 
-    def __init__(self, *arguments: Any, elsewhere: Mapping[str, str] | None = None, **options: Any) -> None:
+    place: str
+    gist: str
+
+    def short(self, limit: int) -> str:
+        """The gist as click shortens it."""
+        return click.Command(None, help=self.gist).get_short_help_str(limit)
+
+
+class Commands(click.Group):
+    """A group at the root: it remembers what was typed, and loads none of its commands but the one that is used."""
+
+    def __init__(self, *arguments: Any, late: Mapping[str, Late], **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.elsewhere = elsewhere or {}
+        self.late = late
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words apart, after keeping them."""
@@ -68,14 +79,20 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands, the group's own first."""
-        return [*super().list_commands(ctx), *self.elsewhere]
+        """The names of all commands."""
+        return list(self.late)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name."""
-        if cmd_name not in self.elsewhere:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = self.elsewhere[cmd_name].partition(":")
+        if cmd_name not in self.late:
+            return None
+        module, _, name = self.late[cmd_name].place.partition(":")
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands for the help page."""
+        limit = formatter.width - 6 - max(len(name) for name in self.late)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, late.short(limit)) for name, late in self.late.items()])

@@ -72,8 +72,7 @@ class Tab:
         item = self.page.locator("details.item").filter(has=heading)
         if item.get_attribute("open") is None:
             item.locator("summary").first.click()
-        # By its id it is found at once, by its name only after every other descriptor of the page has been looked at.
-        return Trial(self.page.locator(f"#{item.locator('.inside').get_attribute('id')}"))
+        return Trial(item)
 
 
 class Trial:

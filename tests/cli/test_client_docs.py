@@ -13,6 +13,7 @@ import pytest
 
 from patchbay.cli import exits, jn, main
 from patchbay.cli.places import launch_environment
+from patchbay.cli.telling import Commands
 from tests.cli.desk import ROOT, SEARCH, Desk, launch
 
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
@@ -51,6 +52,15 @@ def test_every_help_page_has_examples_and_the_exit_codes(name: str, command: cli
     assert "Examples:" in page
     assert all(f"  {code:<3}  {meaning}" in page for code, meaning in exits.ROWS.items())
     assert command.help
+
+
+@pytest.mark.parametrize("group", [jn, main], ids=lambda group: group.name)
+def test_the_list_of_commands_says_of_each_what_it_says_itself(group: Commands) -> None:
+    """The list is written without loading the commands."""
+    context = click.Context(group)
+    for name, late in group.late.items():
+        command = group.get_command(context, name)
+        assert command is not None and command.get_short_help_str(1000) == late.short(1000)
 
 
 def test_every_command_and_option_of_the_client_is_on_the_page() -> None:

@@ -11,14 +11,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
 
+from tests.conformance import forks
 from tests.conformance.suite import BARE, NOTHING_MAY_FAIL, SUITE, Leg, Outcome, Outcomes, outcome_of, shown
 from tests.interaction.peers import NODE
 from tests.interaction.programs import ROOT, plain_environment
+from tests.operation.running import until
 
 LEGS: Mapping[str, Leg] = {
     "2025-03-26": Leg(2, 19),
@@ -30,17 +33,34 @@ LEGS: Mapping[str, Leg] = {
 """Every run: how many scenarios, and how many successful checks at least."""
 
 TIMEOUT = 300
-"""Seconds for one client. All of a run's clients start at once, and each has to import the SDK first."""
+"""Seconds for one client. All of a run's clients start at once."""
 
 _FOLDER = re.compile(r"(?P<scenario>.+?)-\d{4}-\d{2}-\d{2}T[^/]*")
 
 
-def run(revision: str, folder: Path, home: Path) -> Outcomes:
-    """Run every client scenario of a revision, or of all (`bare`); the suite's files go to `folder`."""
+@contextmanager
+def client(home: Path) -> Iterator[str]:
+    """The command of the client: it is imported once, and forked for each scenario."""
+    place = home / "client.socket"
+    holder = [sys.executable, "-m", forks.__name__, str(place), "tests.conformance.client"]
+    process = subprocess.Popen(holder, cwd=ROOT, env=plain_environment(home))
+    try:
+        until(lambda: place.exists() or process.poll() is not None, "the client to be imported")
+        yield f"{sys.executable} -I -S {forks.__file__} {place}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def run(revision: str, folder: Path, home: Path, client: str) -> Outcomes:
+    """Run every client scenario of a revision, or of all (`bare`); the suite's files go to `folder`.
+
+    `client` is the command that is given the URL of each scenario.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     baseline = folder / "expected-failures.yml"
     baseline.write_text(NOTHING_MAY_FAIL, "utf-8")
-    command = [str(NODE), str(SUITE), "client", "--command", f"{sys.executable} -m tests.conformance.client"]
+    command = [str(NODE), str(SUITE), "client", "--command", client]
     command += ["--suite", "all", "--timeout", str(TIMEOUT * 1000), "--output-dir", str(folder)]
     command += ["--expected-failures", str(baseline)]
     command += [] if revision == BARE else ["--spec-version", revision]
@@ -69,9 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="keep the suite's files in this folder")
     given = parser.parse_args(arguments)
     outcomes: Outcomes = {}
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, client(Path(name)) as command:
         for revision in LEGS:
-            outcomes |= run(revision, (given.keep or Path(name)) / revision, Path(name))
+            outcomes |= run(revision, (given.keep or Path(name)) / revision, Path(name), command)
     return shown(outcomes, LEGS)
 
 

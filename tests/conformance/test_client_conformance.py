@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.client_suite import LEGS, outcomes_in, run
+from tests.conformance.client_suite import LEGS, client, outcomes_in, run
 from tests.conformance.suite import faults
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The command of the client, which is held ready for all runs."""
+    with client(tmp_path_factory.mktemp("client")) as command:
+        yield command
 
 
 @pytest.mark.process
 @pytest.mark.node
 @pytest.mark.parametrize("revision", LEGS)
-def test_every_client_scenario_passes(tmp_path: Path, revision: str) -> None:
+def test_every_client_scenario_passes(tmp_path: Path, command: str, revision: str) -> None:
     """JN-1, JN-70: a small program made of the client passes what the suite has for clients."""
-    outcomes = run(revision, tmp_path / "suite", tmp_path)
+    outcomes = run(revision, tmp_path / "suite", tmp_path, command)
     assert faults(outcomes, revision, LEGS[revision]) == []
 
 

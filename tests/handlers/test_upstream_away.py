@@ -115,7 +115,7 @@ def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
         mount(hub, f"piped{number}", PIPED)
     session = hub.open("piped0", capabilities={"elicitation": {}})
     assert hub.legacy("piped0", "tools/call", {"name": "echo", "arguments": {}}, session).result["content"]
-    assert held()[0] > before[0]
+    assert len(held()[0] - before[0]) >= 3
     for file in hub.servers.glob("piped*.json"):
         file.unlink()
     until(lambda: all(now <= then for now, then in zip(held()[:2], before, strict=True)), f"no more than {before}")

@@ -225,15 +225,16 @@ class Hosts:
         """A host that knows nothing yet: one that stands by, and another in its place."""
         if order.limits.sandbox and sandbox.available():
             return self._spawn(order.key, sandbox.walls(self.hidden))
-        spares = [host for host in self._spares if not host.ended()]
-        for host in self._spares:
-            if host not in spares:
+        spares, self._spares = self._spares, []
+        for host in spares:
+            if host.ended():
                 host.hang_up()
                 host.close()
-        while len(spares) <= SPARES:
-            spares.append(self._spawn(""))
-        self._spares = spares[1:]
-        return spares[0]
+            else:
+                self._spares.append(host)
+        while len(self._spares) <= SPARES:
+            self._spares.append(self._spawn(""))
+        return self._spares.pop(0)
 
     def _spawn(self, which: str, walls: Sequence[str] = ()) -> HostLink:
         zygote = self._zygotes.get(which)

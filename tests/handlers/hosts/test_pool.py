@@ -9,11 +9,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from patchbay.activation import activate
+from patchbay.errors import ToolFailed
 from patchbay.events import Data, Done, Event, Text
+from patchbay.handlers.hosts.link import HostLink
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.settings import ROOT
 from tests.handlers.calls import alive, call_of, events, heard, wait_until
@@ -121,6 +124,24 @@ def test_the_zygote_may_die(hosts: Hosts) -> None:
     wait_until(answered)
     assert isinstance(found[0], Data) and found[0].value[0] != host and found[0].value[1] == 1
     assert hosts.pids != zygotes
+
+
+def test_blank_hosts_that_were_started_before_one_could_not_be_are_closed_with_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, hosts = descriptors(), Hosts()
+    spawn, left = hosts._spawn, iter([True, True])
+
+    def fails_after_two(*given: Any) -> HostLink:
+        if not next(left, False):
+            raise ToolFailed("no more")
+        return spawn(*given)
+
+    monkeypatch.setattr(hosts, "_spawn", fails_after_two)
+    assert failure(hosted(hosts, PID)) == "no more"
+    assert hosts.counts().now["blank"] == 2
+    hosts.close()
+    wait_until(lambda: descriptors() == before)
 
 
 def test_closing_ends_every_process_and_descriptor() -> None:

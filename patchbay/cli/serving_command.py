@@ -1,0 +1,28 @@
+"""The command `patchbay serve`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from patchbay.cli import exits
+from patchbay.cli.options import settings_of, with_settings
+from patchbay.cli.serving import AddressTaken, serve
+from patchbay.cli.telling import fail
+from patchbay.errors import ConfigError
+
+
+@click.command("serve", epilog=exits.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers"))
+@with_settings
+@click.pass_context
+def serve_command(context: click.Context, /, **_: Any) -> None:
+    """Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."""
+    try:
+        code = serve(settings_of(context))
+    except AddressTaken as problem:
+        fail(problem.message, exits.ADDRESS)
+    except ConfigError as problem:
+        fail(problem.message, exits.USAGE)
+    sys.exit(code)

@@ -1,0 +1,28 @@
+"""The command `patchbay stdio`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchbay.cli import exits
+from patchbay.cli.options import settings_of, with_settings
+from patchbay.cli.piping import pipe
+from patchbay.cli.telling import fail
+from patchbay.errors import PatchbayError
+
+
+@click.command("stdio", epilog=exits.with_examples("patchbay stdio echo", "patchbay stdio"))
+@click.argument("server", default="")
+@click.option("--native", is_flag=True, help="Speak the native interface of the whole hub instead of MCP.")
+@with_settings
+@click.pass_context
+def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any) -> None:
+    """Serve one SERVER, or all as one, over standard input and output, for a client that starts this command itself."""
+    if native and server:
+        fail("with --native the methods name their server; leave SERVER out", exits.USAGE)
+    try:
+        pipe(settings_of(context), server, native)
+    except PatchbayError as problem:
+        fail(problem.message, exits.USAGE)
