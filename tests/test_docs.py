@@ -8,7 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from patchbay.cli import exits, main
+from patchbay.cli import exits
+from patchbay.cli.commands import HUB
 from patchbay.cli.options import ROWS, flag_of, variable_of
 from scripts import settings_page
 
@@ -50,7 +51,7 @@ def test_every_setting_is_documented(name: str) -> None:
     assert f"`{variable_of(name)}`" in page
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
+@pytest.mark.parametrize("name", sorted(HUB))
 def test_every_command_is_documented(name: str) -> None:
     assert f"`patchbay {name}`" in text_of("docs/operation.md")
 
