@@ -15,6 +15,7 @@ from patchbay.cli import exits, jn, main
 from patchbay.cli.places import launch_environment
 from patchbay.cli.telling import Commands
 from tests.cli.desk import ROOT, SEARCH, Desk, launch
+from tests.client.peers import fetched
 
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
 
@@ -33,6 +34,7 @@ def every(group: click.Command, name: str) -> Iterator[tuple[str, click.Command]
 @pytest.mark.process
 def test_the_examples_of_the_page_run_and_write_what_it_says(desk: Desk) -> None:
     """JN-6, JN-32, JN-38, JN-56, JN-60, JN-72: in order, in one folder; lines shown there stand in the output."""
+    desk.environment |= fetched("mcp-server-time")
     commands = 0
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
         for example in re.split(r"(?m)^\$ ", block)[1:]:

@@ -58,6 +58,13 @@ def uv_cache() -> str:
     return subprocess.run([UV, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@cache
+def fetched(requirement: str) -> Mapping[str, str]:
+    """Have uv fetch a program from PyPI; in the environment that this gives, later starts do not ask PyPI again."""
+    subprocess.run([UV, "tool", "run", "--quiet", "--from", requirement, "python", "-c", ""], check=True)
+    return {"UV_OFFLINE": "1"}
+
+
 @contextmanager
 def means_in(folder: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Iterator[Means]:
     """Means whose project and home are a folder."""

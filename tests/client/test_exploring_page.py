@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.client.peers import uv_cache
+from tests.client.peers import fetched, uv_cache
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "exploring.md").read_text("utf-8")
 FENCE = re.compile(r"```(\w+)(?: (\S+))?\n(.*?)```", re.DOTALL)
@@ -28,6 +28,7 @@ def environment(home: Path) -> dict[str, str]:
         "HOME": str(home),
         "PATH": f"{here}:{os.environ['PATH']}",
         "UV_CACHE_DIR": uv_cache(),
+        **fetched("mcp-server-time==2026.10.19"),
         "NO_COLOR": "1",
     }
 

@@ -7,13 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scripts.single_file import ROOT, TARGET, formatted, made, same
-from tests.client.peers import UV, uv_cache
+from tests.client.peers import UV, fetched, uv_cache
 
 TIME = "mcp+uvx://mcp-server-time/mcp-server-time"
 VENDORED = {
@@ -40,12 +42,19 @@ def alone(tmp_path: Path) -> Path:
     return path
 
 
+@cache
+def offline() -> Mapping[str, str]:
+    """Have uv fetch once what the file needs and what is run here; later starts do not ask PyPI again."""
+    subprocess.run([UV, "sync", "--quiet", "--script", str(TARGET)], check=True)
+    return fetched("mcp-server-time")
+
+
 def run(plugin: Path, *words: str, lines: str = "", **variables: str) -> list[dict[str, Any]]:
     environ = {
         name: os.environ[name] for name in os.environ if name.startswith(("PATH", "UV_", "SSL_", "HTTP", "http"))
     }
     path = os.pathsep.join((str(Path(UV).parent), os.environ.get("PATH", os.defpath)))
-    environ |= {"PATH": path, "HOME": str(plugin.parent), "UV_CACHE_DIR": uv_cache(), **variables}
+    environ |= {"PATH": path, "HOME": str(plugin.parent), "UV_CACHE_DIR": uv_cache(), **offline(), **variables}
     command = [UV, "run", "--quiet", "--script", str(plugin), *words]
     done = subprocess.run(
         command, cwd=plugin.parent, env=environ, input=lines, capture_output=True, text=True, timeout=300
