@@ -7,6 +7,7 @@ look at `is_readonly` first.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,9 +15,12 @@ import orjson
 
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image, reference_in
 from patchbay.boot.references import missing_from
+from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs, Move, Store
+
+log = logging.getLogger(__name__)
 
 PARTS = ("servers", "variables", "templates")
 
@@ -68,11 +72,21 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     if missing:
         raise MissingBlob(missing, where)
     changes: dict[str, str | None] = {}
+    before: dict[str, str] = {}
     if "boot" in now:
-        changes |= dict.fromkeys(parse_image(store.blobs.get(now["boot"]), now["boot"]).names())
+        before = _cids(parse_image(store.blobs.get(now["boot"]), now["boot"]))
+        changes |= dict.fromkeys(before)
     changes |= dict.fromkeys(f"variables/{name}" for name in image.disabled)
-    changes |= {name: store.blobs.put(blob) for name, blob in image.blobs().items()}
-    changes |= {f"templates/{name}": cid for name, cid in image.templates.items()}
+    for blob in image.blobs().values():
+        store.blobs.put(blob)
+    changes |= _cids(image)
+    own = [name for name in sorted(changes) if _own(name, now, before) and now[name] != changes[name]]
+    if own:
+        log.warning(
+            "%s replaces what was changed here since the last boot image: %s; /history has it and the way back",
+            where,
+            ", ".join(own),
+        )
     served = _image_of(_after(now, changes), store.blobs, image)
     root, boot = store.blobs.put(served.data), store.blobs.put(image.data)
     store.names.move({**changes, "boot": boot, "root": root}, who, why)
@@ -104,6 +118,17 @@ def change(
     root = _settled(store, who, why)
     store.bus.publish(CHANGED)
     return root
+
+
+def _cids(image: Image) -> dict[str, str]:
+    """Where the names of an image point."""
+    blobs = {name: cid_of(blob) for name, blob in image.blobs().items()}
+    return blobs | {f"templates/{name}": cid for name, cid in image.templates.items()}
+
+
+def _own(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> bool:
+    """Whether a name is not as the image before left it, by somebody's hand: the watched folder sees to its own."""
+    return name in now and now[name] != before.get(name) and f"dropins/{name.removeprefix('servers/')}" not in now
 
 
 def _current(store: Store) -> Image:

@@ -230,6 +230,7 @@ class Catalogue:
                 if self._ending.is_set():
                     return
                 self._guarded(partial(self._hear, *got) if got else self._look)
+                self._guarded(self._sweep)
 
     def _hear(self, topic: str, message: bytes) -> None:
         if topic.startswith(RERUN):
@@ -239,9 +240,12 @@ class Catalogue:
             self.refresh()
 
     def _look(self) -> None:
-        """Bring the servers up to date when the store has moved without a hint; sweep the journal now and then."""
+        """Bring the servers up to date when the store has moved without a hint."""
         if self._planner.stamp() != self._stamp:
             self.refresh()
+
+    def _sweep(self) -> None:
+        """Sweep the journal now and then, however much there is to hear meanwhile."""
         if time.monotonic() > self._next_sweep:
             self._next_sweep = time.monotonic() + SWEEP
             self.store.journal.sweep()

@@ -12,8 +12,8 @@ from patchbay.activation import Hub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
-from patchbay.descriptors import Descriptor
-from patchbay.handlers.documents import FIRST_LOOK, documents_handler, library_of, uri_of
+from patchbay.descriptors import Descriptor, Problem
+from patchbay.handlers.documents import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}
@@ -36,6 +36,7 @@ def documents(
 ) -> Server:
     """The server of a folder; `hub` gives the library whose documents are listed."""
     enabled = row.serves(fields)
+    problems = [] if folder_of(fields["root"]).is_dir() else [Problem("root", f"there is no folder {fields['root']}")]
     listing = Listing.of(fields.get("listing", {}))
     tools = listing.kept({one.name: one for one in _tools()})
     template = _template(row.name)
@@ -52,7 +53,7 @@ def documents(
         tools=tools if enabled else {},
         resources=_resources(row.name, fields["root"], hub) if enabled and hub is not None else {},
         templates={template.name: template} if enabled else {},
-        problems=tuple(listing.problems(tools)) if enabled else (),
+        problems=(*problems, *listing.problems(tools)) if enabled else (),
         handler=documents_handler(row.name, fields["root"]),
         enabled=enabled,
         pinned=pinned,

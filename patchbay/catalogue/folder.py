@@ -168,7 +168,10 @@ class Folder:
                 config = name + CONFIG
                 definition = self._cid(file, files[file], refused)
                 own = self._cid(config, files[config], refused) if config in files and kind != "static" else None
-                if definition is not None:
+                if kind != "static" and config in refused:
+                    # Without it more could be listed than its author wants.
+                    problem = f"its configuration {config} cannot be used: {refused[config]}"
+                elif definition is not None:
                     wanted[name] = Wanted(file, Row(name, kind, definition, own))
             if problem:
                 refused[file] = problem
@@ -188,7 +191,7 @@ class Folder:
         if len(data) > LARGEST:
             refused[file] = f"expected at most {LARGEST} bytes"
             return None
-        cid = self._store.blobs.put(_discovering(data) if file.endswith(CONFIG) else data)
+        cid = self._store.blobs.put(discovering(data) if file.endswith(CONFIG) else data)
         self._cids[file] = (signature, cid)
         return cid
 
@@ -243,7 +246,7 @@ def _listed(files: list[str]) -> str:
     return ", ".join(files[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _discovering(data: bytes) -> bytes:
+def discovering(data: bytes) -> bytes:
     """A drop-in's configuration, which says that functions are listed unless it says how itself.
 
     It is put into the text, so that the version and an image that is taken elsewhere mean the same as the folder.

@@ -147,10 +147,12 @@ def _places(data: bytes) -> Iterator[tuple[str, str]]:
         return
     if data.lstrip()[:1] in (b"{", b"["):
         try:
-            yield from _in_json(orjson.loads(data), "")
-            return
-        except orjson.JSONDecodeError:
+            found = list(_in_json(orjson.loads(data), ""))
+        except (orjson.JSONDecodeError, RecursionError):  # what nests too deeply is looked through line by line
             pass
+        else:
+            yield from found
+            return
     for number, line in enumerate(data.split(b"\n"), 1):
         for found in _CIDS.findall(line):
             yield found.decode(), f"line {number}"

@@ -12,10 +12,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from patchbay.boot import is_readonly, variable
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
 from patchbay.catalogue.dropins import drop_ins
+from patchbay.catalogue.folder import CONFIG
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.config import Configs, Mcps, parse_listing
@@ -76,7 +78,7 @@ class Planner:
         stamp, mcps = self.stamp(), self._mcps()
         rows = {**_mounts(mcps), **dict(self._rows(mcps))}
         for file, sentence in refused.items():
-            stem = file.partition(".")[0]
+            stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
         checked, lists = self._checked_names(rows), snapshots.names(self._store)

@@ -17,10 +17,11 @@ from pathlib import Path
 from patchbay.boot import change
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
 from patchbay.catalogue.dropins import DropIn, drop_ins
-from patchbay.catalogue.folder import CONFIG, ENDINGS
+from patchbay.catalogue.folder import CONFIG, ENDINGS, discovering
 from patchbay.catalogue.mounted import reaches_out, vouched
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
+from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, Overtaken, Refused
 from patchbay.store import Store
 
@@ -77,6 +78,7 @@ class Saving:
         for full, cid in wanted.items():
             name = full.removeprefix(PREFIX)
             if full.startswith(PREFIX) and name in known:
+                self._check_read(name, known[name])
                 made, mark = self._dropped_in(name, known[name], cid)
                 files |= made
                 marks[DROP_INS + name] = mark
@@ -102,10 +104,38 @@ class Saving:
             raise Refused(f"{name} was not saved: what mounts a server or a folder is written into its file by hand")
         file = name + _ENDING.get(row.kind, ".json")
         files[file] = self._store.blobs.get(row.definition_cid)
-        if row.kind != "static":
+        if row.kind != "static" and row.config_cid == self._config_there(name):
+            files.pop(name + CONFIG, None)
+        elif row.kind != "static":
             files[name + CONFIG] = self._store.blobs.get(row.config_cid) if row.config_cid else None
         made = DropIn(file, row.definition_cid, mark.base)
         return files, self._store.blobs.put(made.encoded())
+
+    def _check_read(self, name: str, mark: DropIn) -> None:
+        """Files that were saved a moment ago are nowhere else: they are not written over. Raises Overtaken."""
+        now = self._row(name)
+        seen: dict[str, tuple[str | None, str | None]] = {
+            mark.file: (self._there(mark.file), mark.definition_cid),
+        }
+        if mark.file.endswith((".py", ".sh")):
+            seen[name + CONFIG] = (self._config_there(name), now.config_cid if now else None)
+        for file, (there, known) in seen.items():
+            if there is not None and there != known:
+                raise Overtaken(f"the file {file} was saved a moment ago and is not read yet; nothing was changed")
+
+    def _there(self, file: str) -> str | None:
+        """The CID of what a file holds; None where there is none that can be read."""
+        try:
+            return cid_of((self._folder / file).read_bytes())
+        except OSError:
+            return None
+
+    def _config_there(self, name: str) -> str | None:
+        """The same of a configuration, as the watcher keeps it."""
+        try:
+            return cid_of(discovering((self._folder / (name + CONFIG)).read_bytes()))
+        except OSError:
+            return None
 
     def _missing(self, wanted: Mapping[str, str | None]) -> None:
         """Before any file is touched: the contents have to be here. Raises MissingBlob."""

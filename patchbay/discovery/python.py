@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from typing import Any
 
 import jsonschema_rs
@@ -58,6 +60,7 @@ def python(name: str, text: str) -> Found:
 
 def parsed(name: str, text: str) -> ast.Module:
     """The syntax tree, after everything the compiler checks without running. Raises ConfigError naming the line."""
+    _check_coding(name, text)
     try:
         module = ast.parse(text, filename=name)
         # Only the compiler refuses `return` outside a function or two parameters of one name.
@@ -71,6 +74,19 @@ def parsed(name: str, text: str) -> ast.Module:
     except (RecursionError, MemoryError) as problem:
         raise ConfigError(name, "line 1", "nested too deeply to be read; expected simpler Python") from problem
     return module
+
+
+def _check_coding(name: str, text: str) -> None:
+    """Python reads a file as its coding line says; the hub as UTF-8. Raises ConfigError where the two differ."""
+    data = text.encode("utf-8", "surrogatepass")
+    try:
+        coding, _ = tokenize.detect_encoding(BytesIO(data).readline)
+        same = data.decode(coding, "surrogatepass" if coding == "utf-8" else "strict") == text
+    except (SyntaxError, UnicodeError):
+        same = False
+    if not same:
+        said = "its coding line says that it is something else; leave that line out"
+        raise ConfigError(name, "line 1", f"expected Python in UTF-8: {said}")
 
 
 class Reader:

@@ -54,13 +54,18 @@ def library_of(hub: Hub, server: str, root: str) -> Library:
     """The library of a folder, opened when it is asked for the first time, closed when the hub ends."""
 
     def made() -> Library:
-        library = Library(Path(root).expanduser(), ENDINGS, True, IGNORED, partial(_tell, hub, server))
+        library = Library(folder_of(root), ENDINGS, True, IGNORED, partial(_tell, hub, server))
         library.start()
         return library
 
     # A server's name has no blank in it; another root is another library.
     library: Library = hub.kept(f"{server} {root}", made)
     return library
+
+
+def folder_of(root: str) -> Path:
+    """The folder that a configuration names."""
+    return Path(root).expanduser()
 
 
 def uri_of(server: str, path: str) -> str:

@@ -32,6 +32,7 @@ SHALLOW = 32
 MOST = 2000
 """How many values of a block are shown as JSON; aliases can make millions of a few lines."""
 
+_UNSAID = (yaml.BlockEndToken, yaml.StreamStartToken, yaml.StreamEndToken)
 LARGEST = 2**63
 _HANDLER = YAMLHandler()
 _BLOCK = re.compile(r"(\ufeff?-{3,}[ \t]*(\r?\n))(.*?)(^-{3,}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
@@ -169,11 +170,15 @@ def _in_place(front: Front, changes: Mapping[str, Any]) -> str | None:
         return None
     if root is not None and (not isinstance(root, yaml.MappingNode) or root.flow_style):
         return None
+    said = [token for token in yaml.scan(front.block, Loader=yaml.SafeLoader) if not isinstance(token, _UNSAID)]
     spans: dict[str, tuple[int, int]] = {}
     for key, value in root.value if root is not None else ():
         if not isinstance(key, yaml.ScalarNode) or key.value in spans or key.start_mark.column:
             return None
-        spans[key.value] = (key.start_mark.index, max(value.end_mark.index, key.end_mark.index))
+        begin, end = key.start_mark.index, max(value.end_mark.index, key.end_mark.index)
+        # A list ends where the next key begins for the reader; comments and blank lines before that are not its own.
+        ends = (token.end_mark.index for token in said if begin <= token.start_mark.index < end)
+        spans[key.value] = (begin, max(ends, default=end))
     # The reader counts characters without a mark at the very beginning, which no block has.
     edits = []
     for name, new in changes.items():

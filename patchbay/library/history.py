@@ -50,13 +50,16 @@ class Version:
 class History:
     """The versions of a library, in a file of its own. Safe for many threads and processes.
 
-    A file that is damaged is put aside, with a word in the log, and a new history begins.
+    A file that is damaged is put aside, with a word in the log, and a new history begins. One that only cannot be had
+    now (another process holds it, the disk is full) stays where it is: raises sqlite3.OperationalError.
     """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         try:
             self._connection = _opened(path)
+        except sqlite3.OperationalError:
+            raise
         except sqlite3.DatabaseError as problem:
             aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
             log.error("the history %s is damaged (%s); it was put aside as %s", path.name, problem, aside.name)

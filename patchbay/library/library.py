@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,8 +90,13 @@ class Library:
 
     def groups(self, top: str) -> list[str]:
         """The folders inside a first folder that hold documents, sorted."""
-        begin = top + "/"
-        return sorted({row.key.split("/", 2)[1] for row in self.rows(begin) if row.key.count("/") > 1})
+        return list(self.counts(top))
+
+    def counts(self, top: str) -> dict[str, int]:
+        """The same, each with how many documents it holds."""
+        inside = (key.split("/", 2) for key in self._shelf.rows if key.startswith(top + "/"))
+        found = Counter(parts[1] for parts in inside if len(parts) > 2)
+        return dict(sorted(found.items()))
 
     def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20) -> Search:
         """The documents that fit, best first; `where` may say `top` and `grp`, their first and first two folders."""
@@ -244,19 +251,23 @@ class Library:
         with self._writing:
             if self._placed or not self._disk.exists():
                 return
-            self._placed = True
             try:
                 own = self._disk.own()
                 if not os.access(own, os.W_OK):
                     raise PermissionError(13, "its folder cannot be written to")
-                self._history = History(own / "history.sqlite")
-                shelf = Shelf(self._disk, self._endings, own / "index.sqlite", self._keep, self._alone)
-            except OSError as problem:
-                log.warning("the library %s is read-only: %s", self._disk.root.name, problem.strerror)
-                self._readonly = True
+                # Alone: SQLite refuses a second process at once while the first one makes the files.
+                with self._disk.alone():
+                    self._history = History(own / "history.sqlite")
+                    shelf = Shelf(self._disk, self._endings, own / "index.sqlite", self._keep, self._alone)
+            except sqlite3.OperationalError as problem:
+                raise Unreadable(f"the history of this library cannot be opened now: {problem}") from problem
+            except (OSError, Unreadable) as problem:
+                why = problem.strerror if isinstance(problem, OSError) else problem.message
+                log.warning("the library %s is read-only: %s", self._disk.root.name, why)
+                self._readonly = self._placed = True
                 return
             # Somebody may still be searching the one that was there before, which is empty.
-            self._shelf = shelf
+            self._shelf, self._placed = shelf, True
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from flask import Blueprint, Response, request
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.activity_records import OUTCOMES, Filter, Page, Record
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.transports.activity_numbers import busiest, by_tool, ended, over_time, slowest
+from patchbay.transports.activity_numbers import BARS, STEPS, busiest, by_tool, ended, over_time, slowest
 from patchbay.transports.activity_stream import watching
 from patchbay.transports.page_answers import answer
 from patchbay.transports.plots import bars, lengths, spread, took
@@ -120,7 +120,7 @@ class _Views:
         end = min(wanted.until, now)
         oldest = min((record.at for record in found.records), default=end)
         begin = oldest if found.next or not wanted.since else wanted.since
-        begin = min(begin, end - SHORTEST)
+        begin = max(min(begin, end - SHORTEST), end - STEPS[-1] * (BARS - 1))
         tools = by_tool(found.records)
         places = self._dispatcher.places
         return {
@@ -207,7 +207,7 @@ def asked() -> Filter:
 def _limit(text: str) -> int:
     if not text:
         return SHOWN
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST):
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= MOST):
         raise InvalidParams(f"limit has to be a number from 1 to {MOST}; it is {text!r:.60}")
     return int(text)
 
@@ -215,19 +215,20 @@ def _limit(text: str) -> int:
 def moment(what: str, text: str, now: float) -> float:
     """A moment as Unix time, from seconds, from ISO 8601 (UTC unless it says otherwise), or from how long ago it was.
 
-    That is a number and a unit: `90s`, `15m`, `2h`, `7d`; an empty text is 0. Raises InvalidParams.
+    That is a number and a unit: `90s`, `15m`, `2h`, `7d`; an empty text, or what lies before 1970, is 0. Raises
+    InvalidParams.
     """
     if not text:
         return 0.0
     number, unit = text[:-1], text[-1]
     if unit in UNITS and len(number) < 10 and number.isascii() and number.isdigit():
-        return now - int(number) * UNITS[unit]
+        return max(0.0, now - int(number) * UNITS[unit])
     if len(text) < 20 and text.isascii() and text.replace(".", "", 1).isdigit():
         return float(text)
     try:
         # A blank in a query is what a plus sign in it becomes.
         found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+        return max(0.0, (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError) as problem:
         raise InvalidParams(
             f"{what} has to be a time such as 15m, 2h, 7d or 2026-01-31T12:00:00; it is {text!r:.60}"

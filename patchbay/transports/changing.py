@@ -7,8 +7,12 @@ Sources: THREATS 1.4; DESIGN section 11.
 
 from __future__ import annotations
 
+from flask import request
+
+from patchbay.errors import Refused
 from patchbay.transports.operator_pages import form_fields
-from patchbay.transports.site import Site
+from patchbay.transports.security import check_same_origin
+from patchbay.transports.site import Site, wants_html
 
 WHO = "operator"
 """Who the history names for a change that was made on a page."""
@@ -24,6 +28,29 @@ def sent(site: Site) -> dict[str, str]:
     """
     fields = form_fields(site.settings.body_limit)
     site.operators.check_change(fields)
+    return _with_lines(fields)
+
+
+def typed(site: Site) -> tuple[dict[str, str], Refused | None]:
+    """The same for a form that somebody wrote a text into, and why they may change nothing now: a session that has
+    ended, or a page that is too old, must not cost them the text.
+
+    Only where a browser proves that the form is one of the hub's own pages, for whoever reads this page may be
+    somebody who never wrote it; all else is raised as `sent` does.
+    """
+    check_same_origin(request.headers)
+    fields = form_fields(site.settings.body_limit)
+    try:
+        site.operators.check_change(fields)
+    except Refused as problem:
+        proven = {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}
+        if not (proven and wants_html(request.headers.get("Accept", ""))):
+            raise
+        return _with_lines(fields), problem
+    return _with_lines(fields), None
+
+
+def _with_lines(fields: dict[str, str]) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n").replace("\r", "\n") for name, value in fields.items()}
 
 

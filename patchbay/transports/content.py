@@ -19,7 +19,7 @@ from werkzeug.wrappers import Response as Answer
 from patchbay.boot import change
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
-from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, PatchbayError
+from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, Overtaken, PatchbayError
 from patchbay.transports.bodies import read_body
 from patchbay.transports.cid_pages import ContentPages
 from patchbay.transports.contents import image_type
@@ -138,10 +138,12 @@ class _Views:
         why = request.headers.get("X-Why", "")[:LONGEST_WHY] or default
         with self._lock:
             before = self._store.names.get(full)
-            _check_condition(before)
+            expected = {full: before} if _check_condition(before) else None
             cid = None if body is None else self._store.blobs.put(body)
             try:
-                root = change(self._store, {full: cid}, WHO, why)
+                root = change(self._store, {full: cid}, WHO, why, expected)
+            except Overtaken as problem:  # by another process, which has a lock of its own
+                raise Changed(problem.message) from problem
             except ConfigError as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
         response = json_answer({"root": root, "cid": cid}, 201 if before is None else 200)
@@ -163,13 +165,17 @@ class _Views:
         return read_body(request.environ, self._site.settings.body_limit)
 
 
-def _check_condition(now: str | None) -> None:
-    """Compare `If-Match` and `If-None-Match` with the CID that a variable has now. Raises Changed (412)."""
+def _check_condition(now: str | None) -> bool:
+    """Compare `If-Match` and `If-None-Match` with the CID that a variable has now; whether there were any.
+
+    Raises Changed (412).
+    """
     wanted, unwanted = request.if_match, request.if_none_match
     if _given(wanted) and not (now is not None and now in wanted):
         raise Changed(f"it is no longer what If-Match says; it is {now or 'not there'} now")
     if _given(unwanted) and now is not None and now in unwanted:
         raise Changed(f"it is there already: {now}")
+    return _given(wanted) or _given(unwanted)
 
 
 def _given(tags: ETags) -> bool:

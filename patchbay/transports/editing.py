@@ -17,8 +17,8 @@ from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import Saving
 from patchbay.catalogue.servers import Kind, Server
 from patchbay.discovery import LARGEST, detect
-from patchbay.errors import InvalidParams, Overtaken, Refused
-from patchbay.transports.changing import WHO, reason, sent, why_not
+from patchbay.errors import InvalidParams, Overtaken, Refused, UnknownServer
+from patchbay.transports.changing import WHO, reason, typed, why_not
 from patchbay.transports.highlighting import highlighted
 from patchbay.transports.mcp_pages import shown
 from patchbay.transports.operator_pages import seen_elsewhere
@@ -75,16 +75,19 @@ class _Views:
 
     def post_new(self) -> Response:
         """POST /servers/new: `action` check or save."""
-        fields = sent(self._site)
-        text = fields.get("source", "")
-        return self._act(Draft(fields.get("name", "").strip(), detect(text.encode()), text, fields=fields))
+        fields, refused = typed(self._site)
+        return self._act(_new(fields.get("name", "").strip(), fields), refused)
 
     def post_edit(self, name: str) -> Response:
         """POST /servers/<name>/edit: the same."""
-        fields = sent(self._site)
-        found = self._existing(name)
+        fields, refused = typed(self._site)
+        try:
+            found = self._existing(name)
+        except UnknownServer as problem:
+            gone = f"{problem.message}. What you wrote is still here; to save it makes a new server"
+            return self._page(_new(name, fields), gone, problem.status, looked=False)
         base = fields.get("base") or found.base
-        return self._act(Draft(found.name, found.kind, fields.get("source", ""), base, found.current, fields))
+        return self._act(Draft(found.name, found.kind, fields.get("source", ""), base, found.current, fields), refused)
 
     def _existing(self, name: str) -> Draft:
         found, _ = shown(self._site, name)
@@ -93,7 +96,12 @@ class _Views:
             raise Refused(f"the definition of {name[:128]} is no text that could be changed on a page")
         return Draft(found.name, found.kind, text, found.definition, found)
 
-    def _act(self, draft: Draft) -> Response:
+    def _act(self, draft: Draft, refused: Refused | None) -> Response:
+        if refused is not None:
+            # Whoever may not save may not look either: the text comes back as it was.
+            kept = f"{refused.message}. What you wrote is still here"
+            again = "press the button again" if self._site.operators.shown().operator else "log in in another tab first"
+            return self._page(draft, f"{kept}: {again}", refused.status, looked=False)
         if draft.fields.get("action") != "save":
             return self._page(draft)
         source = draft.text.encode("utf-8", "replace")
@@ -108,9 +116,9 @@ class _Views:
         self._site.catalogue.refresh()
         return seen_elsewhere(f"/servers/{quote(draft.name, safe='')}")
 
-    def _page(self, draft: Draft, problem: str | None = None, status: int = 200) -> Response:
+    def _page(self, draft: Draft, problem: str | None = None, status: int = 200, looked: bool = True) -> Response:
         source = draft.text.encode("utf-8", "replace")
-        seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current)
+        seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current) if looked else None
         response = answer(
             self._site,
             "edit.html",
@@ -118,13 +126,18 @@ class _Views:
             {"name": draft.name, "kind": draft.kind, "source": draft.text, "problem": problem},
             draft=draft,
             largest=LARGEST,
-            seen=_told(draft, seen),
-            change=meaning(draft.current, seen.server) if draft.current and seen.server else None,
-            sealed=why_not(self._site),
+            seen=_told(draft, seen) if seen else None,
+            change=meaning(draft.current, seen.server) if seen and draft.current and seen.server else None,
+            sealed=why_not(self._site) if looked else None,
             csrf=self._site.operators.csrf(),
         )
         response.status_code = status
         return response
+
+
+def _new(name: str, fields: dict[str, str]) -> Draft:
+    text = fields.get("source", "")
+    return Draft(name, detect(text.encode()), text, fields=fields)
 
 
 def _told(draft: Draft, seen: Preview) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from flask import Blueprint, Response, request
 from patchbay.catalogue.directory import KINDS, Entry, plain
 from patchbay.errors import InvalidParams
 from patchbay.transports.page_answers import list_answer
-from patchbay.transports.page_data import TOOLS
+from patchbay.transports.page_data import SHOWN
 from patchbay.transports.site import Site
 
 MOST = 100
@@ -53,8 +53,8 @@ class _Views:
 def row(entry: Entry) -> dict[str, Any]:
     """One find as plain values, with the address of the page that shows it."""
     place = f"#{entry.kind}-{entry.place}" if entry.place else ""
-    if entry.kind == "tool" and entry.place > TOOLS:
-        place = f"?page={(entry.place - 1) // TOOLS + 1}{place}"
+    if entry.place > SHOWN:
+        place = f"?page={(entry.place - 1) // SHOWN + 1}{place}"
     return {
         "kind": entry.kind,
         "server": entry.server,

@@ -28,7 +28,7 @@ from patchbay.transports.inspected import TOO_MUCH, keep_profile, mount_guest, o
 from patchbay.transports.operator_pages import form_fields, seen_elsewhere
 from patchbay.transports.operators import from_this_machine
 from patchbay.transports.page_answers import answer
-from patchbay.transports.page_data import TOOLS
+from patchbay.transports.page_data import SHOWN
 from patchbay.transports.replies import Reply
 from patchbay.transports.site import Site, wants_html
 
@@ -93,7 +93,7 @@ class _Views:
                 "server": found,
             },
             **self._view(wanted, reached, fields, urlencode(_query(wanted) | seal)),
-            tools=tools[(number - 1) * TOOLS : number * TOOLS],
+            tools=tools[(number - 1) * SHOWN : number * SHOWN],
             number=number,
             pages=pages,
         )
@@ -195,9 +195,9 @@ def _is_program() -> bool:
 
 def _page_of(count: int) -> tuple[int, int]:
     """Which page of tools is wanted, and how many there are; the first one for what is no page."""
-    pages = max(1, -(-count // TOOLS))
+    pages = max(1, -(-count // SHOWN))
     text = request.args.get("page", "1")
-    good = text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= pages
+    good = text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= pages
     return (int(text) if good else 1), pages
 
 

@@ -12,7 +12,7 @@ from flask import Blueprint, Response, request
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, UnknownServer
 from patchbay.transports.page_answers import content_answer
-from patchbay.transports.page_data import TOOLS, detail, endpoint, status
+from patchbay.transports.page_data import SHOWN, detail, endpoint, status
 from patchbay.transports.site import Site, base_url
 from patchbay.transports.snippets import snippets
 
@@ -37,8 +37,11 @@ def meta_page(site: Site, address: str) -> Response:
     exact = endpoint(server.name, server.version) if server.version else None
     path = exact if pinned and exact else endpoint(server.name)
     shown_server = detail(server, site.settings)
-    pages = max(1, -(-len(server.tools) // TOOLS))
+    readable = shown_server["resources"] + shown_server["templates"]
+    lists = {"tools": shown_server["tools"], "readable": readable, "prompts": shown_server["prompts"]}
+    pages = max(1, *(-(-len(each) // SHOWN) for each in lists.values()))
     number = _page_number(pages)
+    first = (number - 1) * SHOWN
     return content_answer(
         site,
         "mcp/meta.html",
@@ -51,14 +54,15 @@ def meta_page(site: Site, address: str) -> Response:
             "pinned_url": base + exact if exact and status(server) == "on" else None,
             "snippets": snippets(server.name, base + path),
         },
-        tools=shown_server["tools"][(number - 1) * TOOLS : number * TOOLS],
+        **{name: each[first : first + SHOWN] for name, each in lists.items()},
+        first=first,
         path=path,
     )
 
 
 def _page_number(pages: int) -> int:
     text = request.args.get("page", "1")
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= pages):
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= pages):
         raise InvalidParams(f"page has to be a number from 1 to {pages}; it is {text!r:.60}")
     return int(text)
 

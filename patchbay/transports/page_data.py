@@ -35,8 +35,8 @@ LIMITS = (
     ("maxItems", "{} entries or fewer"),
 )
 
-TOOLS = 100
-"""Tools on one page of a server."""
+SHOWN = 100
+"""Tools on one page of a server, and as many resources and prompts."""
 
 DEEPEST = 4
 """How many objects inside each other are shown as rows."""

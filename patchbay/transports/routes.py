@@ -6,6 +6,7 @@ no route beside it. Sources: DESIGN section 8; issue "Pages that people like to 
 
 from __future__ import annotations
 
+from patchbay.catalogue.directory import KINDS
 from patchbay.protocol.activity_records import OUTCOMES
 from patchbay.transports.activity import MOST
 from patchbay.transports.route_table import ANY, TEXT, Query, Row, many, named
@@ -79,7 +80,7 @@ PAGES = (
         page=True,
         query=(
             Query("q", "Words."),
-            Query("kind", "Only of this kind.", {"enum": ["", "server", "tool", "prompt", "resource", "template"]}),
+            Query("kind", "Only of this kind.", {"enum": ["", *KINDS]}),
         ),
     ),
     Row(

@@ -5,6 +5,11 @@ import { Connection, RpcError } from "./wire.js";
 
 const POLL = 500;
 
+/** A name for one call. `crypto.randomUUID` is not there on a page that came over plain HTTP from another machine. */
+function token() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 export class Cancelled extends Error {
   constructor() {
     super("cancelled");
@@ -51,7 +56,7 @@ export class Calling {
     const started = (id) => { this.id = id; };
     let extra = {};
     for (;;) {
-      const meta = method === "tools/call" ? { _meta: { progressToken: crypto.randomUUID() } } : {};
+      const meta = method === "tools/call" ? { _meta: { progressToken: token() } } : {};
       const asked = { ...params, ...extra, ...meta };
       const result = await this.connection.request(method, asked, { signal, heard: this.heard, headers, started });
       if (result.resultType === "task") return this.#followed(result);

@@ -55,7 +55,7 @@ function string(schema, context) {
   const input = short
     ? el("input", { type: type || "text", step: schema.format === "time" ? "1" : null, autocomplete: "off" })
     : el("textarea", { rows: "1", spellcheck: "false" });
-  const fill = (value) => { input.value = schema.format === "date-time" ? local(value) : String(value); };
+  const fill = (value) => { input.value = (FILLED[schema.format] || String)(value); };
   const read = () => {
     if (input.value === "" && !(context.required && !type)) return schema.nullable && context.required ? null : undefined;
     if (schema.format === "date-time") return new Date(input.value).toISOString();
@@ -65,10 +65,13 @@ function string(schema, context) {
   return { element: labelled(schema, context, input, examples(schema, fill)), read, fill };
 }
 
+/** A moment as its field shows it; empty for what is none. */
 function local(value) {
   const date = new Date(value);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+  return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 }
+
+const FILLED = { "date-time": local, time: (value) => String(value).replace(/(\.\d+)?(z|[+-]00:00)$/i, "") };
 
 function number(schema, context) {
   const whole = schema.type === "integer";

@@ -121,3 +121,13 @@ def test_two_hundred_mutated_images_never_change_the_store() -> None:
             store = booted()
             before = state(store)
     assert refused > 150
+
+
+def test_an_image_that_replaces_a_change_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    store = booted()
+    boot.change(store, {"variables/greeting": store.blobs.put(b"mine"), "servers/hello": None}, "me", "edit")
+    boot.import_image(store, encoded(variables=[]), "second.json", "me", "second")
+    (record,) = caplog.records
+    assert "second.json replaces what was changed here since the last boot image: variables/greeting;" in record.message
+    boot.import_image(store, encoded(), "first.json", "me", "third")
+    assert len(caplog.records) == 1

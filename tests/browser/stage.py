@@ -98,11 +98,23 @@ ORDER: dict[str, Any] = {
     "additionalProperties": False,
 }
 
+HOURS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "opens": {"type": "string", "format": "time", "default": "10:30:00Z"},
+        "until": {"type": "string", "format": "date-time", "default": "soon"},
+    },
+}
+"""Defaults that a browser's own fields do not take as they are, and one that is no moment."""
+
 ATELIER_CONFIG: dict[str, Any] = {
     "title": "Atelier",
     "auto_discover": True,
     "instructions": "Measure twice.",
-    "tools": {"order": {"description": "Take an order.", "inputSchema": ORDER, "function": "order"}},
+    "tools": {
+        "order": {"description": "Take an order.", "inputSchema": ORDER, "function": "order"},
+        "hours": {"description": "Say when it is open.", "inputSchema": HOURS, "function": "order"},
+    },
     "resources": {
         "notes": {"uri": "atelier://notes", "mimeType": "text/markdown", "text": "# Notes\n\n* **one**\n* two\n"},
     },

@@ -102,3 +102,11 @@ def test_examples_fill_a_field(tab: Tab) -> None:
     trial.item.get_by_role("button", name=".name", exact=True).click()
     trial.call(text='{"name": "Ada"}')
     assert "Ada" in trial.shown()
+
+
+def test_a_time_goes_through_json_and_back_and_a_default_that_is_none_breaks_no_form(tab: Tab) -> None:
+    trial = tab.item("atelier", "hours")
+    toggle = trial.item.get_by_role("button", name="As JSON")
+    toggle.click()
+    toggle.click()
+    assert trial.call()["structuredContent"] == {"opens": "10:30:00Z"}

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.tabs import BOUND, Tab
+from tests.browser.tabs import BOUND, Tab, launched
 from tests.operation.running import Hub, running
 
 pytestmark = pytest.mark.browser
+
+FAR = "hub.example"
+"""A name by which the hub is no neighbour of the browser."""
 
 CHANGE = """async (headers) => {
   const answer = await fetch("/variables/colour", { method: "PUT", body: "red", headers });
@@ -23,7 +28,7 @@ CHANGE = """async (headers) => {
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Path]]:
     """A hub that listens on every address of this machine."""
     folder = tmp_path_factory.mktemp("exposed")
-    with running(folder, "--host", "0.0.0.0") as hub:
+    with running(folder, "--host", "0.0.0.0", "--allowed-hosts", f"localhost,127.0.0.1,{FAR}") as hub:
         yield hub, folder
         assert hub.end() == 0
 
@@ -102,3 +107,17 @@ def test_on_its_own_machine_without_a_token_the_page_says_who_is_the_operator(br
     assert page.get_by_label("Token").count() == 0
     expect(page.get_by_text("On this machine you are the operator.")).to_be_visible()
     tab.close()
+
+
+def test_tools_are_called_over_plain_http_from_another_machine(browser: Browser, exposed: tuple[Hub, Path]) -> None:
+    """Browsers keep parts of what scripts may use, such as `crypto.randomUUID`, for HTTPS and the machine itself."""
+    playwright = cast(Any, SimpleNamespace(chromium=browser.browser_type))
+    far = launched(playwright, f"--host-resolver-rules=MAP {FAR} 127.0.0.1")
+    tab = Tab(far, f"http://{FAR}:{exposed[0].port}")
+    trial = tab.item("echo", "echo")
+    assert tab.page.evaluate("isSecureContext") is False
+    trial.call(message="hello")
+    assert "hello" in trial.shown()
+    tab.faults = [fault for fault in tab.faults if "Cross-Origin-Opener-Policy" not in fault]
+    tab.close()
+    far.close()

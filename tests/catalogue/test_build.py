@@ -332,3 +332,11 @@ def test_five_thousand_tools_are_built_in_seconds(bench: Any) -> None:
     begun = time.monotonic()
     assert len(bench.server("many").tools) == 5000
     assert time.monotonic() - begun < 5
+
+
+def test_a_definition_in_no_known_coding_is_broken_alone(bench: Any) -> None:
+    """T1.8: building never raises, however odd the file is."""
+    bench.plug("odd", "# -*- coding: foobar -*-\n" + TOOLS)
+    bench.plug("echo", TOOLS)
+    assert "coding line" in bench.server("odd").broken
+    assert bench.server("echo").broken is None

@@ -318,3 +318,19 @@ def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, unti
             catalogue.close()
         for store in stores:
             store.close()
+
+
+def test_the_journal_is_swept_however_much_there_is_to_hear(
+    bench: Any, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DESIGN section 6: a server that tells of changes all the time keeps nothing from being forgotten."""
+    monkeypatch.setattr("patchbay.catalogue.catalogue.SWEEP", 0.0)
+    catalogue = bench.open()
+    catalogue.start()
+    bench.store.journal.append("over", b"", 0.0)
+
+    def swept() -> bool:
+        bench.store.bus.publish("rerun/none", b"somebody tools")
+        return not bench.store.journal.read("over")
+
+    until(swept)

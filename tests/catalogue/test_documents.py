@@ -118,3 +118,14 @@ def test_a_search_gives_only_so_much_text(hub: Hub, folder: Path) -> None:
     assert sum(len(one.get("content", "")) for one in found["results"]) <= MOST_CONTENT
     assert sorted(one["path"] for one in found["results"] if "content" not in one) == ["long2.md"]
     assert len(found["results"]) == 5
+
+
+def test_a_folder_that_is_not_there_is_told_on_the_page(tmp_path: Path) -> None:
+    """An empty library and a wrong path do not look the same."""
+    root = tmp_path / "misspelt"
+    hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", "root": str(root)})})
+    assert [one.reason for one in hub.catalogue.find("handbook").problems] == [f"there is no folder {root}"]
+    root.mkdir()
+    (root / "a.md").write_text("# A\n")
+    until(lambda: not hub.catalogue.find("handbook").problems, "the folder is found")
+    hub.close()

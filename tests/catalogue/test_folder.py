@@ -335,3 +335,19 @@ def test_two_hubs_that_start_together_agree_on_what_stood_there_before(bench: An
         bench.remove(f"{name}.py")
     folders[0].scan()
     assert bench.store.names.all("servers/") == {}
+
+
+def test_a_server_whose_configuration_cannot_be_read_is_not_served_without_it(bench: Any, until: Until) -> None:
+    """Without it, functions would be listed that its author keeps back."""
+    outside = bench.settings.servers.parent / "outside.json"
+    outside.write_text(json.dumps({"tools": {"hello": {}}}))
+    (bench.settings.servers / "my.notes.mcp.json").symlink_to(outside)
+    bench.drop("my.notes.py", HELLO + WAVE)
+    catalogue = live(bench)
+    assert tools(catalogue, "my.notes") is None
+    (found,) = catalogue.all()
+    assert (found.name, found.origin) == ("my.notes", "servers/my.notes.mcp.json")
+    assert catalogue.refused["my.notes.py"].startswith("its configuration my.notes.mcp.json cannot be used: expected")
+    bench.remove("my.notes.mcp.json")
+    bench.drop("my.notes.mcp.json", {"tools": {"hello": {}}})
+    until(lambda: tools(catalogue, "my.notes") == ["hello"])

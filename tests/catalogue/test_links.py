@@ -72,3 +72,10 @@ def test_contents_that_mention_each_other_end_and_bytes_mention_nothing() -> Non
     assert [each.label for each in links.into(loop)] == ["variables/v", "root"]
     assert [each.cid for each in links.out(loop)] == [cid_of(b"other")]
     assert links.into(cid_of(b"nobody")) == []
+
+
+def test_json_that_nests_too_deeply_is_looked_through_by_lines() -> None:
+    store = MemoryStore()
+    inner = store.blobs.put(b"inner")
+    outer = store.blobs.put(b"[" * 1000 + f'"{inner}"'.encode() + b"]" * 1000)
+    assert [(one.cid, one.place) for one in Links(store).out(outer)] == [(inner, "line 1")]

@@ -118,3 +118,32 @@ def test_a_file_never_gets_a_mount_that_nobody_wrote_into_it(store: Store, tmp_p
     saving.definition("a", "static", b'{"title": "b"}', cid_of(mount), "ada", "something else")
     saving.definition("a", "static", mount, cid_of(b'{"title": "b"}'), "ada", "back to what stood there")
     assert (tmp_path / "a.json").read_bytes() == mount
+
+
+def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_path: Path) -> None:
+    """Nobody else has those bytes yet: the watcher has not looked."""
+    (tmp_path / "a.py").write_bytes(ONE)
+    folder = Folder(store, tmp_path)
+    folder.scan()
+    saving = Saving(store, tmp_path)
+    for file in ("a.py", "a.mcp.json"):
+        (tmp_path / file).write_bytes(mine := b'{"timeout": 7}' if file.endswith("json") else b"x = 'mine'\n")
+        for wanted in (None, store.names.get("servers/a")):
+            with pytest.raises(Overtaken, match=f"the file {file} was saved a moment ago"):
+                saving.names({"servers/a": wanted}, "ada", "back")
+        with pytest.raises(Overtaken):
+            saving.definition("a", "python", TWO, definition(store, "a"), "ada", "better")
+        assert (tmp_path / file).read_bytes() == mine
+        folder.scan()
+    saving.definition("a", "python", TWO, definition(store, "a"), "ada", "better")
+    assert (tmp_path / "a.py").read_bytes() == TWO
+
+
+def test_a_configuration_that_stays_keeps_its_bytes(store: Store, tmp_path: Path) -> None:
+    """It is kept with `auto_discover` said; its author's file is not about to say that too."""
+    (tmp_path / "a.py").write_bytes(ONE)
+    (tmp_path / "a.mcp.json").write_bytes(config := b'{ "timeout": 7 }\n')
+    Folder(store, tmp_path).scan()
+    Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
+    assert (tmp_path / "a.py").read_bytes() == TWO
+    assert (tmp_path / "a.mcp.json").read_bytes() == config

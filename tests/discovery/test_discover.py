@@ -64,3 +64,18 @@ def test_any_bytes_are_either_read_or_refused(source: bytes) -> None:
         discover("python", "srv", source)
     except ConfigError as refused:
         assert refused.path.startswith("line ")
+
+
+@pytest.mark.parametrize(
+    "line", ["# -*- coding: foobar -*-", "#!/usr/bin/python\n# coding: latin-1", "# coding: ascii"]
+)
+def test_a_coding_line_that_says_something_else_than_utf_8_is_refused(line: str) -> None:
+    """Python would read another text than the hub, or none: one such file kept the whole hub from starting."""
+    source = f"{line}\ndef hello() -> str:\n    return 'é'\n"
+    with pytest.raises(ConfigError, match="its coding line says that it is something else"):
+        discover("python", "hello", source.encode())
+
+
+@pytest.mark.parametrize("line", ["# -*- coding: utf-8 -*-", "# coding: latin-1", ""])
+def test_a_coding_line_that_makes_no_difference_does_no_harm(line: str) -> None:
+    assert discover("python", "hello", f"{line}\ndef hello() -> str: ...\n".encode()).descriptors

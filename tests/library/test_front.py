@@ -186,3 +186,12 @@ def test_values_are_shown_as_json_can_say_them() -> None:
         "i": str(2**70),
         "t": [1, None, True],
     }
+
+
+def test_comments_and_blank_lines_behind_a_list_stay() -> None:
+    """Everything that a change is not about stays byte for byte: the reader counts them to the list before them."""
+    text = (
+        "---\ntags:\n- |\n  b\n  # text\n- a\n\n# who wrote it\nauthor: ann\nowner:\n  name: x\n\n# last\n---\nbody\n"
+    )
+    changed = front.changed(text, {"tags": ["c"], "owner": "y"})
+    assert changed == "---\ntags:\n- c\n\n# who wrote it\nauthor: ann\nowner: y\n\n# last\n---\nbody\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from patchbay.cid import cid_of
 from patchbay.errors import ToolFailed
-from patchbay.library import shelf
+from patchbay.library import history, shelf
 from patchbay.library.disk import OWN, TEMPORARY
 from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
 from patchbay.library.library import Library
@@ -272,3 +273,46 @@ def test_a_heading_of_blanks_holds_nobody_up() -> None:
         (2, "c"),
     ]
     assert time.monotonic() - begun < 5
+
+
+def test_a_history_that_another_process_holds_is_not_put_aside(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Being busy is not being damaged: nothing is written until there is a history to keep it in."""
+    monkeypatch.setattr(history, "BUSY", 0.05)
+    with Library(root) as library:
+        library.create("a.md", {"title": "A"}, "one")
+    other = sqlite3.connect(root / OWN / "history.sqlite", isolation_level=None)
+    other.execute("PRAGMA journal_mode = DELETE")
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(Unreadable, match="the history of this library cannot be opened now: database is locked"):
+        Library(root)
+    other.execute("ROLLBACK")
+    other.close()
+    with Library(root) as library:
+        assert library.update("a.md", {}, "two").changed
+        assert [one.how for one in library.history("a.md")] == ["updated", "created"]
+    assert not list((root / OWN).glob("*.damaged-*"))
+
+
+def test_a_history_is_made_by_one_process_at_a_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses the second of two that make a file at once, without any waiting."""
+    held, opened = [], history._opened
+
+    def look(path: Path) -> sqlite3.Connection:
+        with (root / OWN / "lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.append(False)
+            except BlockingIOError:
+                held.append(True)
+        return opened(path)
+
+    monkeypatch.setattr(history, "_opened", look)
+    with Library(root):
+        assert held == [True]
+
+
+def test_groups_are_counted(library: Library) -> None:
+    for path in ("specs/hub/a.md", "specs/hub/deep/b.md", "specs/app/a.md", "specs/loose.md", "stdlib/python/a.md"):
+        library.create(path, {}, "")
+    assert library.counts("specs") == {"app": 1, "hub": 2}
+    assert library.groups("stdlib") == ["python"] and library.groups("none") == []

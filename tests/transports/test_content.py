@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
-from patchbay.boot import current_image, history, variable
+from patchbay.boot import change, current_image, history, variable
 from patchbay.cid import cid_of
 from patchbay.transports.content import media_type
 from tests.hubs import Hub
@@ -270,3 +270,19 @@ def test_where_the_network_can_reach_the_hub_only_the_operator_changes_it(
     assert b"only the operator" in answer.get_data()
     assert (hub.catalogue.store.names.get("root"), kept(hub)) == (root, before)
     hub.close()
+
+
+def test_a_condition_holds_against_other_processes_too(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker, with a lock of its own, comes between the look and the change."""
+    first = said(put(hub, "/variables/shared", b"one"))["cid"]
+    store, keep = hub.catalogue.store, hub.catalogue.store.blobs.put
+
+    def between(data: bytes, cid: str | None = None) -> str:
+        if data == b"two":
+            change(store, {"variables/shared": keep(b"theirs")}, "another worker", "first")
+        return str(keep(data, cid))
+
+    monkeypatch.setattr(store.blobs, "put", between)
+    assert put(hub, "/variables/shared", b"two", If_Match=f'"{first}"').status_code == 412
+    assert variable(store, "shared") == b"theirs"
+    assert put(hub, "/variables/shared", b"three").status_code == 200

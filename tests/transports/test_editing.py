@@ -201,3 +201,49 @@ def test_hostile_source_stays_text(hub: Hub, text: str) -> None:
         assert Reader(html).faults == []
         area = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", html, re.DOTALL)
         assert area and unescape(area[1]) == wrong
+
+
+def text_in(html: str) -> str:
+    found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", html, re.DOTALL)
+    assert found
+    return unescape(found[1])
+
+
+SAME = {"Sec-Fetch-Site": "same-origin"}
+
+
+def test_a_page_that_has_grown_too_old_loses_no_text(hub: Hub) -> None:
+    """It comes back with a new proof, and the next press saves it."""
+    mine = GREET.replace("hello", "mine")
+    for path, name in (("/servers/new", "aged"), ("/servers/town/edit", "town")):
+        fields = {"csrf": "of long ago", "action": "save", "name": name, "source": mine, "why": "because"}
+        answer = hub.client.post(path, data=fields, headers={**BROWSER, **SAME})
+        html = answer.get_data(as_text=True)
+        assert answer.status_code == 403 and text_in(html) == mine and 'value="because"' in html
+        assert "This form is too old" in html and "press the button again" in html
+        assert "greet" not in html.partition('id="preview"')[2], "nothing is looked into before the proof is good"
+        assert served(hub, "aged") is None
+    fresh = re.findall(r'name="csrf" value="([^"]+)"', html)
+    again = {**fields, "csrf": fresh[0], "source": TOWN}
+    assert hub.client.post(path, data=again, headers={**BROWSER, **SAME}).status_code == 303
+
+
+def test_who_is_no_operator_any_more_keeps_the_text(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, {"town.py": TOWN}, host="0.0.0.0")
+    fields = {"csrf": "", "action": "save", "source": GREET}
+    answer = hub.client.post("/servers/town/edit", data=fields, headers={**BROWSER, **SAME})
+    assert answer.status_code == 401 and text_in(answer.get_data(as_text=True)) == GREET
+    assert "log in in another tab" in answer.get_data(as_text=True)
+    assert served(hub, "town").definition == cid_of(TOWN.encode())
+    for headers in (BROWSER, {**BROWSER, "Sec-Fetch-Site": "cross-site"}, SAME):
+        shown = hub.client.post("/servers/town/edit", data=fields, headers=headers).get_data(as_text=True)
+        assert "greet" not in shown, "only a page of the hub itself gets back what it sent"
+    hub.close()
+
+
+def test_an_edit_of_a_server_that_is_gone_meanwhile_can_be_saved_as_a_new_one(hub: Hub) -> None:
+    fields = {"csrf": csrf(hub, "/servers/new"), "action": "save", "source": GREET, "base": cid_of(b"x")}
+    answer = hub.client.post("/servers/vanished/edit", data=fields, headers=BROWSER)
+    html = answer.get_data(as_text=True)
+    assert answer.status_code == 404 and text_in(html) == GREET
+    assert 'action="/servers/new"' in html and 'name="name" value="vanished"' in html

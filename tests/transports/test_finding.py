@@ -54,3 +54,10 @@ def test_the_tools_of_a_large_server_are_shown_in_pages(tmp_path_factory: pytest
     assert html.count('data-try="tool"') <= 100
     assert hub.client.get("/mcp/meta/large?page=4", headers=BROWSER).status_code == 400
     hub.close()
+
+
+def test_every_kind_that_is_documented_is_served(hub: Hub) -> None:
+    document = said(hub.client.get("/openapi.json"))
+    asked = {each["name"]: each["schema"] for each in document["paths"]["/search"]["get"]["parameters"]}
+    for kind in asked["kind"]["enum"]:
+        assert hub.client.get(f"/search.json?q=x&kind={kind}").status_code == 200, kind

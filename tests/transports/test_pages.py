@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -214,3 +215,25 @@ def test_the_links_of_every_page_lead_somewhere(hub: Hub) -> None:
             ahead += sorted(each for each in found - seen if each.startswith("/"))
             seen |= found
     assert len(seen) > 20
+
+
+def test_many_resources_and_prompts_come_in_pages_too(tmp_path: Path) -> None:
+    """A library of 10,000 documents made a page of ten megabytes."""
+    things = {f"t{n}": {"uri": f"x://{n}", "text": "x", "description": "Pumpkin."} for n in range(250)}
+    prompts = {f"p{n}": {"messages": [{"content": "x"}]} for n in range(120)}
+    many = {"kind": "static", "resources": things, "prompts": prompts}
+    hub = Hub(tmp_path, {"many.json": json.dumps(many)})
+    html = read(hub, "/mcp/meta/many")
+    assert html.count('id="resource-') == html.count('id="prompt-') == 100 and "?page=3#tools" in html
+    html = read(hub, "/mcp/meta/many?page=2")
+    assert 'id="resource-101"' in html and 'href="#resource-200"' in html and html.count('id="prompt-') == 20
+    assert read(hub, "/mcp/meta/many?page=3").count('id="resource-') == 50
+    assert len((get(hub, "/mcp/meta/many.json").json or {})["server"]["resources"]) == 250
+    found = hub.client.get("/search.json?q=t249").json or []
+    assert found[0]["page"] == "/mcp/meta/many?page=3#resource-250"
+    hub.close()
+
+
+@pytest.mark.parametrize("page", ["0", "2", "000001" + "0" * 5000, "000001999", "x", "-1"])
+def test_a_page_that_is_none_is_refused_as_such(hub: Hub, page: str) -> None:
+    assert hub.client.get(f"/mcp/meta/town?page={page}", headers=BROWSER).status_code == 400

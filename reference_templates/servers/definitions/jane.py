@@ -375,7 +375,7 @@ def _listed(context, collection, group: str | None, plural: str) -> Data:
     library = opened(context)
     _settled(context, library)
     if group is None:
-        counts = {one: len(library.rows(f"{collection.folder}/{one}/")) for one in library.groups(collection.folder)}
+        counts = library.counts(collection.folder)
         value = {plural: [{collection.group: one, "documents": count} for one, count in counts.items()]}
         lines = [f"- {one} ({count})" for one, count in counts.items()] or [f"There are no {plural} yet."]
         return Data(value, None, "\n".join(lines))
