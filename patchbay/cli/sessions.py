@@ -22,7 +22,7 @@ import click
 import patchbay
 from patchbay.cli.answering import Answers
 from patchbay.cli.endings import ending
-from patchbay.cli.places import Contracts, launch_environment, tokens
+from patchbay.cli.places import Contracts, tokens
 from patchbay.cli.showing import Display
 from patchbay.cli.telling import note, program, typed
 from patchbay.cli.unread import watched_output
@@ -36,6 +36,7 @@ from patchbay.client.reach import Era, Local, Reach
 from patchbay.client.signin import Person
 from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
+from patchbay.client.surroundings import launch_environment
 from patchbay.events import LOG_LEVELS
 from patchbay.settings import Settings, whole_environment
 

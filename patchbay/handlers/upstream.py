@@ -244,6 +244,9 @@ def _answered(question: Question, call: Call, number: int) -> Generator[Event, A
     if capability is None:
         return McpFailure(UNKNOWN_METHOD, f"the caller cannot be asked for {question.method}")
     if not isinstance(call.capabilities.get(capability), Mapping):
+        if capability == "roots":
+            # Many servers ask for them as soon as they are connected: it may be no matter of this call at all.
+            return McpFailure(UNKNOWN_METHOD, "the caller has no roots")
         raise MissingCapability({capability: {}})
     # Asked again when the call is made again: the same question, and no other, finds the answer that was given.
     text = orjson.dumps([question.method, question.params], option=orjson.OPT_SORT_KEYS)

@@ -49,13 +49,14 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     catalogue.start()
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
     catalogue.refresh()
+    sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
     return Dispatcher(
         Desk(
             catalogue=catalogue,
             settings=settings,
-            sessions=Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1),
+            sessions=sessions,
             lists=Lists(key, settings.page_size),
-            listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf")),
+            listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed),
             states=States(key),
             running=Running(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),

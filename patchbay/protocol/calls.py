@@ -28,10 +28,10 @@ from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
 from patchbay.protocol.headers import check_parameters
 from patchbay.protocol.large import limited
-from patchbay.protocol.task_methods import created, need_tasks
+from patchbay.protocol.task_methods import created, need_tasks, passed_on
 from patchbay.protocol.tasks import TASKS, Work
 from patchbay.protocol.tools import argument_problems, broken_promise, misfit, nearest, new_call, unknown_tool
-from patchbay.protocol.translate import Notifier, stamped, tool_result
+from patchbay.protocol.translate import Notifier, block, stamped, tool_result
 from patchbay.protocol.turns import Turn
 from patchbay.views.fold import Fold
 
@@ -91,7 +91,9 @@ def get_prompt(turn: Turn) -> Answers:
     events = prompt_events(turn.server, descriptor, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        result: dict[str, Any] = {**_given(fold), "messages": prompt_messages(fold, descriptor)}
+        messages = prompt_messages(fold, descriptor)
+        shown = [{**one, "content": block(one["content"], turn.caller.revision)} for one in messages]
+        result: dict[str, Any] = {**_given(fold), "messages": shown}
         if "description" in descriptor.wire and "description" not in result:
             result["description"] = descriptor.wire["description"]
         return stamped(result, turn.server, turn.caller.revision)
@@ -111,7 +113,7 @@ def relay(turn: Turn) -> Answers:
         if fold.ending is None or fold.ending.result is None:
             raise ToolFailed(" ".join(block.get("text", "") for block in fold.result()["content"]))
         cache = not turn.request.method.startswith(("completion/", "tasks/"))
-        return stamped(dict(fold.ending.result), turn.server, turn.caller.revision, cache)
+        return stamped(passed_on(dict(fold.ending.result), turn), turn.server, turn.caller.revision, cache)
 
     yield from _conversation(turn, turn.server.activate(here, call), call, answer)
 
@@ -222,7 +224,8 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
         return
     except ToolFailed as problem:
         fold.add(Failed(problem.message))
-        yield Result(turn.request.id, answer(fold))
+        if not call.cancelled:
+            yield Result(turn.request.id, answer(fold))
     finally:
         if not handed_on:
             events.close()
@@ -287,7 +290,7 @@ def _asker(turn: Turn) -> Asker:
 def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, Any]:
     result = fold.result()
     if "content" not in result:  # a task that a mounted server made of the call
-        return stamped(result, turn.server, turn.caller.revision)
+        return stamped(passed_on(result, turn), turn.server, turn.caller.revision)
     if not result.get("isError"):
         sentence = broken_promise(turn.server, descriptor, result)
         if sentence is not None:

@@ -22,6 +22,9 @@ from patchbay.store import Store
 WAITING = 600.0
 """Seconds for which a message is kept for the stream."""
 
+LOOK = 0.25
+"""Seconds between two looks at whether everything is answered, once the hub stops."""
+
 PAGE = 1000
 """Entries read at once."""
 
@@ -80,14 +83,20 @@ class Channel:
         self._store.journal.append(f"{self._topic}/messages", data, keep=WAITING)
         self._store.bus.publish(self._topic)
 
-    def messages(self, keepalive: float, ending: Callable[[], bool]) -> Iterator[bytes | Pause]:
+    def messages(
+        self, keepalive: float, ending: Callable[[], bool], busy: Callable[[], bool]
+    ) -> Iterator[bytes | Pause]:
         """The messages as they come, until the channel ended or the hub stops; a Pause after each silence.
 
+        A hub that stops (`ending`) answers first what it is still answering on this channel (`busy`).
         Before anything is given the state has been looked at, so that the session of an answer is known with it.
         """
         after = 0
         with self._store.bus.subscribe([self._topic, ENDING]) as mailbox:
-            while not ending():
+            while True:
+                # In this order: whatever was answered before nothing was left to answer is read below.
+                stopping = ending()
+                over = stopping and not busy()
                 self.look()
                 if self.state.get("ended"):
                     return
@@ -95,5 +104,9 @@ class Channel:
                 for entry in entries:
                     after = entry.seq
                     yield entry.data
-                if not entries and mailbox.get(keepalive) is None:
+                if entries:
+                    continue
+                if over:
+                    return
+                if mailbox.get(LOOK if stopping else keepalive) is None and not stopping:
                     yield PAUSE

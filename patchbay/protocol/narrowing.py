@@ -67,7 +67,21 @@ def _owned(request: Request, server: Server) -> tuple[Request, Server]:
         return request, server.reader(uri) or server
     if request.method == "completion/complete":
         return _completion(request, server)
+    if request.method.startswith("tasks/"):
+        return _task(request, server)
     return request, server
+
+
+def _task(request: Request, server: Aggregate) -> tuple[Request, Server]:
+    """A task of a mounted server, which is called `server.id` here; all other tasks are the hub's own."""
+    id = request.params.get("taskId")
+    if not isinstance(id, str):
+        return request, server
+    mounted = {one.name: one for one, _ in server.owners["tools"].values() if one.upstream is not None}
+    name = max((name for name in mounted if id.startswith(f"{name}.")), key=len, default=None)
+    if name is None:
+        return request, server
+    return replace(request, params={**request.params, "taskId": id[len(name) + 1 :]}), mounted[name]
 
 
 def _completion(request: Request, server: Aggregate) -> tuple[Request, Server]:

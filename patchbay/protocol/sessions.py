@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -87,6 +87,17 @@ class Sessions:
         """Record what happened to a session: `level`, `subscribed`, `unsubscribed` or `ended`."""
         self._journal.append(f"session/{session.nonce}", orjson.dumps(changes), keep=self._seconds)
         _apply(session, changes)
+
+    def subscribed(self, session: Session) -> Set[str]:
+        """The URIs a session is subscribed to now, whichever process took its subscriptions in; none once it is over.
+
+        A stream that is open for long keeps the session as it was: other processes, and this one when it had to
+        forget it meanwhile, change another object.
+        """
+        try:
+            return self.find(session.id, session.endpoint, session.principal).subscribed
+        except UnknownSession:
+            return frozenset()
 
     def _read(self, id: str) -> _AtHand:
         try:

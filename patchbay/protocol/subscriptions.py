@@ -10,7 +10,7 @@ Sources: SPEC-DIGEST 1.8, 1.10; THREATS 1.2; REQUIREMENTS T9.2, T9.8.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -50,12 +50,20 @@ class Numbered:
 
 
 class Listeners:
-    """Opens streams of changes. `keepalive` is the longest silence in seconds; `ending` says the hub is stopping."""
+    """Opens streams of changes. `keepalive` is the longest silence in seconds; `ending` says the hub is stopping,
+    `subscribed` which resources a session wants to hear of now."""
 
-    def __init__(self, store: Store, keepalive: float, ending: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        keepalive: float,
+        ending: Callable[[], bool],
+        subscribed: Callable[[Session], Set[str]],
+    ) -> None:
         self._store = store
         self._keepalive = keepalive
         self._ending = ending
+        self._subscribed = subscribed
 
     def listen(
         self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: Watch | None = None
@@ -65,7 +73,9 @@ class Listeners:
         Tasks (`watch`) are told as they are, then whenever they change. Once it is cancelled nothing more is said.
         """
         watch = watch or Watch((), lambda task: task)
-        honoured = _honoured(wanted) | ({"taskIds": watch.ids} if watch.ids else {})
+        asked = _honoured(wanted)
+        # What is pinned never changes; its capabilities say so.
+        honoured = ({} if server.pinned else asked) | ({"taskIds": watch.ids} if watch.ids else {})
         kinds = {kind for flag, kind in _FLAGS.items() if honoured.get(flag)}
         uris = set(honoured.get("resourceSubscriptions", ()))
         tag = {"_meta": {SUBSCRIPTION_ID: id}}
@@ -120,10 +130,10 @@ class Listeners:
                     return
                 elif mailbox.dropped > lost:
                     lost = mailbox.dropped
-                    for method, params in _everything(set(), session.subscribed):
+                    for method, params in _everything(set(), self._subscribed(session)):
                         yield Numbered(None, Notification(method, params))
                 elif got[0].startswith("updated/"):
-                    for method, params in _told(got[0], got[1], set(), session.subscribed):
+                    for method, params in _told(got[0], got[1], set(), self._subscribed(session)):
                         yield Numbered(None, Notification(method, params))
 
 
@@ -135,6 +145,8 @@ def fewer(server: Server, revision: Revision) -> Mapping[str, Any] | None:
 
 def _heard_of(server: Server, session: Session) -> set[str]:
     """The lists whose changes a session is told of: all, unless its capabilities said that it is not."""
+    if server.pinned:
+        return set()
     told = fewer(server, session.revision)
     kinds = set(_FLAGS.values())
     return kinds if told is None else {kind for kind in kinds if told.get(kind, {}).get("listChanged")}
@@ -152,7 +164,7 @@ def _topics(server: Server) -> list[str]:
     return [f"changed/{heard}", f"updated/{heard}", ENDING]
 
 
-def _everything(kinds: set[str], uris: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a listener is told that missed something: that all it listens to may have changed."""
     for kind in sorted(kinds):
         yield f"notifications/{kind}/list_changed", {}
@@ -165,7 +177,7 @@ def _tasks_told(watch: Watch, got: tuple[str, bytes] | None) -> Iterator[tuple[s
         yield "notifications/tasks", detailed
 
 
-def _told(topic: str, data: bytes, kinds: set[str], uris: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _told(topic: str, data: bytes, kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     if topic.startswith("updated/"):
         uri = data.decode("utf-8")
         if uri in uris:

@@ -31,6 +31,14 @@ def created(task: Task, turn: Turn) -> dict[str, Any]:
     return stamped({"resultType": "task", **task.shown()}, turn.server, turn.caller.revision)
 
 
+def passed_on(result: dict[str, Any], turn: Turn) -> dict[str, Any]:
+    """What a mounted server said of a task of its own. At the endpoint of all servers the task is called `server.id`,
+    as its tools are (see `narrowing.py`)."""
+    if turn.caller.wire.endpoint or "taskId" not in result:
+        return result
+    return {**result, "taskId": f"{turn.server.name}.{result['taskId']}"}
+
+
 def get_task(turn: Turn) -> dict[str, Any]:
     """tasks/get: the task with its result, error or open questions."""
     return stamped(_named(turn).detailed(), turn.server, turn.caller.revision)

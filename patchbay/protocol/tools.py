@@ -25,8 +25,10 @@ def nearest(name: str, known: Mapping[str, Any]) -> str:
 
 
 def unknown_tool(server: Server, name: str) -> str:
-    """A sentence about a tool that a server does not have."""
-    return f"there is no tool {name!r} on {server.name}{nearest(name, server.tools)}"
+    """A sentence about a tool that a server does not have, or that a mounted one has not been heard to have."""
+    behind = server.upstream.health if server.upstream is not None else None
+    why = f"; of the server behind this mount: {behind.sentence}" if behind and behind.state != "up" else ""
+    return f"there is no tool {name!r} on {server.name}{nearest(name, server.tools)}{why}"
 
 
 def argument_problems(server: Server, descriptor: Descriptor, arguments: dict[str, Any]) -> list[dict[str, str]]:

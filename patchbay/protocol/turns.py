@@ -55,6 +55,11 @@ class Running:
             flag.set(reason)
         return flag is not None
 
+    def busy(self, owner: str) -> bool:
+        """Whether a request of this owner is being answered here."""
+        with self._lock:
+            return any(whose == owner for whose, _, _ in self._flags)
+
     def cancel_all(self, owner: str, reason: str) -> None:
         """Cancel every request of a session or connection."""
         with self._lock:

@@ -25,6 +25,8 @@ def answer_batch(values: list[Any], wire: Wire, dispatcher: Dispatcher) -> tuple
         session = dispatcher.desk.sessions.find(wire.session_id, wire.endpoint, wire.principal)
     revision = session.revision if session is not None else assumed(wire.version)
     check_batch(values, revision)
+    if session is None and wire.strict:
+        raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")
     alone = Wire(wire.endpoint, wire.headers, wire.principal, streams=False)
     answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher)]
     id = session.id if session is not None else None

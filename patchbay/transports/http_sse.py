@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -98,11 +99,19 @@ class HttpSse:
     def _frames(self, channel: Channel, wire: Wire) -> Iterator[bytes]:
         yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
         telling = False
-        for item in channel.messages(self._settings.keepalive, self._ending):
+        for item in channel.messages(self._settings.keepalive, self._ending, partial(self._busy, channel, wire)):
             if channel.session_id is not None and not telling:
                 telling = True
                 self._tell_changes(channel, wire)
             yield COMMENT if isinstance(item, Pause) else event(item)
+
+    def _busy(self, channel: Channel, wire: Wire) -> bool:
+        """Whether something of this channel is being answered in this process."""
+        try:
+            session = self._session(channel, wire)
+        except UnknownSession:
+            return False
+        return session is not None and self._dispatcher.desk.running.busy(session.nonce)
 
     def _tell_changes(self, channel: Channel, wire: Wire) -> None:
         """Have the changes of the server told on the stream; its session is known since the first answer."""
@@ -163,5 +172,8 @@ class HttpSse:
 
 def _tell(changes: Iterator[Numbered | Pause], channel: Channel) -> None:
     for item in changes:
+        # A session whose time is over is not told of its end: then only this says that nobody reads any more.
+        if channel.state.get("ended"):
+            return
         if isinstance(item, Numbered) and item.message is not None:
             channel.send(encode(item.message))

@@ -36,7 +36,8 @@ class Reply:
         headers = [("X-Content-Type-Options", "nosniff"), *self.headers]
         if self.kind is not None:
             headers.append(("Content-Type", self.kind))
-        if isinstance(self.body, bytes):
+        # RFC 9110, 8.6: a 204 has none.
+        if isinstance(self.body, bytes) and self.status != 204:
             headers.append(("Content-Length", str(len(self.body))))
         start_response(_line(self.status), headers)
         body = (self.body,) if isinstance(self.body, bytes) else self.body

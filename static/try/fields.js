@@ -55,7 +55,7 @@ function string(schema, context) {
   const input = short
     ? el("input", { type: type || "text", step: schema.format === "time" ? "1" : null, autocomplete: "off" })
     : el("textarea", { rows: "1", spellcheck: "false" });
-  const fill = (value) => { input.value = (FILLED[schema.format] || String)(value); };
+  const fill = (value) => { input.value = value == null ? "" : (FILLED[schema.format] || String)(value); };
   const read = () => {
     if (input.value === "" && !(context.required && !type)) return schema.nullable && context.required ? null : undefined;
     if (schema.format === "date-time") return new Date(input.value).toISOString();
@@ -77,7 +77,7 @@ function number(schema, context) {
   const whole = schema.type === "integer";
   const input = el("input", { type: "number", step: whole ? schema.multipleOf ?? "1" : "any", min: schema.minimum,
     max: schema.maximum, inputmode: whole ? "numeric" : "decimal" });
-  const fill = (value) => { input.value = String(value); };
+  const fill = (value) => { input.value = value == null ? "" : String(value); };
   const read = () => {
     if (input.validity.badInput) throw new Misfit(`${context.name} has to be a number`, input);
     if (input.value !== "") return Number(input.value);
@@ -132,12 +132,12 @@ function several(schema, context) {
 function array(schema, context) {
   const list = el("div", { class: "field" });
   const entries = [];
-  const add = (value) => {
+  const add = (value, whole) => {
     const name = `${context.name} ${entries.length + 1}`;
     const made = field(schema.items, { ...context, name, required: true, bare: false });
     const row = el("div", { class: "entry" }, made.element);
     row.append(button("Remove", () => { entries.splice(entries.indexOf(made), 1); row.remove(); more.focus(); }, "quiet slim"));
-    if (value !== undefined) made.fill(value);
+    if (value !== undefined) made.fill(value, whole);
     entries.push(made);
     list.append(row);
     return row;
@@ -147,10 +147,10 @@ function array(schema, context) {
     const found = entries.map((each) => each.read());
     return found.length || context.required ? found : undefined;
   };
-  const fill = (values) => {
+  const fill = (values, whole) => {
     entries.length = 0;
     list.replaceChildren();
-    if (Array.isArray(values)) values.forEach((each) => add(each));
+    if (Array.isArray(values)) values.forEach((each) => add(each, whole));
   };
   for (let number = 0; number < Math.min(schema.minItems || 0, 10); number += 1) add();
   return { element: grouped(schema, context, list, el("div", {}, more)), read, fill };
@@ -178,13 +178,12 @@ function object(schema, context) {
     if (misfit && (context.required || Object.keys(found).length)) throw misfit;
     return context.required || Object.keys(found).length ? found : undefined;
   };
-  const fill = (value) => {
-    extra = {};
-    for (const [name, given] of Object.entries(value || {})) {
-      const known = fields.find(([each]) => each === name);
-      if (known) known[1].fill(given);
-      else extra[name] = given;
+  const fill = (value, whole) => {
+    const given = value || {};
+    for (const [name, each] of fields) {
+      if (Object.hasOwn(given, name) || whole) each.fill(Object.hasOwn(given, name) ? given[name] : undefined, whole);
     }
+    extra = Object.fromEntries(Object.entries(given).filter(([name]) => !fields.some(([known]) => known === name)));
   };
   return { element: grouped(schema, context, fields.map(([, each]) => each.element)), read, fill };
 }
@@ -201,12 +200,12 @@ function variants(schema, context) {
   };
   select.addEventListener("change", show);
   show();
-  const fill = (value) => {
+  const fill = (value, whole) => {
     const type = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
     const index = all.findIndex((each) => each.type === type || (each.type === "integer" && type === "number"));
     select.value = String(Math.max(index, 0));
     show();
-    now.fill(value);
+    now.fill(value, whole);
   };
   return { element: grouped(schema, context, select, place), read: () => now.read(), fill };
 }
@@ -214,7 +213,7 @@ function variants(schema, context) {
 function json(schema, context) {
   const input = el("textarea", { rows: "2", spellcheck: "false", placeholder: "JSON" });
   const hint = el("p", { class: "hint" }, schema.type === "object" ? "A JSON object." : "Any JSON value; text in double quotes.");
-  const fill = (value) => { input.value = JSON.stringify(value, null, 2); };
+  const fill = (value) => { input.value = value === undefined ? "" : JSON.stringify(value, null, 2); };
   const read = () => {
     if (input.value.trim() === "") {
       if (context.required && !schema.nullable) throw new Misfit(`${context.name} is required: a JSON value`, input);

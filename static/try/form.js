@@ -21,7 +21,7 @@ export function argumentsForm(schema, { lines = true } = {}) {
   function change() {
     try {
       const value = read();
-      if (json) fields.fill(value);
+      if (json) fields.fill(value, true);
       else raw.value = JSON.stringify(value, null, 2);
     } catch (misfit) {
       if (json || !(misfit instanceof Misfit)) return;

@@ -85,6 +85,12 @@ def test_the_arguments_can_be_written_as_json_and_come_back_into_the_form(tab: T
     assert trial.item.locator('[data-name="who"] input').input_value() == "Bob"
     given = trial.call()["structuredContent"]
     assert given["parts"] == [{"name": "nut"}] and given["limit"] == 7 and given["size"] == "large"
+    toggle.click()
+    left = {"who": "Bob", "address": {"city": "Ulm"}}
+    raw.fill(json.dumps(left))
+    toggle.click()
+    # Two choices of yes and no have no third state to be left out in.
+    assert {**trial.call()["structuredContent"], "gift": None} == {**left, "gift": None}
 
 
 def test_the_server_says_what_is_wrong_with_arguments(tab: Tab) -> None:

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from patchbay.cli import exits, jn, main
-from patchbay.cli.places import launch_environment
 from patchbay.cli.telling import Commands
+from patchbay.client.surroundings import launch_environment
 from tests.cli.desk import ROOT, SEARCH, Desk, launch
 from tests.client.peers import fetched
 

@@ -50,6 +50,9 @@ def initialize(id: Any, params: dict[str, Any]) -> None:
 def call(id: Any, params: dict[str, Any]) -> None:
     name, arguments = params["name"], params.get("arguments", {})
     token = params.get("_meta", {}).get("progressToken")
+    if "roots" in BEHAVIOUR:
+        say({"id": "r1", "method": "roots/list"})
+        arguments = {"roots": hear().get("error", {}).get("code")}
     if name in ("hang", "deaf-hang"):
         if name == "deaf-hang":
             BEHAVIOUR.add("deaf")

@@ -19,6 +19,7 @@ from patchbay.client.connections import Connection
 from patchbay.client.failures import McpFailure
 from patchbay.client.reach import Http
 from patchbay.events import Log, Progress
+from patchbay.protocol.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text
 from tests.hubs import until
 from tests.interaction.programs import Hub, running_hub
@@ -188,3 +189,19 @@ def test_a_program_that_dies_under_a_call_fails_it_and_comes_back(hub: Hub) -> N
         assert "cannot be reached" in text(answer)
         assert "stderr" not in text(answer)
         until(lambda: not caller.call("echo").get("isError"), "the program to be started again")
+
+
+@pytest.mark.process
+def test_a_task_of_a_mounted_server_is_found_where_all_servers_are_one(hub: Hub) -> None:
+    """SPEC-DIGEST 1.14: as its tools it is called by its server's name there."""
+    with Connection.open(Http(f"{hub.url}/mcp"), era="modern", extensions={TASKS: {}}) as caller:
+        made = caller.result("tools/call", {"name": "modern.later"})
+        assert made["resultType"] == "task" and made["taskId"].startswith("modern.")
+        task = {"taskId": made["taskId"]}
+        done = until(lambda: (seen := caller.result("tasks/get", task))["status"] == "completed" and seen, "its end")
+        assert (done["taskId"], text(done["result"])) == (made["taskId"], "it lasted")
+        assert caller.result("tasks/cancel", task)["resultType"] == "complete"
+        for unknown in ("modern.nothing-of-this-name", "nowhere.nothing-of-this-name"):
+            with pytest.raises(McpFailure) as caught:
+                caller.result("tasks/get", {"taskId": unknown})
+            assert caught.value.code == -32602

@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from patchbay.client.connections import Connection
+from patchbay.client.reach import Http
+from patchbay.handlers.upstreams.keeper import Keeper
 from tests.client.reaching import SCRIPTED, held
-from tests.hubs import Hub, until
+from tests.hubs import BOUND, MODERN, Hub, sse_messages, until
 from tests.interaction.programs import ROOT, free_port, running, running_hub
 
 PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
@@ -121,6 +124,73 @@ def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
     until(lambda: all(now <= then for now, then in zip(held()[:2], before, strict=True)), f"no more than {before}")
 
 
+@pytest.mark.process
+def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
+    """THREATS 1.8: it ends on the connection that it began on, and that one ends with it."""
+    mount(hub, "piped", PIPED)
+    alone, old = len(_children_of_mounts()), hub.catalogue.find("piped").upstream
+    headers = {"Mcp-Session-Id": hub.open("piped", capabilities={"elicitation": {}})}
+    params = {"name": "ask", "arguments": {}}
+    frames = hub.stream("piped", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers)
+    question = next(each for frame in frames for each in sse_messages(frame) if "method" in each)
+    mount(hub, "piped", PIPED, environment={"ANOTHER": "mount"})
+    until(lambda: hub.catalogue.find("piped").upstream is not old, "the other mount")
+    old.join(BOUND)
+    answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+    assert hub.send("piped", answer, headers).status == 202
+    last = [each for frame in frames for each in sse_messages(frame)][-1]
+    assert "decline" in last["result"]["content"][0]["text"]
+    until(lambda: state(hub, "piped") == "up" and len(_children_of_mounts()) == alone, "the old connection to end")
+
+
+@pytest.mark.process
+def test_a_change_before_the_mount_listens_is_not_missed(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SPEC-DIGEST 1.10: nothing is told again of what changed while nobody listened."""
+    with running_hub(tmp_path / "up") as up:
+        original, told = Keeper._listening, list[str]()
+
+        def listening(keeper: Keeper, connection: Connection, uris: list[str]) -> Any:
+            reach, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
+            with Connection.open(reach, era="modern", listener=heard) as watcher, watcher.listening():
+                (up.servers / "hello.py").write_text('def late() -> str:\n    return "late"\n', "utf-8")
+                until(lambda: "notifications/tools/list_changed" in told, "the change to be told")
+            return original(keeper, connection, uris)
+
+        monkeypatch.setattr(Keeper, "_listening", listening)
+        mount(hub, "far", up.endpoint("hello"), era="modern")
+        until(lambda: tools(hub, "far") == ["late"], "the new list")
+        monkeypatch.undo()
+
+
+@pytest.mark.process
+def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """THREATS 1.8: an upstream is not asked for everything again with each resource that somebody wants to hear of."""
+    original, asked = Keeper._try, list[str]()
+
+    def trying(keeper: Keeper, connection: Connection, method: str, params: Any) -> None:
+        original(keeper, connection, method, params)
+        asked.extend([params["uri"]] if method == "resources/subscribe" else [])
+
+    monkeypatch.setattr(Keeper, "_try", trying)
+    mount(hub, "piped", PIPED)
+    session, uris = hub.open("piped"), [f"x://{number}" for number in range(4)]
+    for uri in uris:
+        assert hub.legacy("piped", "resources/subscribe", {"uri": uri}, session).result == {}
+        until(lambda uri=uri: uri in asked, "the upstream to be asked")
+    assert asked == uris
+
+
+@pytest.mark.process
+def test_a_server_that_asks_for_roots_of_its_own_accord_fails_no_call(hub: Hub) -> None:
+    """SPEC-DIGEST 1.4: many ask as soon as they are connected, whoever calls them then."""
+    mount(hub, "piped", f"{PIPED} roots")
+    until(lambda: "echo" in tools(hub, "piped"), "its list")
+    for version in ("2025-11-25", MODERN):
+        assert hub.call("piped", "echo", {}, version).text == '{"roots": -32601}'
+
+
 def _children_of_mounts() -> set[int]:
     return {pid for pid in held()[0] if str(SCRIPTED) in _command(pid)}
 
@@ -130,6 +200,31 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
         return ""
+
+
+@pytest.mark.process
+def test_launchers_beside_the_hub_are_found_whatever_path_it_was_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JN-6: `scripts/run` starts it without its own programs on the PATH."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    hub = Hub(tmp_path / "hub")
+    try:
+        mount(hub, "script", f"mcp+python://{SCRIPTED}")
+        assert state(hub, "script") == "up"
+    finally:
+        hub.close()
+
+
+def test_a_tool_of_a_mount_that_was_never_reached_says_why(tmp_path: Path) -> None:
+    hub = Hub(tmp_path / "hub")
+    try:
+        mount(hub, "far", "mcp+stdio:no-such-program")
+        answer = hub.call("far", "greet", {}).text
+        assert "no tool 'greet' on far; of the server behind this mount: it does not answer" in answer
+        assert "there is no program 'no-such-program' here" in answer
+    finally:
+        hub.close()
 
 
 @pytest.mark.process

@@ -80,6 +80,8 @@ def test_a_legacy_client_needs_a_session_here(hub: Hub) -> None:
     """X-3: strict, unlike /mcp/<server>."""
     without = hub.legacy("", "tools/list")
     assert (without.status, without.error["code"]) == (400, -32600)
+    array = hub.send("", [{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}])
+    assert (array.status, array.error["code"]) == (400, -32600)
     assert hub.legacy("", "ping").result == {}
     session = hub.open("")
     assert hub.legacy("", "tools/list", session=session).status == 200

@@ -141,6 +141,26 @@ def test_a_client_that_answers_with_an_error_fails_the_call(zoo: Hub) -> None:
     assert "user is out" in last["result"]["content"][0]["text"]
 
 
+def test_nothing_is_answered_after_a_cancellation_even_where_the_client_refuses_the_question_too(zoo: Hub) -> None:
+    """SPEC-DIGEST 1.11."""
+    headers = {"Mcp-Session-Id": zoo.open("zoo", capabilities=ELICIT)}
+    frames = zoo.stream("zoo", {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "asks"}}, headers)
+    question = next(each for each in messages_of(frames) if each.get("method") == "elicitation/create")
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}}
+    assert zoo.send("zoo", cancel, headers).status == 202
+    refusal = {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "the call was cancelled"}}
+    assert zoo.send("zoo", refusal, headers).status == 202
+    assert list(messages_of(frames)) == []
+
+
+def messages_of(frames: Any) -> Any:
+    """The messages of a stream as they come."""
+    for frame in frames:
+        data = [line[6:] for line in frame.decode().split("\n") if line.startswith("data: ")]
+        if data and data[0]:
+            yield orjson.loads(data[0])
+
+
 @pytest.mark.parametrize("answer", [{}, {"action": "maybe"}, {"roots": []}, {"action": "accept", "content": 5}])
 def test_an_answer_of_another_shape_on_the_stream_fails_the_call(zoo: Hub, answer: dict[str, Any]) -> None:
     last = answered_on_stream(zoo, {"result": answer})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +75,26 @@ def test_an_argument_is_completed_from_the_configured_values(zoo: Hub) -> None:
 )
 def test_a_completion_of_nothing_is_an_error(zoo: Hub, params: dict[str, Any]) -> None:
     assert zoo.legacy("zoo", "completion/complete", params).error["code"] == -32602
+
+
+def test_what_a_revision_does_not_know_is_text_in_its_messages(tmp_path: Path) -> None:
+    """SPEC-DIGEST 1.5: sound from 2025-03-26 on, links from 2025-06-18 on."""
+    sound = {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}
+    link = {"type": "resource_link", "uri": "x://y", "name": "y"}
+    prompts = {"both": {"messages": [{"role": "user", "content": each} for each in (sound, link)]}}
+    hub = Hub(tmp_path, {"old.py": "", "old.mcp.json": json.dumps({"prompts": prompts})})
+    try:
+        told = {
+            version: [
+                one["content"]["type"]
+                for one in hub.legacy("old", "prompts/get", {"name": "both"}, version=version).result["messages"]
+            ]
+            for version in ("2024-11-05", "2025-03-26", "2025-06-18")
+        }
+    finally:
+        hub.close()
+    assert told == {
+        "2024-11-05": ["text", "text"],
+        "2025-03-26": ["audio", "text"],
+        "2025-06-18": ["audio", "resource_link"],
+    }

@@ -145,3 +145,49 @@ def test_subscriptions_are_bounded(zoo: Hub) -> None:
     assert zoo.legacy("zoo", "resources/subscribe", {"uri": long}, session=zoo.open("zoo")).error["code"] == -32602
     many = {"resourceSubscriptions": [f"x://{n}" for n in range(300)]}
     assert zoo.modern("zoo", "subscriptions/listen", {"notifications": many}).error["code"] == -32602
+
+
+def test_a_subscription_that_another_process_took_in_is_heard_of(tmp_path: Any) -> None:
+    """T9.8: the stream is read from one process, the subscription and the update come to another."""
+    source = "def touch(context) -> str:\n    context.updated('x://a')\n    return 'touched'\n"
+    config = '{"auto_discover": true, "resources": {"a": {"uri": "x://a", "text": "a"}}}'
+    streaming = Hub(tmp_path, {"x.py": source, "x.mcp.json": config}, store="sqlite", workers=2, keepalive=2)
+    posting = Hub(tmp_path, store="sqlite", workers=2)
+    try:
+        session = streaming.open("x")
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
+        stream = streaming.client.get("/mcp/x", headers=headers, buffered=False)
+        frames = iter(stream.response)
+        next(frames)
+        assert posting.legacy("x", "resources/subscribe", {"uri": "x://a"}, session).result == {}
+        posting.call("x", "touch")
+        heard = next(frames)
+        assert b"notifications/resources/updated" in heard
+        posting.legacy("x", "resources/unsubscribe", {"uri": "x://a"}, session)
+        posting.call("x", "touch")
+        assert b"notifications" not in next(frames)
+        stream.close()
+    finally:
+        posting.close()
+        streaming.close()
+
+
+def test_a_pinned_address_tells_of_no_change(tmp_path: Any) -> None:
+    """X-12: what its capabilities do not promise is neither acknowledged nor told."""
+    hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"}, keepalive=0.2)
+    try:
+        pinned = f"zoo@{hub.catalogue.find('zoo').version}"
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": hub.open(pinned), "Host": "localhost"}
+        old = hub.client.get(f"/mcp/{pinned}", headers=headers, buffered=False)
+        frames = iter(old.response)
+        next(frames)
+        (hub.servers / "zoo.py").write_text("def two() -> str:\n    return '2'\n")
+        until(lambda: "two" in hub.catalogue.find("zoo").tools, "the change")
+        assert not any(b"list_changed" in next(frames) for _ in range(3))
+        old.close()
+        wanted = {"notifications": {"toolsListChanged": True, "resourceSubscriptions": ["zoo://note"]}}
+        modern = frames_of(hub.stream(pinned, *modern_request("subscriptions/listen", wanted)))
+        assert next(modern)["params"]["notifications"] == {}
+        modern.close()
+    finally:
+        hub.close()

@@ -221,7 +221,9 @@ def test_an_ended_session_is_unknown(zoo: Hub) -> None:
     """SUB-38: SPEC-DIGEST 2.3."""
     session = zoo.open("zoo")
     headers = {"Mcp-Session-Id": session, "Host": "localhost"}
-    assert zoo.client.delete("/mcp/zoo", headers=headers).status_code == 204
+    ended = zoo.client.delete("/mcp/zoo", headers=headers)
+    assert ended.status_code == 204
+    assert "Content-Length" not in ended.headers, "RFC 9110, 8.6"
     assert zoo.legacy("zoo", "tools/list", session=session).status == 404
     assert zoo.client.delete("/mcp/zoo", headers=headers).status_code == 404
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -316,3 +317,37 @@ def test_a_session_belongs_to_its_server(pair: Pair) -> None:
     pair.open()
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     assert pair.post(ping, pair.address.replace("zoo", "echo")).status == 404
+
+
+def test_a_hub_that_stops_answers_what_runs_before_the_stream_ends(tmp_path: Path) -> None:
+    """THREATS X22: this stream carries answers, it does not only listen."""
+    source = "import time\n\n\ndef slow() -> str:\n    time.sleep(0.5)\n    return 'done'\n"
+    hub = Hub(tmp_path, {"slow.py": source})
+    pair = Pair(hub, "slow")
+    pair.open()
+    assert pair.post({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": call("slow")}).status == 202
+    hub.app.extensions["drain"].begin()
+    answer = pair.next()
+    assert (answer["id"], answer["result"]["content"][0]["text"]) == (9, "done")
+    assert pair.next() is None
+    pair.close()
+    hub.close()
+
+
+def test_nothing_is_left_of_a_stream_that_outlived_its_session(tmp_path: Path) -> None:
+    """THREATS 1.2: the thread that tells of changes ends with the stream, also after `session_hours`."""
+    hub = Hub(tmp_path, keepalive=0.1)
+    before = set(threading.enumerate())
+    pair = Pair(hub, "echo")
+    pair.open()
+    pair.post({"jsonrpc": "2.0", "id": 2, "method": "ping"})
+    next(frame for frame in pair._frames if frame != COMMENT)
+
+    def telling() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "changes" and thread not in before]
+
+    assert telling()
+    hub.app.extensions["dispatcher"].desk.sessions._seconds = -1.0
+    pair.close()
+    until(lambda: not telling(), "the thread to end")
+    hub.close()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.reach import Era
+from patchbay.client.surroundings import launch_environment
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.handlers.upstreams import snapshots
 from patchbay.handlers.upstreams.health import Health
@@ -158,6 +159,8 @@ class Keeper:
             if problem is not None and not self._ending.is_set():
                 tries = 1 if answered else tries + 1
                 self._wait(self._down(problem, tries))
+        # A call that still runs has its connection; nobody would come for it afterwards.
+        self.lanes.close()
 
     def _wait(self, seconds: float) -> None:
         self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
@@ -170,8 +173,9 @@ class Keeper:
             self.health = Health("up", revision=connection.revision)
             self.settled.set()
             log.info("the upstream %s answers, in revision %s", self.mount.name, connection.revision)
+            missed, subscribed = connection.modern, set[str]()
             while not self._ending.is_set():
-                self._attend(connection)
+                missed = self._attend(connection, missed, subscribed)
 
     def _open(self, questions: Iterable[str] | None = None, era: Era | None = None) -> Connection:
         """A connection that declares these questions, or all there are."""
@@ -185,7 +189,7 @@ class Keeper:
             start_timeout=START_TIMEOUT,
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
             listener=self._heard,
-            environ=environ,
+            environ=launch_environment(environ),
         )
         if not connection.modern and "logging" in connection.capabilities:
             # All of it: what each caller wants to see is decided here, and differs.
@@ -202,27 +206,36 @@ class Keeper:
         elif method == "notifications/resources/updated" and isinstance(uri, str) and len(uri) <= LONGEST_URI:
             self._news.put(method, uri)
 
-    def _attend(self, connection: Connection) -> None:
-        """Do what there is to do until the upstream is to be listened to anew. Raises when it is gone."""
+    def _attend(self, connection: Connection, missed: bool, subscribed: set[str]) -> bool:
+        """Do what there is to do until the upstream is to be listened to anew. Raises when it is gone.
+
+        `missed` says that nobody listened since the lists were read; answers whether that is so again. `subscribed` are
+        the resources that this connection has been subscribed to, one by one (before 2026-07-28).
+        """
         uris = list(self._uris)
-        for uri in () if connection.modern else uris:
+        for uri in () if connection.modern else [uri for uri in uris if uri not in subscribed]:
             self._try(connection, "resources/subscribe", {"uri": uri})
+            subscribed.add(uri)
         listens = threading.Event()
         listens.set()
         try:
             with self._listening(connection, uris) as future:
                 if future is not None:
                     future.add_done_callback(lambda _: self._news.put(LOST) if listens.is_set() else None)
-                self._hear(connection)
+                if missed and future is not None:
+                    self._refresh(connection)
+                missed = self._hear(connection)
                 listens.clear()
         except McpFailure as problem:
             # It may be asked all the same: only what changes there is not known for a while.
             log.info("the upstream %s does not tell what changes: %s", self.mount.name, problem.message)
             self._probe(connection)
             self._ending.wait(PROBE)
+            return True
+        return missed
 
-    def _hear(self, connection: Connection) -> None:
-        """Until it is to be listened to anew."""
+    def _hear(self, connection: Connection) -> bool:
+        """Until it is to be listened to anew; answers whether it stopped telling by itself."""
         while not self._ending.is_set():
             news = self._news.take(PROBE)
             self.lanes.reap()
@@ -233,8 +246,12 @@ class Keeper:
             if words & CHANGES:
                 self._refresh(connection, words & CHANGES)
                 self._ending.wait(REST)
+            if LOST in words:
+                # One that never tells for long is not asked all the time.
+                self._ending.wait(FIRST_RETRY)
             if words & {LOST, WANTED}:
-                return
+                return LOST in words
+        return False
 
     def _listening(
         self, connection: Connection, uris: list[str]

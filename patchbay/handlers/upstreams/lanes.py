@@ -56,6 +56,7 @@ class Lanes:
         self._open = opener
         self._idle: dict[Key, list[Lane]] = defaultdict(list)
         self._count = 0
+        self._ended = False
         self._lock = threading.Lock()
 
     def take(self, key: Key) -> Lane:
@@ -91,11 +92,13 @@ class Lanes:
     def _back(self, lane: Lane, clean: bool) -> None:
         if lane.opening.exception() is not None:
             return
-        if clean and not lane.opening.result().closed:
-            lane.idle_since = time.monotonic()
-            with self._lock:
+        usable = clean and not lane.opening.result().closed
+        with self._lock:
+            usable = usable and not self._ended
+            if usable:
+                lane.idle_since = time.monotonic()
                 self._idle[lane.key].append(lane)
-        else:
+        if not usable:
             self._end([lane])
 
     def reap(self, older: float = IDLE) -> None:
@@ -108,6 +111,12 @@ class Lanes:
                 if not self._idle[key]:
                     del self._idle[key]
         self._end(old)
+
+    def close(self) -> None:
+        """Close those that nobody uses, and from now on each one when its call is over."""
+        with self._lock:
+            self._ended = True
+        self.reap(0)
 
     def _end(self, lanes: Iterable[Lane]) -> None:
         for lane in lanes:
