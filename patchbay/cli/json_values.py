@@ -22,7 +22,9 @@ LIMIT = 32 * 1024 * 1024
 SHOWN = 100
 """How much of a bad line stands in its error record."""
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
+"""A string, or the beginning of one that the line does not end: each byte is looked at once, whatever comes."""
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 

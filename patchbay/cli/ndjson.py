@@ -20,7 +20,7 @@ from typing import IO, Any
 import click
 
 from patchbay.cli import exits
-from patchbay.cli.json_values import read_values
+from patchbay.cli.json_values import LIMIT, read_values
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 
@@ -30,6 +30,9 @@ LINES = (".ndjson", ".jsonl")
 TABLE = ".csv"
 FORMATS = (".json", *LINES, TABLE)
 STDIO = "-"
+REST = "_more"
+"""What holds the cells of a table's row that stand under no name."""
+
 _STEERING = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -74,9 +77,14 @@ def standard_input(bad: Callable[[Record], None], objects: bool = True) -> Itera
     return read_values(sys.stdin.buffer, bad, objects)
 
 
+def is_path(place: str) -> bool:
+    """Whether this has the form of no address."""
+    return not re.match(r"@|/mcp(?:[/?]|$)|[A-Za-z][A-Za-z0-9.+-]*:", place)
+
+
 def is_file(place: str) -> bool:
     """Whether this names a file of records rather than an address."""
-    return not re.match(r"[@/]mcp|@|[A-Za-z][A-Za-z0-9.+-]*:", place) and Path(place).suffix.lower() in FORMATS
+    return is_path(place) and Path(place).suffix.lower() in FORMATS
 
 
 def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Any]:
@@ -89,8 +97,9 @@ def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Any]:
             with path.open("rb") as file:
                 yield from read_values(file, bad)
         elif path.suffix.lower() == TABLE:
-            with path.open(encoding="utf-8", newline="") as table:
-                yield from csv.DictReader(table)
+            csv.field_size_limit(max(csv.field_size_limit(), LIMIT))
+            with path.open(encoding="utf-8-sig", newline="") as table:
+                yield from csv.DictReader(table, restkey=REST)
         else:
             yield from _whole(path)
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
@@ -115,16 +124,23 @@ def write_file(path: Path, records: Iterable[Any]) -> int:
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as problem:
-        raise ConfigError(str(path), "", f"expected a file that can be written ({problem.strerror})") from problem
+        raise _unwritable(path, problem) from problem
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             count = _write(path.suffix.lower(), file, records)
-        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-        Path(temporary).replace(path)
+        try:
+            Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+            Path(temporary).replace(path)
+        except OSError as problem:
+            raise _unwritable(path, problem) from problem
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
     return count
+
+
+def _unwritable(path: Path, problem: OSError) -> ConfigError:
+    return ConfigError(str(path), "", f"expected a file that can be written ({problem.strerror})")
 
 
 def _write(ending: str, file: IO[str], records: Iterable[Any]) -> int:

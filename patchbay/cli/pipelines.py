@@ -17,7 +17,7 @@ import click
 from patchbay.cli.addressed import full
 from patchbay.cli.completing import addresses
 from patchbay.cli.exits import with_examples
-from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, read_file, standard_input, write_file
+from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, is_path, read_file, standard_input, write_file
 from patchbay.cli.sessions import Session, with_reach
 from patchbay.client.addresses import parse_address
 from patchbay.client.reach import AddressError
@@ -157,7 +157,7 @@ def put(work: Session, /, target: str) -> None:
     failures = Failures()
     if target == STDIO:
         show(standard_input(failures.told, objects=False), failures)
-    elif is_file(target) or (not scheme_of(target) and "." in Path(target).name):
+    elif is_path(target) and "." in Path(target).name:
         path = Path(target)
         records = standard_input(failures.told, objects=path.suffix.lower() == TABLE)
         write_file(path, (failures.seen(record) for record in records))

@@ -107,7 +107,7 @@ def session(
         stack.callback(display.clear)
         places = homes(Path.cwd(), environ)
         judge = None if ignore_schema else _judge
-        means = Means(connections, places, environ, contracts, timeout or TIMEOUT, tell=display.tell, judge=judge)
+        means = Means(connections, places, environ, contracts, timeout, tell=display.tell, judge=judge)
         stack.enter_context(watched_output())
         yield Session(means, known_sources(), answers, display)
 

@@ -62,10 +62,12 @@ def _tools(tools: Sequence[Json]) -> Iterator[str]:
         yield from _named(tool)
         schema = tool.get("inputSchema")
         properties = schema.get("properties") if isinstance(schema, dict) else None
+        needed = schema.get("required") if isinstance(schema, dict) else None
+        required = needed if isinstance(needed, list) else []
         if isinstance(properties, dict) and properties:
             yield "    Parameters:"
             for name, one in properties.items():
-                yield from _parameter(name, one, name in (schema.get("required") or ()) if schema else False)
+                yield from _parameter(name, one, name in required)
 
 
 def _parameter(name: str, one: Any, needed: bool) -> Iterator[str]:
@@ -89,7 +91,8 @@ def _prompts(prompts: Sequence[Json]) -> Iterator[str]:
     yield f"{_head(f'Prompts ({len(prompts)})')}:"
     for prompt in prompts:
         yield from _named(prompt)
-        rows = prompt.get("arguments") or []
+        given = prompt.get("arguments")
+        rows = [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []
         if rows:
             yield "    Arguments:"
             for row in rows:

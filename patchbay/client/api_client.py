@@ -18,7 +18,7 @@ import httpx2
 from patchbay.client.failures import Overdue, Unreachable
 from patchbay.client.openapi_requests import Call
 from patchbay.client.public_hosts import any_private, public_address
-from patchbay.client.reach import masked_url
+from patchbay.client.reach import masked_url, masked_urls, sendable
 from patchbay.errors import ParseError, PatchbayError
 from patchbay.jsonrpc import parse
 
@@ -55,11 +55,14 @@ def origin(url: str) -> str:
 
 
 class ApiClient:
-    """A client for one API. `chosen` are the URLs that the caller named; `headers` go to their origins only."""
+    """A client for one API. `chosen` are the URLs that the caller named; `headers` go to their origins only.
+
+    Raises InvalidParams for a header that cannot be sent.
+    """
 
     def __init__(self, chosen: tuple[str, ...], headers: Mapping[str, str], timeout: float, limit: int) -> None:
         self._chosen = {origin(url) for url in chosen if url}
-        self._headers = dict(headers)
+        self._headers = dict(sendable(headers, ", ".join(masked_url(url) for url in chosen) or "the API"))
         self._limit = limit
         self._timeout = timeout
         self._inside: bool | None = None
@@ -119,7 +122,7 @@ class ApiClient:
         except httpx2.TimeoutException as problem:
             raise Overdue(f"{shown} did not answer within {self._timeout:g} s") from problem
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-            raise Unreachable(f"{shown} cannot be reached: {problem}") from problem
+            raise Unreachable(f"{shown} cannot be reached: {masked_urls(str(problem))}") from problem
 
     def _checked(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
         """The URL with the address to connect to in the place of its host, when the host has to be public."""

@@ -48,7 +48,7 @@ LONGEST_END = 15.0
 MOST_LISTED = 100_000
 """Tools, resources, templates or prompts of one server."""
 
-OFFERED = ("tools", "resources", "prompts")
+OFFERED = ("tools", "resources", "resources/templates", "prompts")
 QUESTIONS = frozenset({"elicitation", "sampling", "list_roots"})
 """What a server may be allowed to ask for."""
 
@@ -100,7 +100,8 @@ class Connection:
         every notification that belongs to no request, on the loop's thread: it has to return quickly. `environ` is
         the environment that a program inherits from (see `pipes.INHERITED`), `exchange` the server of a Local reach,
         `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. Seconds everywhere; time in
-        which a person is asked does not count. Raises Unreachable, Overdue, McpFailure.
+        which a person is asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
+        cannot be sent.
         """
         allowed = frozenset(questions if questions is not None else QUESTIONS if ask else ())
         auth = auth_for(reach.url, signin) if signin is not None and isinstance(reach, Http) else None
@@ -314,8 +315,8 @@ class Connection:
         raise McpFailure(-32603, f"{method} has more than {PAGES} pages")
 
     def _page(self, method: str, key: str, params: Json) -> Json:
-        """A page; an empty one from a server that neither declares such things nor knows the method."""
-        kind = method.partition("/")[0]
+        """A page; an empty one from a server that neither declares such things (none can templates) nor knows them."""
+        kind = method.rpartition("/")[0]
         try:
             return self.result(method, params)
         except McpFailure as problem:

@@ -33,7 +33,7 @@ from patchbay.client.eras import agree
 from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.inprocess import exchanged
 from patchbay.client.pipes import Child, program
-from patchbay.client.reach import Era, Http, Reach, Stdio
+from patchbay.client.reach import Era, Http, Reach, Stdio, sendable
 from patchbay.client.runs import CURRENT, Answer, End, Json, Run
 from patchbay.client.streams import Inlet, Outlet, Traffic
 from patchbay.client.telling import Scene, innermost, lost, told
@@ -153,6 +153,7 @@ class Core:
             eras: list[Era] = [era, "legacy"] if era == "auto" else [era]
             return [(one, self._program) for one in eras]
         if isinstance(reach, Http):
+            sendable(reach.headers, reach.described)
             web = self.web = Web(reach, self.plan.auth, self.plan.limit)
             ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
                 "streamable-http": [(era, web.streamable)],
@@ -260,6 +261,7 @@ class Core:
     def leave(self, run: Run) -> None:
         """Its caller has left. What it began, and the session has not gone on with, is cancelled here: the session
         cancels only what it has sent itself. Closing the exchange does it in 2026-07-28, a notification before."""
+        run.leave()
         if run.begun is None:
             return
         run.begun.close()
@@ -344,9 +346,23 @@ class Core:
         except MCPError as problem:
             if problem.code == types.CONNECTION_CLOSED:
                 raise await self._loss(problem.error.message, run) from problem
+            if self._has_lost_session(problem, run):
+                self._know(
+                    Unreachable(f"{self.plan.reach.described}: the server has ended the session ({run.refused})")
+                )
+                self.closing.set()
+                raise lost(self._scene(run), "") from problem
             known = run.by_hand or not run.refused or run.refused in problem.error.message
             heard = "" if known else f" ({run.refused})"
             raise McpFailure(problem.code, problem.error.message + heard, problem.error.data) from problem
+
+    def _has_lost_session(self, problem: MCPError, run: Run) -> bool:
+        """Whether a request was refused because the server knows its session no more: a new one has to be begun.
+
+        MCP specification 2025-11-25, basic/transports, session management.
+        """
+        in_session = self.web is not None and self.web.in_session and not self.traffic.modern
+        return in_session and (run.refused or "").startswith("HTTP 404") and problem.code != types.METHOD_NOT_FOUND
 
     async def _send_raw(self, method: str, params: Json) -> None:
         of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import math
 import select
 import socket
@@ -45,8 +46,8 @@ PLAIN = frozenset({"tools/call", "resources/read", "prompts/get", "completion/co
 PROMPT = 0.05
 """Seconds until an exchange is handed over, and in which a new connection has to stand."""
 
-IDLE, MOST_IDLE = 5.0, 16
-"""How long a connection is kept for the next call, in seconds, and how many of them."""
+IDLE, MOST_IDLE = 4.0, 16
+"""How long a connection is kept for the next call, in seconds (less than servers do: five, often), and how many."""
 
 LARGEST_HEAD = 64 * 1024
 PIECE = 64 * 1024
@@ -258,7 +259,7 @@ class Direct:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
         if not meta:
             del data["params"]["_meta"]
-        body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
+        body = _encoded({"jsonrpc": "2.0", "id": id, **data})
         stamped: Mapping[str, str] = options.get("headers") or {}
         headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
         headers["content-length"] = str(len(body))
@@ -299,6 +300,13 @@ class Direct:
             idle, self._idle = self._idle, []
         for line in idle:
             line.socket.close()
+
+
+def _encoded(message: Json) -> bytes:
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # what JSON can say and orjson does not: integers beyond 64 bits, keys that are numbers
+        return json.dumps(message, ensure_ascii=False).encode()
 
 
 class Handover(httpx2.AsyncHTTPTransport):

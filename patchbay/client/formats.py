@@ -115,6 +115,7 @@ def _lines(file: IO[bytes], limit: int) -> Iterator[Record]:
 
 
 def _rows(file: IO[bytes], comma: str, limit: int) -> Iterator[Record]:
+    csv.field_size_limit(max(csv.field_size_limit(), limit))
     reader = csv.DictReader(_text_lines(file, limit), delimiter=comma, restkey="_more", strict=True)
     try:
         yield from (dict(row) for row in reader)

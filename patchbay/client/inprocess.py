@@ -58,7 +58,7 @@ async def _carry(
     under_way: dict[object, anyio.CancelScope],
     threads: anyio.CapacityLimiter,
 ) -> None:
-    id = getattr(item.message, "id", None)
+    id = getattr(item.message, "id", object())  # notifications have none, and several may be under way
     with anyio.CancelScope() as scope, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         under_way[id] = scope
         try:

@@ -6,6 +6,7 @@ documents are never fetched. Sources: JN-66; OpenAPI 3.1.1; RFC 8631 (`service-d
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,22 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             raise yaml.YAMLError("aliases are not read")
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                key.tag = "tag:yaml.org,2002:str"  # `200:` is "200", as OpenAPI has it
+        return super().construct_mapping(node, deep)
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, rule) for tag, rule in rows if tag != "tag:yaml.org,2002:timestamp"]
-    for first, rows in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _rule, _first in (
+    ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", [*"-+0123456789"]),
+    ("float", r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", [*"-+.0123456789"]),
+):
+    # YAML 1.2: `on`, `no` and `12:30` are text. What its core schema has beyond JSON (010, 0x1f, .inf) is text too.
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_rule})\\Z"), _first)
 
 
 def api_of(data: bytes, where: str) -> Api:
@@ -52,8 +64,10 @@ def api_of(data: bytes, where: str) -> Api:
         if data.lstrip()[:1] in (b"{", b"["):
             raise DocumentError(f"{where}: expected JSON or YAML; {problem.message}") from problem
     try:
-        return Api(yaml.load(data, _Loader), where)
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        value = yaml.load(data, _Loader)
+        json.dumps(value, allow_nan=False)  # an explicit tag may have made what JSON has not
+        return Api(value, where)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as problem:
         raise DocumentError(f"{where}: expected JSON or YAML; {str(problem)[:200]}") from problem
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from patchbay.client.connections import TIMEOUT
 from patchbay.client.pool import Connections
 from patchbay.client.profiles import find_profile_paths, homes
 from patchbay.client.references import list_server_tools, load_hierarchical_profile, resolve_profile_reference
@@ -80,7 +81,11 @@ def _records(limit: int) -> Iterator[Record]:
         if isinstance(value, dict):
             yield value
         else:
-            _say(error_record("json_decode_error", "expected a JSON object", line=line[:SHOWN].decode()))
+            _say(
+                error_record(
+                    "json_decode_error", "expected a JSON object", line=line[:SHOWN].decode("utf-8", "replace")
+                )
+            )
 
 
 def _say(record: Record) -> None:
@@ -92,7 +97,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the plugin; answers the exit code, 0 unless nobody reads what it says."""
     parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
     parser.add_argument("--mode", required=True, choices=MODES, help="what to do")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds per request")
+    parser.add_argument("--timeout", type=float, help="seconds per request [default 60]")
     parser.add_argument("--ignore-schema", action="store_true", help="do not check the contract of a profile")
     parser.add_argument("address", nargs="?", default="", help="mcp+uvx://..., https://..., @profile/tool?...")
     given = parser.parse_args(words)
@@ -100,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
         _say(error_record("missing_url", "expected an address"))
         return 0
     environ = whole_environment()
-    with Connections(environ=environ, timeout=given.timeout) as connections:
+    with Connections(environ=environ, timeout=given.timeout or TIMEOUT) as connections:
         means = Means(connections, homes(Path.cwd(), environ), environ, timeout=given.timeout)
         try:
             for record in answered(

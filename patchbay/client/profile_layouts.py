@@ -97,6 +97,7 @@ def profile_from(name: str, meta: Any, tools: Mapping[str, Any], where: str) -> 
     profile = Profile(name, plugin, launch, fields, {key: found[key] for key in sorted(found)})
     if plugin == "mcp":
         reach_of(profile, None)
+        timeout_of(profile)
     return profile
 
 
@@ -209,6 +210,16 @@ def reach_of(profile: Profile, environ: Mapping[str, str] | None, tool: str = ""
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
         raise ProfileError(place, "args", "expected a list of strings")
     return Stdio(command, tuple(args), _strings(env, "env", place), cwd)
+
+
+def timeout_of(profile: Profile, tool: str = "") -> float | None:
+    """Seconds for one request to the profile's server, a tool's own before them. Raises ProfileError."""
+    seconds = profile.tools.get(tool, {}).get("timeout", profile.launch.get("timeout"))
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+        raise ProfileError(f"{profile.directory or profile.name}/{META}.json", "timeout", "expected seconds")
+    return float(seconds)
 
 
 def _http(data: Mapping[str, Any], transport: str, place: str, unresolved: bool) -> Http:

@@ -32,6 +32,8 @@ class AddressError(InvalidParams):
 
 _SECRET = re.compile(r"(?i)(secret|token|passw|pwd|credential|auth|bearer|api[-_]?key|access[-_]?key|private[-_]?key)")
 _SECRET_WORDS = re.compile(r"(?i)^(key|sig|signature|pass)$")
+_URL = re.compile(r"https?://[^\s'\"<>]+")
+_FIELD_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?)?")
 _QUERY_PAIR = re.compile(r"([^&=]+)=([^&]*)")
 
 
@@ -118,6 +120,24 @@ def masked_url(url: str) -> str:
         place = f"{user.partition(':')[0]}:{MASK}@{host}" if ":" in user else f"{user}@{host}"
     query = _QUERY_PAIR.sub(lambda pair: f"{pair[1]}={MASK}" if is_secret_name(pair[1]) else pair[0], parts.query)
     return urlunsplit((parts.scheme, place, parts.path, query, parts.fragment))
+
+
+def masked_urls(text: str) -> str:
+    """A text for people, in which every URL is masked as by `masked_url`."""
+    return _URL.sub(lambda found: masked_url(found[0]), text)
+
+
+def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
+    """The headers themselves. Raises InvalidParams naming one whose value cannot be sent; the value stays unsaid.
+
+    RFC 9110 section 5.5: printable ASCII without a line break, no space at either end.
+    """
+    for name, value in headers.items():
+        if not _FIELD_VALUE.fullmatch(value):
+            raise InvalidParams(
+                f"{where}: the header {name}: expected printable ASCII without a line break or a space at its ends"
+            )
+    return headers
 
 
 def _masked_words(words: tuple[str, ...]) -> Iterator[str]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from patchbay.client.failures import McpFailure
+
 Record = dict[str, Any]
 
 LIST_RECORDS: Mapping[str, str] = {
@@ -47,28 +49,39 @@ def _of_resource(content: Mapping[str, Any]) -> Record:
     return {"mimeType": PLAIN, **found} if "text" in found else found
 
 
+def _objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects of a list in a result, none where it is absent. Raises McpFailure for anything else."""
+    found = result.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise McpFailure(-32603, f"the answer's {key!r} is no list of objects, as the protocol has it")
+    return found
+
+
 def of_call(tool: str, result: Mapping[str, Any]) -> Iterator[Record]:
     """The records of a tool's result; one without content when it has none."""
-    meta = {key: value for key, value in (result.get("_meta") or {}).items() if key not in _SAID_ELSEWHERE}
+    said = result.get("_meta")
+    meta = {key: value for key, value in said.items() if key not in _SAID_ELSEWHERE} if isinstance(said, dict) else {}
     beside = {"structuredContent": result["structuredContent"]} if result.get("structuredContent") is not None else {}
     beside |= {"_meta": meta} if meta else {}
     failed = {"isError": True} if result.get("isError") else {}
-    for item in result.get("content") or [None]:
+    for item in _objects(result, "content") or [{}]:
         yield {"type": "tool_result", "tool": tool, **(of_content(item) if item else {}), **failed, **beside}
         beside = {}
 
 
 def of_read(result: Mapping[str, Any]) -> Iterator[Record]:
     """The records of a resource that was read."""
-    for content in result.get("contents", ()):
+    for content in _objects(result, "contents"):
         yield {"type": "resource_content", **_of_resource(content)}
 
 
 def of_prompt(prompt: str, result: Mapping[str, Any]) -> Iterator[Record]:
     """The records of a prompt."""
-    for message in result.get("messages", ()):
+    for message in _objects(result, "messages"):
         content = message.get("content") or {}
-        for item in content if isinstance(content, list) else [content]:
+        for item in _objects({"content": content if isinstance(content, list) else [content]}, "content"):
             yield {"type": "prompt_message", "prompt": prompt, "role": message.get("role"), **of_content(item)}
 
 

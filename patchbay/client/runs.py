@@ -111,6 +111,8 @@ class Run:
         self.begun: Begun | None = None
         self._loop = loop
         self._items: deque[Item | Asked] = deque()
+        self._open: set[Asked] = set()
+        self._left = False
         self._end: End | None = None
         self._dropped = 0
         self._stalled = False
@@ -146,13 +148,25 @@ class Run:
             self._dropped += 1
 
     async def ask(self, question: Question) -> Answer:
-        """Put a question and wait for the answer."""
+        """Put a question and wait for the answer; a refusal once the caller has left."""
+        if self._left:
+            return _GONE
         asked = Asked(question, asyncio.get_running_loop().create_future())
-        with self.clock.paused():
-            with self._changed:
-                self._items.append(asked)
-                self._changed.notify_all()
-            return await asked.answer
+        self._open.add(asked)
+        try:
+            with self.clock.paused():
+                with self._changed:
+                    self._items.append(asked)
+                    self._changed.notify_all()
+                return await asked.answer
+        finally:
+            self._open.discard(asked)
+
+    def leave(self) -> None:
+        """The caller has left: what it was asked, and will be, is refused."""
+        self._left = True
+        for asked in self._open:
+            _settle(asked.answer, _GONE)
 
     def finish(self, end: End) -> None:
         """Say how it ended; the first time counts."""
@@ -197,6 +211,9 @@ class Run:
     def reply(self, asked: Asked, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""
         self._loop.soon(_settle, asked.answer, answer)
+
+
+_GONE = McpFailure(-32603, "whoever could have answered has left")
 
 
 def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:

@@ -84,21 +84,25 @@ class Means:
     """What a source works with; the same for all addresses of one command.
 
     `connections` are those to MCP servers, one per reach for the whole batch; `places` where profiles are; `environ`
-    where `${VAR}`s are looked up; `blobs` where contracts are kept. `timeout` is seconds per request, `limit` bytes of
-    one answer. `tell` gets progress and logs while a request runs. `judge` is given the state of a profile's contract,
-    once per connection, and raises to refuse the use (`judged_by_profile` by default; None checks nothing).
-    `judged` remembers for which contracts that was done.
+    where `${VAR}`s are looked up; `blobs` where contracts are kept. `timeout` is seconds per request where the user has
+    said so, `limit` bytes of one answer. `tell` gets progress and logs while a request runs. `judge` is given the state
+    of a profile's contract, once per connection, and raises to refuse the use (`judged_by_profile` by default; None
+    checks nothing). `judged` remembers for which contracts that was done.
     """
 
     connections: Connections
     places: Homes
     environ: Mapping[str, str]
     blobs: Blobs | None = None
-    timeout: float = TIMEOUT
+    timeout: float | None = None
     limit: int = LIMIT
     tell: Callable[[Item], None] = _unheard
     judge: Callable[[Profile, ValidationResult], None] | None = judged_by_profile
     judged: set[tuple[object, ...]] = field(default_factory=set)
+
+    def seconds(self, own: float | None = None) -> float:
+        """The time for one request: what the user said, else a profile's `own`, else the usual."""
+        return self.timeout or own or TIMEOUT
 
     def profiles(self, plugin: str = "mcp") -> Profiles:
         """The profiles of one plugin."""

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from patchbay.client.failures import McpFailure, Overdue, SignInNeeded, Unreachable
 from patchbay.client.pipes import Child
-from patchbay.client.reach import Reach
+from patchbay.client.reach import Reach, masked_urls
 from patchbay.client.runs import Run
 from patchbay.errors import PatchbayError
 
@@ -62,8 +62,9 @@ def told(scene: Scene, problem: BaseException) -> PatchbayError:
         beside = scene.seen if scene.opening else ""
         return McpFailure(problem.code, f"{reach}: {problem.error.message}{beside}", problem.error.data)
     if isinstance(problem, OAuthFlowError):
-        return Unreachable(f"{reach}: signing in failed: {problem}")
-    return Unreachable(f"{reach} cannot be reached: {str(problem) or type(problem).__name__}{scene.seen}")
+        return Unreachable(f"{reach}: signing in failed: {masked_urls(str(problem))}")
+    words = masked_urls(str(problem)) or type(problem).__name__
+    return Unreachable(f"{reach} cannot be reached: {words}{scene.seen}")
 
 
 def _overdue(scene: Scene) -> Overdue:
@@ -77,7 +78,7 @@ def lost(scene: Scene, why: str) -> Unreachable:
     """The failure of what was under way when a connection ended."""
     if isinstance(scene.cause, Unreachable):
         return scene.cause
-    cause = f": {scene.cause}" if scene.cause is not None else ""
+    cause = f": {masked_urls(str(scene.cause))}" if scene.cause is not None else ""
     return Unreachable(f"{scene.reach.described}: {why[:1].lower()}{why[1:]}{cause}{scene.seen}")
 
 

@@ -101,6 +101,11 @@ class Web:
         session_id = None if modern else self._session_id
         return Direct(httpx2.URL(self.reach.url), self._headers, session, session_id, self._limit)
 
+    @property
+    def in_session(self) -> bool:
+        """Whether the server has begun a session."""
+        return self._session_id is not None
+
     @asynccontextmanager
     async def streamable(self) -> AsyncIterator[Any]:
         """The two streams of Streamable HTTP."""

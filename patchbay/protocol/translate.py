@@ -113,7 +113,8 @@ class Notifier:
     """Turns the events of one call into the notifications its caller may see, in order.
 
     Progress needs the caller's own token (X-13) and only grows; log messages need a level.
-    With `streams`, pieces of text go out as progress messages.
+    With `streams`, pieces of text go out as progress messages: each counts one, and so do the author's own numbers and
+    totals after it, or they would seem to fall behind.
     """
 
     def __init__(self, caller: Caller, token: str | int | None, streams: bool) -> None:
@@ -122,6 +123,7 @@ class Notifier:
         self._least = LOG_LEVELS.index(caller.log_level) if caller.log_level in LOG_LEVELS else None
         self._messages = caller.revision.progress_messages
         self._reached = float("-inf")
+        self._pieces = 0.0
 
     def say(self, event: Event) -> Iterator[Notification]:
         """The notifications for one event, none for most."""
@@ -130,7 +132,8 @@ class Notifier:
         elif self._token is None:
             return
         elif isinstance(event, Progress):
-            yield from self._moved(event.progress, event.total, event.message)
+            total = event.total if event.total is None else event.total + self._pieces
+            yield from self._moved(event.progress + self._pieces, total, event.message)
         elif isinstance(event, (Text, Data)) and event.text and self._streams:
             yield from self._moved(self._next(), None, event.text)
         elif isinstance(event, ToolUse):
@@ -139,7 +142,9 @@ class Notifier:
     def _next(self) -> float:
         """One more; where a tool counts in numbers so large that one more is the same number, the next there is."""
         reached = max(self._reached, 0.0)
-        return max(reached + 1, math.nextafter(reached, math.inf))
+        further = max(reached + 1, math.nextafter(reached, math.inf))
+        self._pieces += further - reached
+        return further
 
     def _moved(self, progress: float, total: float | None, message: str | None) -> Iterator[Notification]:
         if progress <= self._reached:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -91,6 +92,19 @@ def test_many_lines_that_never_make_a_value_take_a_few_looks_each(monkeypatch: p
     values, told = read(text)
     assert (values, len(told)) == ([], 301)
     assert looks < 10 * len(text)
+
+
+def test_long_strings_and_strings_without_end_are_read_once() -> None:
+    """THREATS (big inputs): JSON that was escaped twice, a large blob in a value over many lines."""
+    blob = {"blob": "x" * 1_000_000}
+    tracemalloc.start()
+    try:
+        assert read(json.dumps(blob, indent=2)) == ([blob], [])
+        assert tracemalloc.get_traced_memory()[1] < 30 * len(blob["blob"])
+    finally:
+        tracemalloc.stop()
+    escaped = "{" + '\\"a\\":\\"b\\",' * 50_000 + "}\n"
+    assert read(f"{escaped}2") == ([2], [f"line 1 | {escaped[:100]}"])
 
 
 def test_a_value_beyond_the_limit_is_told_and_the_next_line_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,14 @@ def test_a_command_of_one_operation_says_what_is_missing(desk: Desk, line: str) 
     assert "expected a" in ended.err
 
 
+def test_what_is_missing_is_said_without_the_secrets_of_the_address(desk: Desk) -> None:
+    """THREATS X20."""
+    ended = desk.quick("jn call 'mcp+https://example.org/mcp?header.Authorization=hidden'")
+    assert ended.code == exits.USAGE
+    assert "https://example.org/mcp (Authorization: ***): expected a tool" in ended.err
+    assert "hidden" not in ended.err + ended.out
+
+
 def test_put_calls_a_tool_once_per_record_over_one_connection(desk: Desk) -> None:
     """JN-5, JN-12, JN-C17, J-F8: keys with _ are no arguments, bad lines are told and the rest goes on."""
     address = desk.serve(SEARCH)
@@ -127,6 +135,30 @@ def test_a_file_that_cannot_be_written_changes_nothing(desk: Desk) -> None:
     assert desk.run("yes '{\"a\": 1}' | timeout -s INT 3 jn put kept.json").code != exits.OK
     assert (desk.work / "kept.json").read_text() == "[]"
     assert sorted(path.name for path in desk.work.iterdir()) == ["kept.json"]
+
+
+def test_what_cannot_be_written_is_told_in_a_sentence(desk: Desk) -> None:
+    """A folder in the place of a file, a full disk, a name without a format."""
+    (desk.work / "folder.json").mkdir()
+    (desk.work / "one.ndjson").write_text("{}\n")
+    for line, code, words in (
+        ("jn put folder.json", exits.USAGE, "folder.json: expected a file that can be written (Is a directory)"),
+        ("jn cat one.ndjson > /dev/full", exits.FAILED, "jn: input or output failed (No space left on device)"),
+        ("jn put $PWD/kept.txt", exits.USAGE, "kept.txt: expected a file name that ends with one of"),
+    ):
+        ended = desk.run(line, "{}\n")
+        assert (ended.code, ended.err.count("\n")) == (code, 1), ended.err
+        assert words in ended.err
+    assert sorted(path.name for path in desk.work.iterdir()) == ["folder.json", "one.ndjson"]
+
+
+def test_tables_are_read_as_spreadsheets_write_them(desk: Desk) -> None:
+    """J-F12; RFC 4180: a byte order mark, cells of any length, cells that stand under no name."""
+    long = "x" * 200_000
+    (desk.work / "sheet.csv").write_text(f"\ufeffname,n\na,{long}\nb,2,3\n")
+    rows = [{"name": "a", "n": long}, {"name": "b", "n": "2", "_more": ["3"]}]
+    assert desk.quick("jn cat sheet.csv").records == rows
+    assert desk.quick("jn cat file:sheet.csv").records == rows
 
 
 def test_head_gives_ten_and_tail_the_last(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -89,6 +90,26 @@ def test_a_place_to_visit_is_never_opened_by_itself(desk: Desk) -> None:
     answer, err = asked(desk, mode="url", url="https://example.org/sign", elicitationId="1", schema={})
     assert answer == {"action": "cancel"}
     assert "https://example.org/sign" in err
+
+
+def test_a_question_that_refers_elsewhere_fetches_nothing(desk: Desk) -> None:
+    """THREATS 1.7: a server's schema may not send its client anywhere."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/secret"
+        schema = {"type": "object", "properties": {"name": {"$ref": url}}}
+        assert asked(desk, "--answer name=Ada", schema)[0]["content"] == {"name": "Ada"}
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+@pytest.mark.parametrize(
+    "schema", [1, [1], {"properties": [1]}, {"properties": {"a": True}}, {"properties": {"a": {"enum": 5}}}]
+)
+def test_a_question_in_no_form_that_can_be_read_is_refused(desk: Desk, schema: Any) -> None:
+    answer, said = asked(desk, "--answer a=1", schema)
+    assert answer["code"] == -32602
+    assert "requestedSchema" in answer["message"] and "Who?" in said
 
 
 def test_sampling_is_refused_unless_a_flag_answers(desk: Desk) -> None:

@@ -310,6 +310,15 @@ def test_what_cannot_be_sent_harms_nobody_else(value: Any) -> None:
         assert text(connection.call("echo")) == "{}"
 
 
+def test_a_question_whose_caller_has_left_is_refused() -> None:
+    """So that a server is not owed answers for ever, beyond which it is not heard any more."""
+    with opened(ask=lambda method, params: {}) as connection:
+        running = connection.request("tools/call", {"name": "ask", "arguments": {}})
+        assert isinstance(next(running), Question)
+        running.close()
+        until(lambda: not connection._core.traffic._owed, "the question to be refused")
+
+
 @pytest.mark.parametrize("method", ["ping", "elicitation/create"])
 def test_a_server_that_asks_without_end_is_owed_only_so_many_answers(method: str) -> None:
     """DESIGN 6: every queue has a bound. What it asks beyond that is dropped, and it can ask again later."""

@@ -250,6 +250,20 @@ def test_nothing_is_sent_twice_but_what_was_refused(way: str) -> None:
     assert len(calls) == 1
 
 
+def test_whatever_the_official_client_can_say_goes_this_way_too() -> None:
+    said: list[Any] = []
+
+    def tool(handler: Handler, body: Json) -> None:
+        said.append(body["params"]["arguments"])
+        echo(handler, body)
+
+    with bad(tool) as server, opened(server.url) as connection:
+        connection.call("x", {"large": 2**70, "by_number": {1: 2}})
+        short_way(connection).close()
+        connection.call("x", {"large": 2**70, "by_number": {1: 2}})
+    assert said == [{"large": 2**70, "by_number": {"1": 2}}] * 2
+
+
 def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
     """RFC 9112 section 9.5."""
 

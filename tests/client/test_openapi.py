@@ -125,10 +125,23 @@ def test_yaml_is_read_as_far_as_json_could_say_it() -> None:
     document = b"openapi: 3.1.0\ninfo: {title: T, version: 2020-01-01}\npaths:\n  /a: {get: {operationId: a}}\n"
     found = api_of(document, "y")
     assert (found.title, list(found.operations()), found.document["info"]["version"]) == ("T", ["a"], "2020-01-01")
+    with pytest.raises(DocumentError, match="bytes is not JSON"):
+        api_of(b"openapi: 3.1.0\na: !!binary aGk=\n", "y")
     with pytest.raises(DocumentError, match="aliases are not read"):
         api_of(b"openapi: 3.1.0\na: &x [1]\nb: *x\n", "y")
     with pytest.raises(DocumentError, match="expected JSON or YAML"):
         api_of(b"openapi: !!python/object/apply:os.system ['true']\n", "y")
+
+
+def test_yaml_is_that_of_version_1_2() -> None:
+    """OpenAPI 3.1.1, Format: `no`, `on` and `12:30` are text, and so is every key."""
+    values = "[on, no, 12:30, 010, 0x1f, .inf, True, ~, -1, 1.5e3]"
+    found = api_of(f"openapi: 3.1.0\npaths: {{}}\nx: {{enum: {values}, 200: a, on: b}}\n".encode(), "y").document["x"]
+    assert found == {
+        "enum": ["on", "no", "12:30", "010", "0x1f", ".inf", True, None, -1, 1500.0],
+        "200": "a",
+        "on": "b",
+    }
 
 
 @pytest.mark.parametrize(

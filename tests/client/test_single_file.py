@@ -109,10 +109,11 @@ def test_it_uses_a_profile_with_variables_and_writes_record_by_record(alone: Pat
     folder.mkdir(parents=True)
     meta = {"command": "${UV}", "args": ["run", "--with", "mcp-server-time", "mcp-server-time"], "transport": "stdio"}
     (folder / "_meta.json").write_text(json.dumps(meta))
-    lines = '{"timezone": "UTC", "_n": 1}\nnonsense\n{"timezone": "Nowhere/At"}\n{"timezone": "Asia/Tokyo"}\n'
+    bad = 'nonsense\n"' + "\u00e9" * 60 + '"\n'
+    lines = f'{{"timezone": "UTC", "_n": 1}}\n{bad}{{"timezone": "Nowhere/At"}}\n{{"timezone": "Asia/Tokyo"}}\n'
     found = run(alone, "--mode", "write", "@time/get_current_time", lines=lines, UV=UV)
-    assert [one["type"] for one in found] == ["tool_result", "json_decode_error", "tool_result", "tool_result"]
-    assert "UTC" in found[0]["text"] and found[2]["isError"] and "Asia/Tokyo" in found[3]["text"]
+    assert [one["type"] for one in found] == ["tool_result", *["json_decode_error"] * 2, *["tool_result"] * 2]
+    assert "UTC" in found[0]["text"] and found[3]["isError"] and "Asia/Tokyo" in found[4]["text"]
 
 
 def test_it_inspects_explores_and_hashes(alone: Path) -> None:

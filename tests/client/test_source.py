@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from patchbay.client.canonical import ContractError
 from patchbay.client.contracts import ValidationResult, keep
+from patchbay.client.failures import Overdue
 from patchbay.client.profile_layouts import Profile, profile_from
 from patchbay.client.reach import AddressError
 from patchbay.client.source import Means, Source
@@ -23,6 +25,7 @@ from patchbay.errors import InvalidParams
 from patchbay.events import Log
 from patchbay.stores.memory import MemoryStore
 from tests.client.peers import UV, means_in
+from tests.client.reaching import scripted
 
 TIME = "mcp+uvx://mcp-server-time/mcp-server-time"
 MAIL = '''
@@ -229,6 +232,21 @@ def test_a_contract_is_judged_once_per_connection_and_can_refuse_or_be_ignored(t
         saved(means, "mcp", "strict", **strict)
     with means_in(tmp_path) as plain, pytest.raises(ContractError, match="@strict: "):
         records("@strict/get_current_time?timezone=UTC", plain)
+
+
+def test_a_profile_says_how_long_its_server_may_take(tmp_path: Path) -> None:
+    """JN-13: `timeout`, in seconds; a tool may have its own."""
+    with means_in(tmp_path) as means:
+        reach = scripted()
+        launch = {"command": reach.command, "args": list(reach.args), "transport": "stdio", "timeout": 0.2}
+        saved(means, "mcp", "slow", **launch, tools={"echo": {"timeout": 30}})
+        with pytest.raises(Overdue, match=r"tools/call within 0\.2 s"):
+            records("@slow/hang", means)
+        assert records("@slow/echo?a=1", means)
+        with pytest.raises(Overdue, match=r"tools/call within 0\.4 s"):
+            records("@slow/hang", replace(means, timeout=0.4))  # the user is asked first
+        with pytest.raises(ProfileError, match="timeout: expected seconds"):
+            saved(means, "mcp", "odd", **{**launch, "timeout": "soon"})
 
 
 def test_a_call_can_pin_the_contract_of_a_server(tmp_path: Path) -> None:

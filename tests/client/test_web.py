@@ -8,13 +8,19 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
+from patchbay.client.api_client import ApiClient
 from patchbay.client.connections import Connection
 from patchbay.client.failures import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.pool import Connections
 from patchbay.client.reach import Http
+from patchbay.client.sources.mcp import McpSource
+from patchbay.errors import InvalidParams
+from tests.client.peers import means_in
 from tests.client.reaching import held, text
 from tests.hubs import until
 
@@ -134,6 +140,87 @@ def test_headers_go_with_every_request(serve: Callable[..., Bad]) -> None:
     assert {headers.get("authorization", headers.get("Authorization")) for _, _, headers in server.got} == {
         "Bearer mine"
     }
+
+
+@pytest.mark.parametrize("value", ["Bearer hidden\n", "Bearer hidd\u00e9n", " hidden", "hidden\r\nX: y"])
+def test_a_header_that_cannot_be_sent_is_named_and_its_value_is_not_shown(value: str) -> None:
+    """RFC 9110 section 5.5; THREATS X20: a secret with a line break at its end is a secret."""
+    with pytest.raises(InvalidParams, match="the header X-Token: expected printable ASCII") as failure:
+        Connection.open(Http("http://127.0.0.1:1/mcp", {"X-Token": value}))
+    with pytest.raises(InvalidParams, match="the header X-Token: expected printable ASCII") as other:
+        ApiClient(("http://127.0.0.1:1/",), {"X-Token": value}, 5, 1000)
+    assert "hidd" not in f"{failure.value} {other.value}"
+
+
+@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
+def test_what_went_wrong_is_told_without_the_secrets_of_the_url(
+    serve: Callable[..., Bad], transport: Literal["streamable-http", "sse"]
+) -> None:
+    """THREATS X20."""
+    server = serve(first=lambda handler, body: bool(handler.send_json({}, Content_Encoding="gzip") or True))
+    url = server.url.replace("//", "//ada:hidden@") + "?api_key=hidden"
+    with pytest.raises(Unreachable, match=r"//ada:\*\*\*@127.0.0.1:.*api_key=\*\*\*") as failure:
+        Connection.open(Http(url, transport=transport), era="legacy")
+    assert "hidden" not in str(failure.value)
+
+
+@pytest.mark.parametrize("body", [None, {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "no"}}])
+def test_a_session_that_the_server_has_ended_ends_the_connection_and_a_new_one_is_begun(
+    serve: Callable[..., Bad], body: Any
+) -> None:
+    """MCP specification, basic/transports, session management: after a 404 a client begins a new session."""
+    begun: list[str] = []
+
+    def first(handler: Handler, message: Json) -> bool:
+        if message["method"] == "initialize":
+            begun.append(f"s{len(begun)}")
+            handler.send_json({"jsonrpc": "2.0", "id": message["id"], "result": INFO}, Mcp_Session_Id=begun[-1])
+        elif message["method"] == "tools/call" and handler.headers["Mcp-Session-Id"] == "s0":
+            handler.send_json(body, 404)
+        else:
+            return False
+        return True
+
+    reach = Http(serve(first=first).url)
+    with Connections(era="legacy") as connections:
+        with pytest.raises(Unreachable, match="the server has ended the session"):
+            connections.get(reach).call("x")
+        assert text(connections.get(reach).call("x")) == "hello"
+    assert begun == ["s0", "s1"]
+
+
+def test_a_server_of_resources_need_not_know_templates(serve: Callable[..., Bad]) -> None:
+    """JN-33: many servers have no such method; what else they offer is shown."""
+
+    def first(handler: Handler, message: Json) -> bool:
+        if message["method"] == "initialize":
+            result: Json = INFO | {"capabilities": {"resources": {}}}
+        elif message["method"] == "resources/list":
+            result = {"resources": [{"uri": "x:y", "name": "y"}]}
+        else:
+            return False
+        handler.send_json({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        return True
+
+    with opened(serve(first=first)) as connection:
+        assert (len(connection.resources()), connection.templates()) == (1, [])
+        with pytest.raises(McpFailure):
+            connection.result("resources/templates/list")
+
+
+def test_a_list_with_what_is_no_object_is_a_failure_that_says_so(serve: Callable[..., Bad], tmp_path: Path) -> None:
+    def first(handler: Handler, message: Json) -> bool:
+        listed: bool = message["method"] == "resources/list"
+        if listed:
+            handler.send_json({"jsonrpc": "2.0", "id": message["id"], "result": {"resources": ["x"]}})
+        return listed
+
+    address = f"mcp+{serve(first=first).url}?list=resources"
+    with (
+        means_in(tmp_path) as means,
+        pytest.raises(McpFailure, match="the server's list of resources has what is no object"),
+    ):
+        list(McpSource().reads(address, means))
 
 
 def test_nobody_there_is_told() -> None:

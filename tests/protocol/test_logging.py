@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.hubs import Hub
@@ -52,3 +53,26 @@ def test_2024_11_05_gets_progress_without_a_message(zoo: Hub) -> None:
     answer = zoo.legacy("zoo", "tools/call", params, session=session, version=None)
     progress = [each["params"] for each in answer.messages if each.get("method") == "notifications/progress"]
     assert len(progress) == 3 and all("message" not in each for each in progress)
+
+
+def test_an_authors_own_progress_goes_on_beside_the_pieces_of_text(tmp_path: Path) -> None:
+    """X-13: nothing that the author says is dropped, and the numbers only grow."""
+    source = """
+def counts(context):
+    for step in (1, 2, 3):
+        yield "some "
+        yield "words"
+        context.progress(step, total=3, message=f"step {step}")
+"""
+    hub = Hub(tmp_path, {"counts.py": source})
+    try:
+        answer = hub.modern("counts", "tools/call", {"name": "counts"}, meta={"progressToken": 1})
+    finally:
+        hub.close()
+    told = [each["params"] for each in answer.messages if each.get("method") == "notifications/progress"]
+    assert [each["progress"] for each in told] == list(range(1, 10))
+    assert [(each["progress"], each["total"], each["message"]) for each in told if "total" in each] == [
+        (3, 5, "step 1"),
+        (6, 7, "step 2"),
+        (9, 9, "step 3"),
+    ]

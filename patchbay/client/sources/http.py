@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from patchbay.client.api_client import ApiClient, ApiFailure, Reply
+from patchbay.client.api_client import ApiClient, ApiFailure, Reply, origin
 from patchbay.client.canonical import ContractError
 from patchbay.client.coercion import coerced
 from patchbay.client.contracts import (
@@ -185,7 +185,7 @@ class HttpSource:
 
     @contextmanager
     def _service(self, target: Target, means: Means, use: bool = True) -> Iterator[Service]:
-        seconds = target.timeout or means.timeout
+        seconds = means.seconds(target.timeout)
         with ApiClient(target.chosen, target.headers, seconds, means.limit) as client:
             api, url = _described(target, means, client)
             operations = api.operations()
@@ -254,7 +254,7 @@ def _answers(service: Service, operation: Operation, arguments: dict[str, Any], 
             return
         if paging.type == "link":
             link = next_link(reply.headers.get("link", ""), value, paging)
-            call = Call(call.method, urljoin(call.url, link), call.headers, call.content) if link else call
+            call = _linked(call, link, where) if link else call
         else:
             link = next_value(value, len(records), arguments.get(key), paging)
             if link is not None:
@@ -266,6 +266,14 @@ def _answers(service: Service, operation: Operation, arguments: dict[str, Any], 
         if repr(link) in seen:
             raise InvalidParams(f"{where}: the pages never end: {link!r:.80} came twice")
         seen.add(repr(link))
+
+
+def _linked(call: Call, link: str, where: str) -> Call:
+    """The request for the next page. Raises InvalidParams when it is elsewhere: the arguments may be credentials."""
+    url = urljoin(call.url, link)
+    if origin(url) != origin(call.url):
+        raise InvalidParams(f"{where}: the next page is at {masked_url(url)}, another server, which is not followed")
+    return Call(call.method, url, call.headers, call.content)
 
 
 def _decoded(reply: Reply, paging: Paging | None, where: str, means: Means) -> tuple[Any, list[Record]]:

@@ -15,8 +15,8 @@ from patchbay.client.addresses import Address, Named, parse_address
 from patchbay.client.canonical import ContractError
 from patchbay.client.connections import Connection
 from patchbay.client.contracts import ValidationResult, calculate_schema_hash, check_pin, output_warning, validate
-from patchbay.client.failures import Unreachable
-from patchbay.client.profile_layouts import Profile, reach_of
+from patchbay.client.failures import McpFailure, Unreachable
+from patchbay.client.profile_layouts import Profile, reach_of, timeout_of
 from patchbay.client.reach import Http, Local, Reach
 from patchbay.client.records import arguments_of, of_call, of_list, of_prompt, of_read
 from patchbay.client.references import reached
@@ -62,11 +62,15 @@ class McpSource:
         if found.operation == "call":
             yield from self._called(found, connection, means)
         elif found.operation == "read":
-            yield from of_read(connection.result("resources/read", {"uri": found.name}, on_event=means.tell))
+            seconds = _seconds(found, means)
+            result = connection.result("resources/read", {"uri": found.name}, timeout=seconds, on_event=means.tell)
+            yield from of_read(result)
         elif found.operation == "prompt":
             given = {**found.arguments, **found.exact}
             params = {"name": found.name} | ({"arguments": given} if given else {})
-            yield from of_prompt(found.name, connection.result("prompts/get", params, on_event=means.tell))
+            seconds = _seconds(found, means)
+            result = connection.result("prompts/get", params, timeout=seconds, on_event=means.tell)
+            yield from of_prompt(found.name, result)
         elif found.name == "all":
             for what in EVERYTHING:
                 yield from of_list(what, self._listed(connection, what), found.target.described)
@@ -145,6 +149,8 @@ class McpSource:
 
     def _listed(self, connection: Connection, what: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = getattr(connection, what)()
+        if not all(isinstance(one, dict) for one in items):
+            raise McpFailure(-32603, f"the server's list of {what} has what is no object")
         if what == "tools":
             with self._lock:
                 self._tools[connection] = items
@@ -193,7 +199,7 @@ class McpSource:
     def _called(self, address: Address, connection: Connection, means: Means) -> Iterator[Record]:
         tool = next((one for one in self._known_tools(connection) if one.get("name") == address.name), None)
         arguments = address.call_arguments(tool.get("inputSchema") if tool else None)
-        result = connection.call(address.name, arguments, timeout=means.timeout, on_event=means.tell)
+        result = connection.call(address.name, arguments, timeout=_seconds(address, means), on_event=means.tell)
         records = list(of_call(address.name, result))
         if _is_profile(address) and not result.get("isError"):
             self._compare_output(address, records, means)
@@ -210,6 +216,14 @@ class McpSource:
 
 def _is_profile(address: Address) -> bool:
     return isinstance(address.target, Named) and address.target.kind == "profile"
+
+
+def _seconds(address: Address, means: Means) -> float:
+    """The time for one request: the profile's, where it says one."""
+    if not _is_profile(address):
+        return means.seconds()
+    tool = address.name if address.operation == "call" else ""
+    return means.seconds(timeout_of(means.profiles().load(address.target.name), tool))  # type: ignore[union-attr]
 
 
 def _transport(reach: Reach) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from patchbay.client.api_client import ApiClient, ApiFailure, Reply
-from patchbay.client.formats import decoded_records, format_of_name, format_of_type
+from patchbay.client.formats import COMPRESSIONS, decoded_records, format_of_name, format_of_type
 from patchbay.client.openapi_requests import Call
 from patchbay.client.source import Means, Record
 
@@ -26,6 +26,9 @@ REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 415, 501})
 _UNTOLD = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
 """Media types that leave it to the file's name what something is."""
 
+_COMPRESSED = tuple(f".{one}" for one in COMPRESSIONS)
+"""Ends of the names of files whose bytes are no records."""
+
 _ACCEPT = {"Accept": "application/json, application/x-ndjson, text/csv, */*;q=0.5"}
 
 
@@ -34,7 +37,7 @@ def fetched(url: str, means: Means) -> Iterator[Record] | ApiFailure | None:
 
     Raises ApiFailure for any other refusal, Unreachable, Overdue, ParseError, TooLarge.
     """
-    with ApiClient((url,), {}, means.timeout, means.limit) as client:
+    with ApiClient((url,), {}, means.seconds(), means.limit) as client:
         try:
             reply = client.send(Call("GET", url, _ACCEPT), unread=EVENTS)
         except ApiFailure as refusal:
@@ -49,6 +52,7 @@ def _records(reply: Reply, limit: int) -> Iterator[Record]:
         return iter([{"status": reply.status}])
     kind = format_of_type(reply.media_type)
     if reply.media_type in _UNTOLD:
-        named = format_of_name(urlsplit(reply.url).path)
+        path = urlsplit(reply.url).path
+        named = "blob" if path.lower().endswith(_COMPRESSED) else format_of_name(path)
         kind = kind if named == "blob" else named
     return decoded_records(io.BytesIO(reply.body), kind, limit, reply.media_type)

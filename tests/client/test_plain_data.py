@@ -1,0 +1,86 @@
+"""What servers give at plain URLs and on further pages, from a small server that says what it is told to."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from patchbay.client.source import Means
+from patchbay.client.sources import known_sources
+from patchbay.errors import InvalidParams
+from tests.client.peers import means_in
+
+SOURCES = known_sources()
+
+
+class Pages(ThreadingHTTPServer):
+    """Gives what stands in `pages` by path: a media type, the bytes, a Link header. Remembers who asked for what."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Page)
+        self.pages: dict[str, tuple[str, bytes, str]] = {}
+        self.asked: list[tuple[str, str | None]] = []
+
+    def url(self, host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.server_address[1]}"
+
+
+class Page(BaseHTTPRequestHandler):
+    server: Pages
+
+    def do_GET(self) -> None:
+        kind, data, link = self.server.pages[self.path.partition("?")[0]]
+        self.server.asked.append((str(self.headers["Host"]), self.headers["X-Key"]))
+        self.send_response(200)
+        for name, value in (("Content-Type", kind), ("Content-Length", str(len(data))), ("Link", link)):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is to be said."""
+
+
+@pytest.fixture
+def pages() -> Iterator[Pages]:
+    with Pages() as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def means(tmp_path: Path) -> Iterator[Means]:
+    with means_in(tmp_path) as found:
+        yield found
+
+
+def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, means: Means) -> None:
+    data = gzip.compress(b"a,b\n1,2\n")
+    pages.pages["/t.csv"] = ("application/octet-stream", b"a,b\n1,2\n", "")
+    pages.pages["/t.csv.gz"] = ("application/octet-stream", data, "")
+    found = [
+        list(SOURCES.of(url, means).reads(url, means)) for url in (f"{pages.url()}/t.csv", f"{pages.url()}/t.csv.gz")
+    ]
+    assert found[0] == [{"a": "1", "b": "2"}]
+    assert found[1][0].keys() == {"blob", "mimeType"}
+
+
+def test_arguments_do_not_follow_a_next_page_to_another_server(pages: Pages, means: Means, tmp_path: Path) -> None:
+    """JN-66, THREATS 1.7: an argument may be a credential."""
+    key = {"name": "X-Key", "in": "header", "schema": {"type": "string"}}
+    paths = {"/items": {"get": {"operationId": "items", "parameters": [key]}}}
+    document = {"openapi": "3.1.0", "servers": [{"url": pages.url()}], "paths": paths}
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    address = f"openapi+file:{tmp_path}/openapi.json?operation=items&X-Key=hidden&page.type=link&launch.base_url="
+    next_page = f'<{pages.url("localhost")}/items?page=2>; rel="next"'
+    pages.pages["/items"] = ("application/json", b"[1]", next_page)
+    with pytest.raises(InvalidParams, match=r"the next page is at http://localhost:.*which is not followed"):
+        list(SOURCES.of(address, means).reads(f"{address}{pages.url()}", means))
+    assert pages.asked == [(pages.url().removeprefix("http://"), "hidden")]

@@ -1,0 +1,36 @@
+"""Answers as records, also those that are in no form of the protocol's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click import unstyle
+
+from patchbay.cli.shown import inspection
+from patchbay.client.failures import McpFailure
+from patchbay.client.records import of_call, of_prompt, of_read
+
+
+@pytest.mark.parametrize("odd", ["text", ["text"], {"type": "text"}, 5, [None]])
+def test_an_answer_in_no_form_of_the_protocol_is_a_failure_that_says_so(odd: Any) -> None:
+    """J-F7: so that it is an error record, and the next record is tried."""
+    with pytest.raises(McpFailure, match="'content' is no list of objects"):
+        list(of_call("t", {"content": odd}))
+    with pytest.raises(McpFailure, match="'contents' is no list of objects"):
+        list(of_read({"contents": odd}))
+    with pytest.raises(McpFailure, match="'messages' is no list of objects"):
+        list(of_prompt("p", {"messages": odd}))
+
+
+def test_what_is_beside_the_content_may_be_anything() -> None:
+    assert list(of_call("t", {"_meta": 5})) == [{"type": "tool_result", "tool": "t"}]
+    assert [one["role"] for one in of_prompt("p", {"messages": [{"role": "user"}]})] == ["user"]
+
+
+def test_what_a_server_lists_in_odd_forms_is_shown_as_far_as_it_can_be_read() -> None:
+    """JN-34."""
+    tool = {"name": "t", "inputSchema": {"properties": {"a": {"description": "A"}}, "required": True}}
+    prompt = {"name": "p", "arguments": ["x", {"name": "b"}]}
+    text = unstyle(inspection({"server": "s", "tools": [tool], "prompts": [prompt]}))
+    assert "      a: A" in text and "      b:" in text
