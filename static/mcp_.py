@@ -174,7 +174,7 @@ class PatchbayError(Exception):
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = str(message)
         self.data = data
 
 
@@ -1956,11 +1956,12 @@ class Web:
             raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
         self._session_id = response.headers.get("mcp-session-id", self._session_id)
         self._direct = self._direct and "set-cookie" not in response.headers
-        if response.status_code >= 400:
+        refused = response.status_code >= 400
+        if refused:
             self.status = response.status_code
-            run = CURRENT.get()
-            if run is not None:
-                run.refused = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        run = CURRENT.get()
+        if run is not None:
+            run.refused = f"HTTP {response.status_code} {response.reason_phrase}".rstrip() if refused else None
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Bounded(response.stream, self._limit, str(response.request.url.copy_with(query=None)))
@@ -1994,6 +1995,8 @@ log_core = logging.getLogger(__name__)
 ROUNDS = 20
 
 FIRST_BACKOFF, LONGEST_BACKOFF = (0.05, 1.0)
+
+SESSION_KNOWN = frozenset({types.METHOD_NOT_FOUND, -32002})
 
 PAGES = 1000
 
@@ -2303,7 +2306,7 @@ class Core:
         MCP specification 2025-11-25, basic/transports, session management.
         """
         in_session = self.web is not None and self.web.in_session and (not self.traffic.modern)
-        return in_session and (run.refused or "").startswith("HTTP 404") and (problem.code != types.METHOD_NOT_FOUND)
+        return in_session and (run.refused or "").startswith("HTTP 404") and (problem.code not in SESSION_KNOWN)
 
     async def _send_raw(self, method: str, params: Json) -> None:
         of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)

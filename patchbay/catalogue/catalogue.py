@@ -192,8 +192,9 @@ class Catalogue:
                 for name, row in plan.rows.items()
             }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
+            servers = {name: kept.get(name) or self._made(row) for name, row in sorted(plan.rows.items())}
             self._keys = keys
-            self._swap({name: kept.get(name) or self._made(row) for name, row in sorted(plan.rows.items())})
+            self._swap(servers)
             self._keep()
             # Another change may have come meanwhile; then a hint is on its way, and the next round tells of both.
             if self._planner.stamp() == plan.stamp:

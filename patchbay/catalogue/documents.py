@@ -36,7 +36,6 @@ def documents(
 ) -> Server:
     """The server of a folder; `hub` gives the library whose documents are listed."""
     enabled = row.serves(fields)
-    problems = [] if folder_of(fields["root"]).is_dir() else [Problem("root", f"there is no folder {fields['root']}")]
     listing = Listing.of(fields.get("listing", {}))
     tools = listing.kept({one.name: one for one in _tools()})
     template = _template(row.name)
@@ -53,7 +52,7 @@ def documents(
         tools=tools if enabled else {},
         resources=_resources(row.name, fields["root"], hub) if enabled and hub is not None else {},
         templates={template.name: template} if enabled else {},
-        problems=(*problems, *listing.problems(tools)) if enabled else (),
+        problems=(*_without_folder(fields["root"]), *listing.problems(tools)) if enabled else (),
         handler=documents_handler(row.name, fields["root"]),
         enabled=enabled,
         pinned=pinned,
@@ -61,6 +60,15 @@ def documents(
         timeout=float(fields.get("timeout", timeout)),
         listing=listing,
     )
+
+
+def _without_folder(root: str) -> list[Problem]:
+    """Why there is nothing to serve, where the folder is not there or nobody lets this hub look."""
+    try:
+        there = folder_of(root).is_dir()
+    except OSError as problem:
+        return [Problem("root", f"the folder {root} cannot be reached: {problem.strerror}")]
+    return [] if there else [Problem("root", f"there is no folder {root}")]
 
 
 def _resources(name: str, root: str, hub: Hub) -> dict[str, Descriptor]:

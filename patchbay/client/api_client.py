@@ -33,6 +33,10 @@ class ApiFailure(PatchbayError):
     status = 502
 
 
+class Redirected(Unreachable):
+    """A redirect that is not followed: to another origin, or of a request that may change something."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer that was read to its end."""
@@ -92,7 +96,7 @@ class ApiClient:
                 return reply
             url = urljoin(call.url, target)
             if origin(url) != origin(call.url) or call.method not in ("GET", "HEAD"):
-                raise Unreachable(f"{masked_url(call.url)} redirects to {masked_url(url)}, which is not followed")
+                raise Redirected(f"{masked_url(call.url)} redirects to {masked_url(url)}, which is not followed")
             call = Call(call.method, url, call.headers)
         raise Unreachable(f"{masked_url(call.url)} redirects more than {REDIRECTS} times")
 

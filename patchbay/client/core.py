@@ -52,6 +52,9 @@ ROUNDS = 20
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.05, 1.0
 """Seconds between two tries when the server asks to come again without a question."""
 
+SESSION_KNOWN = frozenset({types.METHOD_NOT_FOUND, -32002})
+"""Errors of servers that know the session, also with HTTP 404: what they do not have is the method, the resource."""
+
 PAGES = 1000
 LATER = 2.0
 """Seconds in which it is learnt why a connection ended."""
@@ -362,7 +365,7 @@ class Core:
         MCP specification 2025-11-25, basic/transports, session management.
         """
         in_session = self.web is not None and self.web.in_session and not self.traffic.modern
-        return in_session and (run.refused or "").startswith("HTTP 404") and problem.code != types.METHOD_NOT_FOUND
+        return in_session and (run.refused or "").startswith("HTTP 404") and problem.code not in SESSION_KNOWN
 
     async def _send_raw(self, method: str, params: Json) -> None:
         of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)

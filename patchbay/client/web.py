@@ -135,11 +135,12 @@ class Web:
             raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
         self._session_id = response.headers.get("mcp-session-id", self._session_id)
         self._direct = self._direct and "set-cookie" not in response.headers
-        if response.status_code >= 400:
+        refused = response.status_code >= 400
+        if refused:
             self.status = response.status_code
-            run = CURRENT.get()
-            if run is not None:
-                run.refused = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        run = CURRENT.get()
+        if run is not None:  # what is answered in the end counts: before that a sign-in may have been refused something
+            run.refused = f"HTTP {response.status_code} {response.reason_phrase}".rstrip() if refused else None
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Bounded(response.stream, self._limit, str(response.request.url.copy_with(query=None)))

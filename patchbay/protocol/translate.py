@@ -123,7 +123,7 @@ class Notifier:
         self._least = LOG_LEVELS.index(caller.log_level) if caller.log_level in LOG_LEVELS else None
         self._messages = caller.revision.progress_messages
         self._reached = float("-inf")
-        self._pieces = 0.0
+        self._pieces: float = 0  # no 0.0: without pieces the author's numbers stay exact
 
     def say(self, event: Event) -> Iterator[Notification]:
         """The notifications for one event, none for most."""

@@ -95,7 +95,7 @@ function boolean(schema, context) {
   const hint = schema.description ? el("p", { class: "hint" }, schema.description) : null;
   const element = el("div", { class: "field", "data-name": context.name },
     el("label", { class: "choice" }, input, schema.title || context.name), hint);
-  return { element, read: () => input.checked, fill: (value) => { input.checked = value === true; } };
+  return { element, read: () => input.checked, fill: (value = schema.default) => { input.checked = value === true; } };
 }
 
 function choice(schema, context) {

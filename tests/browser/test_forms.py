@@ -89,8 +89,8 @@ def test_the_arguments_can_be_written_as_json_and_come_back_into_the_form(tab: T
     left = {"who": "Bob", "address": {"city": "Ulm"}}
     raw.fill(json.dumps(left))
     toggle.click()
-    # Two choices of yes and no have no third state to be left out in.
-    assert {**trial.call()["structuredContent"], "gift": None} == {**left, "gift": None}
+    # A box has no third state to be left out in: then it says its default.
+    assert trial.call()["structuredContent"] == {**left, "gift": True}
 
 
 def test_the_server_says_what_is_wrong_with_arguments(tab: Tab) -> None:

@@ -334,3 +334,18 @@ def test_the_journal_is_swept_however_much_there_is_to_hear(
         return not bench.store.journal.read("over")
 
     until(swept)
+
+
+def test_what_could_not_be_built_once_is_built_the_next_time(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T1.8: a fault of the hub itself, for one server or for a moment, leaves the others as they can be."""
+    catalogue = bench.open()
+    bench.plug("hello", HELLO)
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="out of luck"):
+
+        def fails(*given: Any, **more: Any) -> Any:
+            raise RuntimeError("out of luck")
+
+        patch.setattr("patchbay.catalogue.catalogue.build", fails)
+        catalogue.refresh()
+    catalogue.refresh()
+    assert list(catalogue.find("hello").tools) == ["hello"]

@@ -129,3 +129,12 @@ def test_a_folder_that_is_not_there_is_told_on_the_page(tmp_path: Path) -> None:
     (root / "a.md").write_text("# A\n")
     until(lambda: not hub.catalogue.find("handbook").problems, "the folder is found")
     hub.close()
+
+
+def test_a_folder_that_cannot_be_looked_at_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    """T1.8: a forbidden one raises like this one, whose name is too long."""
+    root = f"/{'x' * 300}"
+    hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", "root": root}), "ok.sh": "echo hi\n"})
+    (problem,) = hub.catalogue.find("handbook").problems
+    assert problem.reason == f"the folder {root} cannot be reached: File name too long"
+    hub.close()

@@ -23,8 +23,8 @@ from patchbay.client.direct import Direct
 from patchbay.client.failures import McpFailure, Overdue, Unreachable
 from patchbay.client.reach import Http
 from patchbay.events import Progress
+from tests.client.bad import Bad, Handler, Json, echo, never
 from tests.client.reaching import text
-from tests.client.test_web import Bad, Handler, Json, echo, never
 from tests.hubs import until
 from tests.interaction.programs import ROOT, free_port, running, running_hub
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.client.failures import Unreachable
 from patchbay.client.source import Means
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams
+from tests.client.bad import Handler, Json, serving
 from tests.client.peers import means_in
 
 SOURCES = known_sources()
@@ -70,6 +72,29 @@ def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, means:
     ]
     assert found[0] == [{"a": "1", "b": "2"}]
     assert found[1][0].keys() == {"blob", "mimeType"}
+
+
+class Leading(Handler):
+    """Leads whoever looks at it with GET to another server."""
+
+    def do_GET(self) -> None:
+        self.send_json(None, 302, Location="http://localhost:1/docs")
+
+
+def nobody(handler: Handler, body: Json) -> bool:
+    handler.send_json(None, 404)
+    return True
+
+
+def test_an_mcp_server_that_leads_browsers_elsewhere_is_found(means: Means) -> None:
+    """JN-11: and where there is none, both are told."""
+    with serving() as start:
+        found, missing = start(), start(first=nobody)
+        found.RequestHandlerClass = missing.RequestHandlerClass = Leading
+        assert list(SOURCES.of(found.url, means).reads(found.url, means)) == []
+        assert found.got
+        with pytest.raises(Unreachable, match=r"redirects to http://localhost:1/docs.*; and no MCP server is there: "):
+            list(SOURCES.of(missing.url, means).reads(missing.url, means))
 
 
 def test_arguments_do_not_follow_a_next_page_to_another_server(pages: Pages, means: Means, tmp_path: Path) -> None:

@@ -3,127 +3,36 @@
 from __future__ import annotations
 
 import gzip
-import json
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
+import httpx2
 import pytest
 
 from patchbay.client.api_client import ApiClient
 from patchbay.client.connections import Connection
 from patchbay.client.failures import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.loop import shared
 from patchbay.client.pool import Connections
 from patchbay.client.reach import Http
+from patchbay.client.runs import CURRENT, Run
 from patchbay.client.sources.mcp import McpSource
+from patchbay.client.web import Web
 from patchbay.errors import InvalidParams
+from tests.client.bad import INFO, Bad, Handler, Json, echo, serving
 from tests.client.peers import means_in
 from tests.client.reaching import held, text
 from tests.hubs import until
-
-Json = dict[str, Any]
-INFO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "bad", "version": "1"}}
-
-
-class Bad(ThreadingHTTPServer):
-    """A server of one endpoint; `tool` does what a call is to meet. It remembers the requests it got."""
-
-    daemon_threads = True
-
-    def __init__(self, tool: Callable[[Handler, Json], None], first: Callable[[Handler, Json], bool]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.tool = tool
-        self.first = first
-        self.got: list[tuple[str, str, dict[str, str]]] = []
-        self.over = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/mcp"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what these tests are about."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers the handshake, and leaves the rest to the server's `tool`."""
-
-    server: Bad
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.got.append(("POST", self.path, {key.lower(): value for key, value in self.headers.items()}))
-        if self.server.first(self, body):
-            return
-        if body.get("method") == "initialize":
-            self.send_json({"jsonrpc": "2.0", "id": body["id"], "result": INFO})
-        elif "id" not in body:
-            self.send_json(None, 202)
-        elif body["method"] == "tools/call":
-            self.server.tool(self, body)
-        else:
-            self.send_json({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32601, "message": "no"}})
-
-    def do_GET(self) -> None:
-        self.server.got.append(("GET", self.path, dict(self.headers.items())))
-        self.send_json(None, 405)
-
-    do_DELETE = do_GET
-
-    def send_json(self, value: Any, status: int = 200, **headers: str) -> None:
-        data = b"" if value is None else json.dumps(value).encode()
-        self.send_bytes(data, status, **{"Content-Type": "application/json"} | headers)
-
-    def send_bytes(self, data: bytes, status: int = 200, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in ({"Content-Length": str(len(data))} | headers).items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def begin_stream(self) -> None:
-        self.close_connection = True
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-
-    def event(self, message: Json) -> None:
-        self.wfile.write(b"data: " + json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n\n")
-        self.wfile.flush()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is to be said."""
-
-
-def never(handler: Handler, body: Json) -> bool:
-    return False
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Bad]]:
     """Starts a bad server."""
-    servers: list[Bad] = []
-
-    def start(tool: Callable[[Handler, Json], None] = echo, first: Callable[[Handler, Json], bool] = never) -> Bad:
-        server = Bad(tool, first)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        servers.append(server)
-        return server
-
-    yield start
-    for server in servers:
-        server.over.set()
-        server.shutdown()
-        server.server_close()
-
-
-def echo(handler: Handler, body: Json) -> None:
-    result = {"content": [{"type": "text", "text": "hello"}]}
-    handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result})
+    with serving() as start:
+        yield start
 
 
 def opened(server: Bad, **options: Any) -> Connection:
@@ -187,6 +96,46 @@ def test_a_session_that_the_server_has_ended_ends_the_connection_and_a_new_one_i
             connections.get(reach).call("x")
         assert text(connections.get(reach).call("x")) == "hello"
     assert begun == ["s0", "s1"]
+
+
+def test_a_404_for_what_a_server_does_not_have_ends_no_session(serve: Callable[..., Bad]) -> None:
+    """Where the answer says that it is the resource which is not there, the session is."""
+
+    def first(handler: Handler, message: Json) -> bool:
+        if message["method"] == "initialize":
+            handler.send_json({"jsonrpc": "2.0", "id": message["id"], "result": INFO}, Mcp_Session_Id="s0")
+        elif message["method"] == "resources/read":
+            error = {"code": -32002, "message": "no such resource"}
+            handler.send_json({"jsonrpc": "2.0", "id": message["id"], "error": error}, 404)
+        else:
+            return False
+        return True
+
+    with opened(serve(first=first)) as connection:
+        with pytest.raises(McpFailure, match="no such resource"):
+            connection.read("x:y")
+        assert text(connection.call("x")) == "hello"
+
+
+def test_what_a_sign_in_was_refused_on_its_way_is_no_refusal_of_the_request(serve: Callable[..., Bad]) -> None:
+    """It looks for metadata at places that need not be there; a 404 of those says nothing of the session."""
+
+    class Looking(httpx2.Auth):
+        def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+            yield httpx2.Request("GET", request.url)
+            yield request
+
+    async def refused(url: str) -> str | None:
+        run = Run(shared(), "tools/call", 30)
+        CURRENT.set(run)
+        async with Web(Http(url), Looking(), 1000).client() as client:
+            answer = await client.post(url, json={"method": "notifications/initialized"})
+            assert answer.status_code == 202
+        return run.refused
+
+    server = serve()
+    assert anyio.run(refused, server.url) is None
+    assert [method for method, _, _ in server.got] == ["GET", "POST"]
 
 
 def test_a_server_of_resources_need_not_know_templates(serve: Callable[..., Bad]) -> None:

@@ -144,8 +144,9 @@ def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("anew", [False, True])
 def test_a_change_before_the_mount_listens_is_not_missed(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
 ) -> None:
     """SPEC-DIGEST 1.10: nothing is told again of what changed while nobody listened."""
     with running_hub(tmp_path / "up") as up:
@@ -158,8 +159,15 @@ def test_a_change_before_the_mount_listens_is_not_missed(
                 until(lambda: "notifications/tools/list_changed" in told, "the change to be told")
             return original(keeper, connection, uris)
 
+        if anew:
+            mount(hub, "far", up.endpoint("hello"), era="modern")
+            (up.servers / "hello.py").write_text('def early() -> str:\n    return "early"\n', "utf-8")
+            until(lambda: tools(hub, "far") == ["early"], "the mount to listen")
         monkeypatch.setattr(Keeper, "_listening", listening)
-        mount(hub, "far", up.endpoint("hello"), era="modern")
+        if anew:
+            hub.catalogue.find("far").upstream.want(["x://a"])
+        else:
+            mount(hub, "far", up.endpoint("hello"), era="modern")
         until(lambda: tools(hub, "far") == ["late"], "the new list")
         monkeypatch.undo()
 

@@ -76,3 +76,15 @@ def counts(context):
         (6, 7, "step 2"),
         (9, 9, "step 3"),
     ]
+
+
+def test_large_numbers_of_an_author_stay_exact(tmp_path: Path) -> None:
+    """X-13: two that are one as floating-point numbers are both told."""
+    source = "def large(context):\n    for n in (1, 2):\n        context.progress(2**60 + n)\n"
+    hub = Hub(tmp_path, {"large.py": source})
+    try:
+        answer = hub.modern("large", "tools/call", {"name": "large"}, meta={"progressToken": 1})
+    finally:
+        hub.close()
+    told = [each["params"]["progress"] for each in answer.messages if each.get("method") == "notifications/progress"]
+    assert told == [2**60 + 1, 2**60 + 2]

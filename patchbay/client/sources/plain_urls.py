@@ -1,8 +1,8 @@
 """A plain `http(s)` URL as records: what a GET of it answers, unless the answer leaves room for an MCP server there.
 
-An MCP server answers such a GET with an event stream or a refusal and with nothing else, so any other answer is data:
-JSON, NDJSON, CSV and text as `formats.py` reads them. GET changes nothing on a server, so it may come first; a POST,
-which MCP begins with, may not. Nothing is sent with it: no header, no token.
+An MCP server answers such a GET with an event stream or a refusal, or leads a browser elsewhere; any other answer is
+data: JSON, NDJSON, CSV and text as `formats.py` reads them. GET changes nothing on a server, so it may come first; a
+POST, which MCP begins with, may not. Nothing is sent with it: no header, no token.
 Sources: seed 000, phase 2 of its discovery flow (`jn cat "https://..."`); JN-36; MCP specification, basic/transports
 (GET of the MCP endpoint); RFC 9110 section 9.2.1.
 """
@@ -13,10 +13,11 @@ import io
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from patchbay.client.api_client import ApiClient, ApiFailure, Reply
+from patchbay.client.api_client import ApiClient, ApiFailure, Redirected, Reply
 from patchbay.client.formats import COMPRESSIONS, decoded_records, format_of_name, format_of_type
 from patchbay.client.openapi_requests import Call
 from patchbay.client.source import Means, Record
+from patchbay.errors import PatchbayError
 
 EVENTS = "text/event-stream"
 
@@ -32,7 +33,7 @@ _COMPRESSED = tuple(f".{one}" for one in COMPRESSIONS)
 _ACCEPT = {"Accept": "application/json, application/x-ndjson, text/csv, */*;q=0.5"}
 
 
-def fetched(url: str, means: Means) -> Iterator[Record] | ApiFailure | None:
+def fetched(url: str, means: Means) -> Iterator[Record] | PatchbayError | None:
     """The records at a URL. None, or how it was refused, when an MCP server may be there.
 
     Raises ApiFailure for any other refusal, Unreachable, Overdue, ParseError, TooLarge.
@@ -40,6 +41,8 @@ def fetched(url: str, means: Means) -> Iterator[Record] | ApiFailure | None:
     with ApiClient((url,), {}, means.seconds(), means.limit) as client:
         try:
             reply = client.send(Call("GET", url, _ACCEPT), unread=EVENTS)
+        except Redirected as refusal:
+            return refusal
         except ApiFailure as refusal:
             if refusal.data["status"] in REFUSALS:
                 return refusal

@@ -209,8 +209,9 @@ class Keeper:
     def _attend(self, connection: Connection, missed: bool, subscribed: set[str]) -> bool:
         """Do what there is to do until the upstream is to be listened to anew. Raises when it is gone.
 
-        `missed` says that nobody listened since the lists were read; answers whether that is so again. `subscribed` are
-        the resources that this connection has been subscribed to, one by one (before 2026-07-28).
+        `missed` says that nobody listened since the lists were read; answers whether that is so again: always in
+        2026-07-28, where the list of resources to hear of is part of listening. `subscribed` are the resources that
+        this connection has been subscribed to, one by one (before 2026-07-28).
         """
         uris = list(self._uris)
         for uri in () if connection.modern else [uri for uri in uris if uri not in subscribed]:
@@ -224,7 +225,7 @@ class Keeper:
                     future.add_done_callback(lambda _: self._news.put(LOST) if listens.is_set() else None)
                 if missed and future is not None:
                     self._refresh(connection)
-                missed = self._hear(connection)
+                self._hear(connection)
                 listens.clear()
         except McpFailure as problem:
             # It may be asked all the same: only what changes there is not known for a while.
@@ -232,10 +233,10 @@ class Keeper:
             self._probe(connection)
             self._ending.wait(PROBE)
             return True
-        return missed
+        return connection.modern
 
-    def _hear(self, connection: Connection) -> bool:
-        """Until it is to be listened to anew; answers whether it stopped telling by itself."""
+    def _hear(self, connection: Connection) -> None:
+        """Until it is to be listened to anew."""
         while not self._ending.is_set():
             news = self._news.take(PROBE)
             self.lanes.reap()
@@ -250,8 +251,7 @@ class Keeper:
                 # One that never tells for long is not asked all the time.
                 self._ending.wait(FIRST_RETRY)
             if words & {LOST, WANTED}:
-                return LOST in words
-        return False
+                return
 
     def _listening(
         self, connection: Connection, uris: list[str]
