@@ -230,8 +230,16 @@ def _check(call: Call, begun: float) -> None:
 
 def described(problem: BaseException) -> str:
     """An exception as its type and message, never its trace (T5.5)."""
-    text = str(problem)
+    text = message_of(problem)
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
+def message_of(problem: BaseException) -> str:
+    """What an exception says; nothing for one of an author's own that fails to say it."""
+    try:
+        return str(problem)
+    except Exception:
+        return ""
 
 
 def pauses(call: Call) -> Generator[float, None, None]:

@@ -43,7 +43,7 @@ class PatchbayError(Exception):
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = str(message)  # an author may hand over another exception
         self.data = data
 
 

@@ -192,3 +192,18 @@ def test_a_handler_that_raises_cancelled_itself_fails_with_its_words() -> None:
 def test_an_interrupt_passes_through_and_closes_the_handler() -> None:
     with pytest.raises(KeyboardInterrupt):
         list(activate(raising(KeyboardInterrupt()), call_of()))
+
+
+class Mute(Exception):
+    """One of an author's own that cannot be shown."""
+
+    def __str__(self) -> str:
+        return str(self.args[7])
+
+
+def test_an_exception_that_cannot_say_anything_is_told_by_its_name() -> None:
+    assert list(activate(raising(Mute("x")), call_of())) == [Failed("Mute")]
+
+
+def test_a_failure_may_be_made_of_another_exception() -> None:
+    assert list(activate(raising(ToolFailed(ValueError("no"))), call_of())) == [Failed("no")]  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from patchbay.activation import Call, Hub, Memory
 from patchbay.arguments import problems, told, validator
 from patchbay.errors import ConfigError, MissingCapability, ToolFailed
 from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, Text, ToolUse
-from patchbay.outputs import of_json
+from patchbay.outputs import clean, of_json
 
 CAPABILITY = {
     "elicitation/create": "elicitation",
@@ -69,13 +69,17 @@ class Context:
         for name, value in (("progress", progress), ("total", total)):
             if not (value is None and name == "total") and not _is_finite(value):
                 raise ToolFailed(f"{name} is a finite number; not {value!r:.80}")
-        self._emit(Progress(progress, total, message))
+        self._emit(Progress(progress, total, message if message is None else _text("message", message)))
 
     def log(self, message: Any, level: str = "info", logger: str | None = None) -> None:
-        """Send a log line (any JSON value). Raises ToolFailed for a level MCP does not know."""
+        """Send a log line (any JSON value).
+
+        Raises ToolFailed for a level that MCP does not know, and for a logger that is no text.
+        """
         if level not in LOG_LEVELS:
             raise ToolFailed(f"no log level {level!r}; expected one of {', '.join(LOG_LEVELS)}")
-        shown = of_json(message)
+        shown = of_json(clean(message) if type(message) is str else message)
+        logger = logger if logger is None else _text("logger", logger)
         self._emit(Log(level, shown.text if isinstance(shown, Text) else shown.value, logger))
 
     def ask(self, questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
@@ -173,8 +177,8 @@ class Context:
         return self._hub("keeping something").kept(self.server, lambda: make(self))
 
     def uses(self, name: str, input: Any = None, id: str | None = None) -> None:
-        """Say that the work uses a tool that is none of this hub's: an agent's own, for example."""
-        self._emit(ToolUse(name, input, id))
+        """Say that the work uses a tool that is none of this hub's: an agent's own, for example. Raises ToolFailed."""
+        self._emit(ToolUse(_text("name", name), input, id if id is None else _text("id", id)))
 
     def changed(self, kind: str = "tools") -> None:
         """Say that this server's `tools`, `resources` or `prompts` may have changed."""
@@ -228,7 +232,17 @@ def _check_form(key: str, question: Question, answer: Mapping[str, Any]) -> None
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    try:
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    except OverflowError:  # an integer beyond all that a JSON reader keeps
+        return False
+
+
+def _text(what: str, value: Any) -> str:
+    """A text as UTF-8 can say it. Raises ToolFailed for what is none."""
+    if not isinstance(value, str):
+        raise ToolFailed(f"{what} is a text; not {value!r:.80}")
+    return clean(value)
 
 
 def _camel(name: str) -> str:

@@ -8,6 +8,7 @@ Sources: DESIGN section 10; REQUIREMENTS 1 (who, what, when).
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -194,7 +195,10 @@ def _contents(data: bytes | None, mode: str) -> tuple[str | None, str | None]:
 
 def encoded(rows: list[list[Any]]) -> bytes:
     """Rows as the data of one entry."""
-    data = orjson.dumps(rows)
+    try:
+        data = orjson.dumps(rows)
+    except TypeError:  # a tool may say half a surrogate pair, or an integer beyond 64 bits; the others' records stay
+        data = json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace")
     return data if len(data) < SMALL else zlib.compress(data, 1)
 
 

@@ -315,3 +315,17 @@ def test_the_prompts_of_cones_are_in_the_aggregate_too(desk: Desk) -> None:
     assert "cone.cone:ada" in names
     params = {"name": "cone.cone:ada", "arguments": {"query": "Who?"}}
     assert len(desk.hub.modern("", "prompts/get", params).result["messages"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "words"), [(f"{KEY}\r\n", ""), (f"{KEY}\nmore", "CONE_KEY: expected a key of printable")]
+)
+def test_a_key_with_a_line_end_works_or_is_refused_and_never_shown(
+    tmp_path: Path, endpoint: Endpoint, key: str, words: str
+) -> None:
+    """THREATS 1.5: no secret in what a caller is told."""
+    desk = Desk(tmp_path, CONE_URL=endpoint.url, CONE_KEY=key)
+    desk.create()
+    answer = desk.chat("hi")
+    desk.hub.close()
+    assert (words or "Hello, world") in answer.text and KEY not in answer.text

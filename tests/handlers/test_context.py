@@ -70,10 +70,24 @@ def test_a_log_line_with_an_integer_beyond_64_bits_is_text() -> None:
         ("1, float('inf')", "total is a finite number; not inf"),
         ("'half'", "progress is a finite number; not 'half'"),
         ("None", "progress is a finite number; not None"),
+        ("1, 10**400", f"total is a finite number; not 1{'0' * 79}"),
+        ("1, 2, 5", "message is a text; not 5"),
     ],
 )
 def test_progress_that_is_no_finite_number_is_refused(given: str, sentence: str) -> None:
     assert events(python(f"def main(context): context.progress({given})"), call_of()) == [Failed(sentence)]
+
+
+def test_the_words_of_a_report_are_texts_that_can_be_sent() -> None:
+    words = "'caf\\udce9'"
+    body = (
+        f"context.progress(1, 2, {words}); context.log({words}, logger={words}); context.uses({words}, None, {words})"
+    )
+    said = "caf\ufffd"
+    expected = [Progress(1, 2, said), Log("info", said, said), ToolUse(said, None, said), Done()]
+    assert events(python(f"def main(context): {body}"), call_of()) == expected
+    (failed,) = events(python("def main(context): context.log('x', logger=5)"), call_of())
+    assert failed == Failed("logger is a text; not 5")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
+from patchbay.events import Failed
 from patchbay.jsonrpc import Failure, Result
 from patchbay.protocol import activity as writer
 from patchbay.protocol.activity import Activity
@@ -144,3 +145,14 @@ def test_a_process_that_ends_writes_what_is_there(tmp_path: Path) -> None:
     store = open_store("sqlite", tmp_path)
     assert len(Activity(store, Settings()).recent(Filter(), 2000).records) == 1200
     store.close()
+
+
+def test_what_no_record_can_say_costs_nobody_elses() -> None:
+    """Half a surrogate pair in a message: names of files have them."""
+    activity = Activity(MemoryStore(), Settings(activity_contents="keep"))
+    for words in ("fine", "no file caf\udce9", "fine too"):
+        with activity.begin("tools/call", "t", SERVER, Wire("alone")) as run:
+            run.saw(Failed(words))
+            run.end(Result(1, {"content": []}))
+    records = activity.recent(Filter()).records
+    assert [record.moments[0].words for record in records] == ["fine too", "no file caf?", "fine"]

@@ -76,27 +76,36 @@ def _plain(value: Any) -> Any:
 class Frames:
     """Bytes as they come, cut into frames."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_needed", "_parts", "_size")
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._needed = HEAD.size
 
     def take(self, data: bytes) -> list[tuple[int, bytes]]:
         """The frames that are complete with this piece. Raises BadFrame for one that is too large."""
-        buffer = self._buffer + data if self._buffer else data
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size < self._needed:  # not put together before it is whole: a large frame comes in many pieces
+            return []
+        buffer = b"".join(self._parts) if len(self._parts) > 1 else data
         end = len(buffer)
         found = []
         place = 0
+        self._needed = HEAD.size
         while end - place >= HEAD.size:
             length, kind = HEAD.unpack_from(buffer, place)
             if length > LARGEST:
                 raise BadFrame(f"a piece of {length} bytes; the most is {LARGEST}")
             if end - place < HEAD.size + length:
+                self._needed = HEAD.size + length
                 break
             place += HEAD.size
             found.append((kind, buffer[place : place + length]))
             place += length
-        self._buffer = buffer[place:]
+        self._parts = [buffer[place:]] if place < end else []
+        self._size = end - place
         return found
 
 
@@ -197,12 +206,12 @@ def failure_value(problem: BaseException, trace: str = "") -> list[Any]:
     """An exception as a JSON value: the name of its kind (None: not the hub's own), its fields, its trace."""
     own = next((found.__name__ for found in type(problem).__mro__ if KNOWN.get(found.__name__) is found), None)
     if own is None:
-        said = str(problem).encode("utf-8", "replace").decode()
+        said = activation.message_of(problem).encode("utf-8", "replace").decode()
         return [None, {"name": type(problem).__name__, "message": said}, trace]
     try:
         return [own, orjson.loads(orjson.dumps(vars(problem), default=_plain)), ""]
     except TypeError:  # its data has no JSON form; the sentence has
-        return ["ToolFailed", {"message": str(problem), "data": None}, ""]
+        return ["ToolFailed", {"message": activation.message_of(problem), "data": None}, ""]
 
 
 def failure_of(value: Any) -> Exception:

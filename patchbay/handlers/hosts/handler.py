@@ -38,7 +38,7 @@ LATE_GRACE = 0.5
 """The same at a deadline."""
 
 TRIES = 3
-"""How many hosts are tried that turn out to be gone before they got the call."""
+"""How many new hosts are tried that turn out to be gone before they got the call."""
 
 
 def hosted_handler(
@@ -74,8 +74,10 @@ def hosted_handler(
 def _begun(hosts: Hosts, order: Order, call: Call) -> Generator[Event, Any, Conversation]:
     """A conversation whose call is on its way to a host that is there. Raises ToolFailed."""
     message = call_frame(call)
-    for _ in range(TRIES):
+    tries = 0
+    while tries < TRIES:
         host = hosts.at_once(order) or (yield from hosts.soon(order, call))
+        tries += host.calls == 0  # of used ones any number may be gone, such as all with their zygote
         try:
             if not host.backlog:
                 return Conversation(host, call, host.write(message))
@@ -125,7 +127,11 @@ class Conversation:
         if self._unsent:
             yield from self._send(self._unsent)
         while not self.ended:
-            found = host.read(next(self._silence))
+            try:
+                found = host.read(next(self._silence))
+            except ToolFailed:  # what it printed last is often why
+                yield from self._last_words()
+                raise
             if host.printed:
                 yield from self._printed()
             if not found:

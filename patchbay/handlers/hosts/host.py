@@ -69,16 +69,32 @@ class Link:
         self._frames = frames.Frames()
         self._waiting: list[tuple[int, bytes]] = []
         self._sending = threading.Lock()
+        self._sender = 0
+        self._put_off = False
         self._asking = threading.Lock()
         self._wishes = 0
 
     def send(self, data: bytes) -> None:
-        """Write frames; waits while the hub does not read. Raises Stopped when it never will."""
-        try:
-            with self._sending:
+        """Write frames; waits while the hub does not read. Raises Stopped when it never will, and what was put off."""
+        with self._sending:
+            self._sender = threading.get_ident()
+            try:
                 self._socket.sendall(data)
-        except OSError as problem:
-            raise Stopped from problem
+            except OSError as problem:
+                raise Stopped from problem
+            finally:
+                self._sender = 0
+            put_off, self._put_off = self._put_off, False
+        if put_off:
+            raise Stopped
+
+    def puts_off(self) -> bool:
+        """For a signal handler that wants to raise Stopped: whether `send` does it, when the frame it writes is whole.
+
+        Half a frame would swallow what a function that cleans up asks of the hub.
+        """
+        self._put_off = self._sender == threading.get_ident()
+        return self._put_off
 
     def receive(self) -> tuple[int, bytes]:
         """The next frame. Ends the process when the hub closed its end."""
@@ -226,7 +242,7 @@ class Host:
         job = HostJob(self._link, call, self._cpu.allow)
         if hub:
             call.hub = RemoteHub(job.request, len(chain))
-        os.chdir(self._folder)
+        self._enter_folder()
         self._cpu.allow(call.left())
         self._job = job
         result = Context().run(self._outcome, job)
@@ -239,6 +255,13 @@ class Host:
             os._exit(0)
         job.over = True
         self._link.send(frames.frame(frames.RETIRE) + result if self._is_spent() else result)
+
+    def _enter_folder(self) -> None:
+        try:
+            os.chdir(self._folder)
+        except FileNotFoundError:  # the call before this one removed it
+            self._folder.mkdir()
+            os.chdir(self._folder)
 
     def _outcome(self, job: HostJob) -> bytes:
         """The last frames of a call, however it ended."""
@@ -301,7 +324,8 @@ class Host:
         if not job.stopping:
             job.stopping = True
             job.call.cancelled.set("the call is over")
-            raise Stopped
+            if not self._link.puts_off():
+                raise Stopped
 
     def _forked(self) -> None:
         """In a process that the tool forked: it has no part in the conversation with the hub."""

@@ -192,11 +192,15 @@ class Nursery:
         try:
             folder.rmdir()
         except OSError:
-            pid = os.fork()
-            if pid == 0:
-                shutil.rmtree(folder, ignore_errors=True)
-                os._exit(0)
-            self._cleaners.add(pid)
+            with suppress(OSError):  # no more processes: it goes with the folder of all, in the end
+                self._remove(folder)
+
+    def _remove(self, folder: Path) -> None:
+        pid = os.fork()
+        if pid == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(0)
+        self._cleaners.add(pid)
 
     def _tell(self, fate: int, story: dict[str, object]) -> None:
         with suppress(BrokenPipeError):

@@ -204,18 +204,20 @@ class Hosts:
     def _total(self) -> int:
         return self._live.total() + len(self._ending)
 
-    def _new(self, order: Order) -> HostLink:
+    def _new(self, order: Order, further: bytes = b"") -> HostLink:
         if self._closed.is_set():
             raise ToolFailed("the hub is ending")
-        known = order.frame()
+        known = order.frame() + further
         host = self._blank(order)
         host.order = order
         self._live[order.name] += 1
         try:
             host.backlog = host.write(known)
         except Gone as problem:
+            host.hang_up()
+            story = host.story(0.1)
             self._let_go(host)
-            raise ToolFailed(host.story(0.1)) from problem
+            raise ToolFailed(story) from problem
         if self._keeper is None:
             self._keeper = threading.Thread(target=self._keep, name="hosts", daemon=True)
             self._keeper.start()
@@ -251,9 +253,8 @@ class Hosts:
         if self._closed.is_set() or not self._has_room(order):
             return
         try:
-            host = self._new(order)
-            host.backlog += host.write(frames.frame(frames.WARM)) if not host.backlog else b""
-        except (ToolFailed, Gone) as problem:
+            host = self._new(order, frames.frame(frames.WARM))
+        except ToolFailed as problem:
             log.warning("no host could be warmed for %s: %s", order.name, problem)
             return
         host.slow = True

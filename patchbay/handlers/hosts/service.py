@@ -26,6 +26,7 @@ def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
     try:
         if call.hub is None:
             raise ToolFailed("this call runs without a hub")
+        _check(method, arguments)
         return packed(REPLY, [number, True, _WISHES[method](call.hub, call, *arguments)])
     except Exception as problem:
         if problem is not (known := told(problem)):
@@ -38,10 +39,16 @@ def wish(body: Any) -> tuple[int, str, list[Any]]:
     if not isinstance(body, list) or len(body) < 2 or not isinstance(body[0], int) or body[1] not in _KINDS:
         raise BadFrame("a wish that nobody can have")
     number, method, *arguments = body
+    return number, method, arguments
+
+
+def _check(method: str, arguments: list[Any]) -> None:
+    """Raises ToolFailed for arguments that are not what a wish takes: an author may use a number as a key."""
     kinds = _KINDS[method]
     if len(arguments) != len(kinds) or not all(map(isinstance, arguments, kinds)):
-        raise BadFrame(f"a wish to {method} that is malformed")
-    return number, method, arguments
+        takes = ", ".join("any" if kind is object else kind.__name__ for kind in kinds)
+        given = ", ".join(type(one).__name__ for one in arguments)
+        raise ToolFailed(f"{method} takes ({takes}); got ({given})")
 
 
 def _read(hub: Hub, call: Call, uri: str, further: list[Any]) -> Any:

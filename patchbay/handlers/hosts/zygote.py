@@ -34,7 +34,10 @@ START = (
 
 
 class Zygote:
-    """A zygote process; `walls` is the command line that puts it into a sandbox. Safe for many threads."""
+    """A zygote process; `walls` is the command line that puts it into a sandbox. Safe for many threads.
+
+    Raises ToolFailed when it cannot be started.
+    """
 
     def __init__(self, walls: Sequence[str] = ()) -> None:
         self._lock = threading.Lock()
@@ -42,16 +45,21 @@ class Zygote:
         self._folder = tempfile.mkdtemp(prefix="patchbay-hosts-")
         self._control, theirs = socket.socketpair()
         python = [sys.executable, "-E", "-s", "-c", START, json.dumps([os.path.abspath(one) for one in sys.path])]  # noqa: PTH100 (an entry may be a file)
-        with theirs:
-            self._process = subprocess.Popen(
-                [*walls, *python, str(theirs.fileno()), self._folder],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env=environment(ALLOWED),
-                cwd="/",
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [*walls, *python, str(theirs.fileno()), self._folder],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env=environment(ALLOWED),
+                    cwd="/",
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+        except OSError as problem:
+            self._control.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise ToolFailed(f"no process can be started for the tool: {problem.strerror}") from problem
 
     @property
     def pid(self) -> int:

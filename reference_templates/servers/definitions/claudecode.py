@@ -93,7 +93,7 @@ def get(name: str, turns: int = 10, context=None) -> dict:
 
 def list(context=None) -> dict:
     """List the sessions by name."""
-    return {"type": "session_list", "sessions": [_shown(context.state[key]) for key in _keys(context, "session/")]}
+    return {"type": "session_list", "sessions": [_shown(one) for one in _sessions(context)]}
 
 
 def delete(name: str, context=None) -> dict:
@@ -107,7 +107,7 @@ def delete(name: str, context=None) -> dict:
     for stream in _streams(context, name):
         _forget(context, [*_keys(context, f"events/{stream['stream_id']}/"), f"stream/{stream['stream_id']}"])
     _forget(context, [f"session/{name}"])
-    shared = {turn["id"] for key in _keys(context, "session/") for turn in _past(context, context.state[key]["head"])}
+    shared = {turn["id"] for one in _sessions(context) for turn in _past(context, one["head"])}
     own = [turn["id"] for turn in _past(context, session["head"]) if turn["id"] not in shared]
     _forget(context, [f"turn/{turn}" for turn in own])
     return {"type": "session_deleted", "id": session["id"], "name": name}
@@ -466,6 +466,11 @@ def _folder(path: str) -> str:
     if root and not folder.is_relative_to(Path(root).resolve()):
         raise ToolFailed(f"working_dir: expected a folder in {root}, got {path!r:.200}")
     return str(folder)
+
+
+def _sessions(context) -> Any:
+    """All sessions by name, without those that are deleted meanwhile."""
+    return context.state.several(_keys(context, "session/")).values()
 
 
 def _session(context, name: str) -> dict:

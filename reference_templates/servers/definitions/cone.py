@@ -74,7 +74,7 @@ def create(
     }
     if not context.state.swap({f"cone/{cone['id']}": cone, f"name/{name}": cone["id"]}, {f"name/{name}": None}):
         _arbor(context, "tree_release", tree_id=tree["tree_id"], owner_id=OWNER)
-        _check_free(context, name)
+        raise _taken(name)  # also when whoever was faster is gone again
     if system_prompt:
         context.changed("prompts")
     return {"type": "cone_created", "cone_id": cone["id"], "name": name, "head": cone["head"]}
@@ -180,7 +180,11 @@ def _unknown(context, identifier: str) -> str:
 
 def _check_free(context, name: str) -> None:
     if f"name/{name}" in context.state:
-        raise ToolFailed(f"there is a cone {name!r} already")
+        raise _taken(name)
+
+
+def _taken(name: str) -> ToolFailed:
+    return ToolFailed(f"there is a cone {name!r} already")
 
 
 def _is_uuid(text: str) -> bool:
@@ -303,7 +307,10 @@ def _fetched(context, path: str) -> dict:
 
 def _asked(context, path: str, body: dict | None = None) -> HTTPResponse:
     """The endpoint's answer, not yet read. Raises ToolFailed for one that is no success."""
-    key = os.environ.get("CONE_KEY", "")
+    key = os.environ.get("CONE_KEY", "").strip()  # a file's line end is no part of it
+    if not (key.isascii() and key.isprintable()):
+        # Said here, as the library would show the whole key.
+        raise ToolFailed("CONE_KEY: expected a key of printable ASCII characters")
     headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
     headers |= {"Authorization": f"Bearer {key}"} if key else {}
     data = None if body is None else json.dumps(body).encode()

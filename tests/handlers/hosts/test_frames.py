@@ -87,3 +87,13 @@ def test_a_failure_that_is_none_is_a_bad_frame(value: Any) -> None:
 def test_what_has_no_json_form_raises() -> None:
     with pytest.raises(TypeError):
         frames.packed(1, object())
+
+
+def test_a_large_frame_is_put_together_once_and_not_with_each_piece() -> None:
+    """DESIGN 10: what takes time in the hub grows with what comes, not with its square."""
+    data = frames.frame(frames.TEXT, b"x" * 5000)
+    pieces = [data[start : start + 100] for start in range(0, len(data), 100)]
+    cutter = Frames()
+    assert [cutter.take(piece) for piece in pieces[:-1]] == [[]] * (len(pieces) - 1)
+    assert all(kept is piece for kept, piece in zip(cutter._parts, pieces[:-1], strict=True))
+    assert cutter.take(pieces[-1]) == [(frames.TEXT, b"x" * 5000)]

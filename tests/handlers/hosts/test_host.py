@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from patchbay.activation import activate
-from patchbay.events import Done, Event, Log, Pause, Text, ToolUse
+from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
 from patchbay.handlers.hosts.pool import Hosts
-from tests.handlers.calls import SmallHub, alive, call_of, events, wait_until
+from tests.handlers.calls import SmallHub, alive, call_of, events, heard, wait_until
 from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
 
 
@@ -82,11 +82,17 @@ FORKS = [
 ]
 
 
+def settled(hosts: Hosts) -> int:
+    """How many processes there are when all that were ordered have begun."""
+    wait_until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
+    return len(family(*hosts.pids))
+
+
 @pytest.mark.parametrize("source", FORKS)
 def test_nothing_that_a_call_started_outlives_it(hosts: Hosts, source: str) -> None:
     """X3: forks; X2: a double-forked daemon."""
     value(hosted(hosts, "def main(): return 'other'", "other"))
-    before = len(family(*hosts.pids))
+    before = settled(hosts)
     for _ in range(3):
         assert events(hosted(hosts, source), call_of()) == [Text("x"), Done()]
     wait_until(lambda: len(family(*hosts.pids)) <= before)
@@ -105,7 +111,7 @@ def test_a_process_that_dies_takes_its_daemons_with_it(hosts: Hosts) -> None:
         os._exit(9)
     """
     value(hosted(hosts, "def main(): return 'other'", "other"))
-    before = len(family(*hosts.pids))
+    before = settled(hosts)
     assert failure(hosted(hosts, source)) == "the tool ended its process with exit code 9"
     wait_until(lambda: len(family(*hosts.pids)) <= before)
 
@@ -298,3 +304,64 @@ def test_a_child_that_is_told_to_terminate_does(hosts: Hosts) -> None:
         return [process.exitcode, child.wait()]
     """
     assert value(hosted(hosts, source)) == [-15, -15]
+
+
+def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the_hubs_help(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    """X-19: the piece has to be whole before anything else is said, or it would swallow that."""
+    source = """
+    import os, pathlib
+    def main(note, context):
+        try:
+            yield "a"
+            pathlib.Path(note).write_text(str(os.getpid()))
+            yield "x" * 5_000_000
+        finally: context.state["cleaned"] = True
+    """
+    hub, note = SmallHub(), tmp_path / "pid"
+    running = activate(hosted(hosts, source), call_of({"note": str(note)}, hub=hub))
+    assert heard(running) == Text("a")
+
+    def waits_for_room() -> bool:
+        pid = note.read_text() if note.exists() else ""
+        return pid != "" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+    wait_until(waits_for_room)
+    running.close()
+    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+
+
+def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: Hosts, tmp_path: Path) -> None:
+    source = r"""
+    import os, pathlib
+    def main(note):
+        yield "a"
+        yield "x" * 100_000
+        os.write(2, b"dying words\n")
+        pathlib.Path(note).write_text(str(os.getpid()))
+        os._exit(3)
+    """
+    note = tmp_path / "pid"
+    running = activate(hosted(hosts, source), call_of({"note": str(note)}))
+    first = heard(running)
+    wait_until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
+    found = [first, *(event for event in running if not isinstance(event, Pause))]
+    words, end = Log("debug", "dying words", "output"), Failed("the tool ended its process with exit code 3")
+    assert sorted(map(str, found)) == sorted(map(str, [Text("a"), Text("x" * 100_000), words, end]))
+
+
+def test_a_call_that_removes_its_folder_does_not_fail_the_next(hosts: Hosts) -> None:
+    source = "import os, shutil\ndef main():\n    shutil.rmtree(os.getcwd())\n    return 'x'\n"
+    handler = hosted(hosts, f"{source}def after(): return [os.listdir()]")
+    assert [value(handler), value(handler, "after")] == ["x", [[]]]
+
+
+def test_limits_beyond_what_a_system_can_count_mean_what_there_is(hosts: Hosts) -> None:
+    assert value(hosted(hosts, "def main(): return 'x'", memory=10**15)) == "x"
+    assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
+
+
+def test_what_a_tool_asks_of_the_hub_wrongly_is_told_in_words(hosts: Hosts) -> None:
+    handler = hosted(hosts, "def main(context): context.state[5] = 1")
+    assert failure(handler, hub=SmallHub()) == "state.set takes (str, any); got (int, int)"

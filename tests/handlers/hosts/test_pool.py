@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +19,10 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Data, Done, Event, Text
-from patchbay.handlers.hosts.link import HostLink
+from patchbay.handlers.hosts.link import Gone, HostLink
+from patchbay.handlers.hosts.nursery import Nursery
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.handlers.hosts.zygote import Zygote
 from patchbay.settings import ROOT
 from tests.handlers.calls import alive, call_of, events, heard, wait_until
 from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
@@ -232,3 +237,58 @@ def test_many_threads_share_the_hosts(hosts: Hosts) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_any_number_of_idle_hosts_may_be_gone() -> None:
+    """X1: as all are when their zygote was killed."""
+    own = Hosts(most=8)
+    try:
+        handler = hosted(own, "import os\ndef main():\n    yield os.getpid()")
+        running = [activate(handler, call_of()) for _ in range(5)]
+        pids = [heard(one).value for one in running]  # type: ignore[union-attr]
+        assert [list(one)[-1] for one in running] == [Done()] * 5
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(alive, pids)))
+        assert value(handler) not in pids
+    finally:
+        own.close()
+
+
+def test_a_host_that_ends_before_it_knows_its_definition_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, hosts = descriptors(), Hosts()
+
+    def gone(link: HostLink, data: bytes) -> bytes:
+        raise Gone
+
+    monkeypatch.setattr(HostLink, "write", gone)
+    assert failure(hosted(hosts, PID)).startswith("the tool")
+    hosts.close()
+    wait_until(lambda: descriptors() == before)
+
+
+def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = descriptors()
+    with pytest.raises(ToolFailed, match="no process can be started for the tool: No such file or directory"):
+        Zygote(["/nowhere/bwrap"])
+    assert (list(tmp_path.iterdir()), descriptors()) == ([], before)
+
+
+def test_hosts_live_on_where_no_process_can_be_had_to_tidy_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """X3: a fork bomb elsewhere does not end the zygote, and with it every call."""
+    folder = tmp_path / "1"
+    folder.mkdir()
+    (folder / "left").touch()
+
+    def no_more() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    with socket.create_server(("127.0.0.1", 0)) as control:
+        nursery = Nursery(os.dup(control.fileno()), tmp_path)
+    monkeypatch.setattr(os, "fork", no_more)
+    nursery._clean(folder)
+    assert folder.exists()
+    nursery._control.close()
+    os.close(nursery._woken)
+    os.close(nursery._wake)
