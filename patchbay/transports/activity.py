@@ -20,7 +20,7 @@ from patchbay.protocol.activity_records import OUTCOMES, Filter, Page, Record
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.transports.activity_numbers import BARS, STEPS, busiest, by_tool, ended, over_time, slowest
 from patchbay.transports.activity_stream import watching
-from patchbay.transports.page_answers import answer
+from patchbay.transports.page_answers import answer, number_in
 from patchbay.transports.plots import bars, lengths, spread, took
 from patchbay.transports.programs import json_answer
 from patchbay.transports.replies import STREAM
@@ -207,9 +207,10 @@ def asked() -> Filter:
 def _limit(text: str) -> int:
     if not text:
         return SHOWN
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= MOST):
+    found = number_in(text, MOST)
+    if found is None:
         raise InvalidParams(f"limit has to be a number from 1 to {MOST}; it is {text!r:.60}")
-    return int(text)
+    return found
 
 
 def moment(what: str, text: str, now: float) -> float:

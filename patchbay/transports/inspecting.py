@@ -27,7 +27,7 @@ from patchbay.transports.http import McpOverHttp
 from patchbay.transports.inspected import TOO_MUCH, keep_profile, mount_guest, offered, profile_place
 from patchbay.transports.operator_pages import form_fields, seen_elsewhere
 from patchbay.transports.operators import from_this_machine
-from patchbay.transports.page_answers import answer
+from patchbay.transports.page_answers import answer, number_in
 from patchbay.transports.page_data import SHOWN
 from patchbay.transports.replies import Reply
 from patchbay.transports.site import Site, wants_html
@@ -196,9 +196,7 @@ def _is_program() -> bool:
 def _page_of(count: int) -> tuple[int, int]:
     """Which page of tools is wanted, and how many there are; the first one for what is no page."""
     pages = max(1, -(-count // SHOWN))
-    text = request.args.get("page", "1")
-    good = text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= pages
-    return (int(text) if good else 1), pages
+    return number_in(request.args.get("page", "1"), pages) or 1, pages
 
 
 def _response(reply: Reply) -> Response:

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, UnknownServer
-from patchbay.transports.page_answers import content_answer
+from patchbay.transports.page_answers import content_answer, number_in
 from patchbay.transports.page_data import SHOWN, detail, endpoint, status
 from patchbay.transports.site import Site, base_url
 from patchbay.transports.snippets import snippets
@@ -62,9 +62,10 @@ def meta_page(site: Site, address: str) -> Response:
 
 def _page_number(pages: int) -> int:
     text = request.args.get("page", "1")
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= pages):
+    found = number_in(text, pages)
+    if found is None:
         raise InvalidParams(f"page has to be a number from 1 to {pages}; it is {text!r:.60}")
-    return int(text)
+    return found
 
 
 def shown(site: Site, address: str) -> tuple[Server, bool]:

@@ -26,6 +26,13 @@ def at_json_address() -> bool:
     return rule is not None and rule.rule.endswith(".json")
 
 
+def number_in(text: str, most: int) -> int | None:
+    """The whole number from 1 to `most` (below 10**8) that a query says; None for anything else."""
+    if not (text.isascii() and text.isdigit() and len(text) < 9):
+        return None
+    return int(text) if 1 <= int(text) <= most else None
+
+
 def answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:
     """`data` as JSON, or as a page that is given `view` besides."""
     return _told(data, lambda: site.html(template, here, **data, **view))
