@@ -26,6 +26,7 @@ from patchbay.catalogue.transforms import HandlerFor, Transforms
 from patchbay.config import Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Found, Problem
 from patchbay.discovery import discover
+from patchbay.discovery.syntax import module_of
 from patchbay.errors import ConfigError, ContentError
 from patchbay.handlers import handler_for
 from patchbay.handlers.upstreams.keepers import Keepers
@@ -161,7 +162,7 @@ def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict
 
 def _functions(source: bytes) -> frozenset[str]:
     """Every function at the top of a Python definition that parses."""
-    body = ast.parse(source).body
+    body = module_of(source).body
     return frozenset(one.name for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 

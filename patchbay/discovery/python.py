@@ -22,6 +22,7 @@ from patchbay.discovery.docstrings import Doc, read
 from patchbay.discovery.schema import Types, expression_in
 from patchbay.discovery.scope import FunctionNode, Scope
 from patchbay.discovery.shapes import Schema
+from patchbay.discovery.syntax import module_of
 from patchbay.errors import ConfigError, TooLarge
 
 NOT_PARAMETERS = frozenset(("context", "self"))
@@ -62,7 +63,7 @@ def parsed(name: str, text: str) -> ast.Module:
     """The syntax tree, after everything the compiler checks without running. Raises ConfigError naming the line."""
     _check_coding(name, text)
     try:
-        module = ast.parse(text, filename=name)
+        module = module_of(text, name)
         # Only the compiler refuses `return` outside a function or two parameters of one name.
         compile(module, name, "exec", dont_inherit=True)
     except SyntaxError as problem:

@@ -19,6 +19,7 @@ from patchbay.discovery.known import ARRAYS, COUNTERS, MAPS, SETS, TUPLES, TYPES
 from patchbay.discovery.literals import ABSENT, json_value
 from patchbay.discovery.scope import Scope
 from patchbay.discovery.shapes import Schema, choice, fixed, record, union
+from patchbay.discovery.syntax import expression_of
 from patchbay.errors import TooLarge
 
 DEPTH = 64
@@ -226,7 +227,7 @@ class Types:
 def expression_in(text: str) -> ast.expr | None:
     """The expression in a forward reference, or None when the text is none."""
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return expression_of(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from patchbay.discovery import detect
+from patchbay.discovery.syntax import module_of
 
 IMAGES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -89,7 +90,7 @@ def dump(data: bytes, most: int = 512) -> list[dict[str, Any]]:
 
 def _is_python(text: str) -> bool:
     try:
-        body = ast.parse(text).body
+        body = module_of(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(isinstance(node, _STATEMENTS) for node in body)

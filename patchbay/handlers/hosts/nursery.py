@@ -38,6 +38,9 @@ ORDER = Struct("<BQd")
 SPAWN, STOP = 1, 2
 """Orders: SPAWN (number; with the descriptors of link, output and fate), STOP (number, seconds of grace)."""
 
+REMINDER = 0.1
+"""Part of its grace after which a host is told again: Python misses a signal that comes just before a system call."""
+
 FAREWELL = 2.0
 """Seconds in which everything is to have ended when the hub is gone."""
 
@@ -64,7 +67,7 @@ class Nursery:
         self._children: dict[int, Child] = {}
         self._numbers: dict[int, Child] = {}
         self._cleaners: set[int] = set()
-        self._deadlines: list[tuple[float, int]] = []
+        self._deadlines: list[tuple[float, int, signal.Signals]] = []
         self._ending = False
         self._tasks = tasks_of_user()
         self._pid = os.getpid()
@@ -86,13 +89,13 @@ class Nursery:
             if self._woken in ready:
                 self._drain_wakeups()
             self._bury_the_dead()
-            self._kill_the_late()
+            self._signal_the_late()
             if self._control.fileno() in ready:
                 serving = self._obey()
         self._end()
 
     def _patience(self) -> int | None:
-        """Milliseconds until the next grace is over; None when nobody has been told to end."""
+        """Milliseconds until the next signal is due; None when nobody has been told to end."""
         if not self._deadlines:
             return None
         return max(0, int((self._deadlines[0][0] - time.monotonic()) * 1000) + 1)
@@ -147,16 +150,21 @@ class Nursery:
             os._exit(1)
 
     def _stop(self, child: Child, grace: float) -> None:
+        now = time.monotonic()
         if grace > 0:
-            with suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGUSR2)
-        heapq.heappush(self._deadlines, (time.monotonic() + grace, child.number))
+            os.kill(child.pid, signal.SIGUSR2)
+            heapq.heappush(self._deadlines, (now + grace * REMINDER, child.number, signal.SIGUSR2))
+        heapq.heappush(self._deadlines, (now + grace, child.number, signal.SIGKILL))
 
-    def _kill_the_late(self) -> None:
+    def _signal_the_late(self) -> None:
+        """Remind and kill those whose time has come; a child that is not buried keeps its number to itself."""
         while self._deadlines and self._deadlines[0][0] <= time.monotonic():
-            child = self._numbers.get(heapq.heappop(self._deadlines)[1])
-            if child is not None:
+            _, number, what = heapq.heappop(self._deadlines)
+            child = self._numbers.get(number)
+            if child is not None and what is signal.SIGKILL:
                 _kill(child.pid)
+            elif child is not None:
+                os.kill(child.pid, what)
 
     def _bury_the_dead(self) -> None:
         """Everything that has ended: hosts, orphans, cleaners."""

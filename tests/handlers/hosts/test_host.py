@@ -311,12 +311,13 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
 ) -> None:
     """X-19: the piece has to be whole before anything else is said, or it would swallow that."""
     source = """
-    import os, pathlib
+    import os, pathlib, time
     def main(note, context):
         try:
             yield "a"
             pathlib.Path(note).write_text(str(os.getpid()))
             yield "x" * 5_000_000
+            time.sleep(600)  # the piece may be whole before the signal comes, which is not to find the last line
         finally: context.state["cleaned"] = True
     """
     hub, note = SmallHub(), tmp_path / "pid"
@@ -328,6 +329,25 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
         return pid != "" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
     wait_until(waits_for_room)
+    running.close()
+    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+
+
+def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: Hosts) -> None:
+    """X-19: a signal between Python's last look and a system call that waits wakes nobody."""
+    source = """
+    import signal, time
+    def main(context):
+        theirs = signal.getsignal(signal.SIGUSR2)
+        signal.signal(signal.SIGUSR2, lambda *_: signal.signal(signal.SIGUSR2, theirs))
+        try:
+            yield "a"
+            time.sleep(600)
+        finally: context.state["cleaned"] = True
+    """
+    hub = SmallHub()
+    running = activate(hosted(hosts, source), call_of(hub=hub))
+    assert heard(running) == Text("a")
     running.close()
     wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
 
