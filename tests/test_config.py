@@ -50,7 +50,7 @@ def test_an_empty_variable_is_no_configuration(store: Store, text: bytes | None)
 
 
 def test_a_valid_variable_is_a_map_of_configurations(store: Store) -> None:
-    """T1.2, T1.6"""
+    """T1.2, T1.6, VWR-2"""
     loaded = Configs(store.blobs).load_mcps(mcps(store, echo={"description": "Says it again"}))
     assert dict(loaded.fields("echo")) == {"description": "Says it again"}
 
@@ -107,7 +107,7 @@ def test_a_missing_transform_takes_down_its_own_server_alone(store: Store) -> No
 
 
 def test_a_second_load_comes_from_the_cache(store: Store) -> None:
-    """T1.9"""
+    """T1.9, VWR-18"""
     text = mcps(store, echo={"description": "once"})
     counting = Counting(store.blobs)
     configs = Configs(counting)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ HELLO = {"capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
 
 
 def test_initialize_gives_server_info_and_capabilities(zoo: Hub) -> None:
-    """T3.1, VWR-10."""
+    """T3.1, VWR-10, VWR-9."""
     result = zoo.legacy("zoo", "initialize", HELLO | {"protocolVersion": "2025-11-25"}, version=None).result
     assert result["serverInfo"]["name"] == "zoo"
     assert result["instructions"] == "Look, do not feed."
@@ -49,7 +49,7 @@ def test_tools_resources_and_prompts_are_declared(zoo: Hub) -> None:
 
 
 def test_a_second_initialize_of_a_session_gives_the_same_state(zoo: Hub) -> None:
-    """T3.4, V-C11."""
+    """T3.4, V-C11, VWR-11."""
     session = zoo.open("zoo", "2025-06-18")
     again = zoo.legacy("zoo", "initialize", HELLO | {"protocolVersion": "2025-11-25"}, session=session, version=None)
     assert again.headers["Mcp-Session-Id"] == session

@@ -56,7 +56,7 @@ def test_a_batch_of_notifications_is_taken_without_an_answer(zoo: Hub) -> None:
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28", "2030-01-01"])
 def test_batches_are_refused_where_the_revision_has_none(zoo: Hub, version: str) -> None:
-    """X-7."""
+    """X-7, VWR-29."""
     batch = [{"jsonrpc": "2.0", "id": 1, "method": "ping"}]
     answer = zoo.send("zoo", batch, {"MCP-Protocol-Version": version})
     assert (answer.status, answer.error["code"]) == (400, -32600)

@@ -18,7 +18,7 @@ def said(hub: Hub, name: str, arguments: Any = None) -> str:
 
 
 def test_configured_prompts_are_listed(zoo: Hub) -> None:
-    """T7.1, VWR-4."""
+    """T7.1, VWR-4, VWR-9."""
     found = {each["name"]: each for each in zoo.legacy("zoo", "prompts/list").result["prompts"]}
     assert set(found) == {"plain", "about"}
     assert found["about"]["arguments"][0] == {"name": "topic", "required": True}
@@ -31,7 +31,7 @@ def test_a_prompt_without_arguments_gives_its_messages(zoo: Hub) -> None:
 
 
 def test_arguments_fill_the_template(zoo: Hub) -> None:
-    """T7.3, V-C12: once, so that a value is never taken for a template."""
+    """T7.3, V-C12, VWR-9: once, so that a value is never taken for a template."""
     assert said(zoo, "about", {"topic": "{{tone}}", "tone": "gently"}) == "Tell me about {{tone}} (gently)."
 
 

@@ -24,7 +24,7 @@ def test_configured_resources_are_listed(zoo: Hub) -> None:
 
 
 def test_a_text_is_read(zoo: Hub) -> None:
-    """T6.2."""
+    """T6.2, VWR-9."""
     assert read(zoo, "zoo", "zoo://readme") == {"uri": "zoo://readme", "mimeType": "text/plain", "text": "Welcome."}
 
 
@@ -34,7 +34,7 @@ def test_bytes_are_read_as_a_blob(zoo: Hub) -> None:
 
 
 def test_content_is_read_by_its_cid(zoo: Hub) -> None:
-    """T6.4, VWR-27: an identity CID carries its content, any other is in the store."""
+    """T6.4, VWR-27, VWR-36: an identity CID carries its content, any other is in the store."""
     cid = zoo.catalogue.store.blobs.put(b"content by address")
     assert read(zoo, "zoo", f"cid://{cid}")["text"] == "content by address"
     assert read(zoo, "zoo", "cid://bafkqaatine")["text"] == "hi"
@@ -80,7 +80,7 @@ def test_a_template_reads_what_its_variables_say(zoo: Hub) -> None:
 
 
 def test_variables_and_servers_are_read_by_their_uris(zoo: Hub) -> None:
-    """VWR-27."""
+    """VWR-27, VWR-36."""
     assert "config_cid" in read(zoo, "zoo", "variable://mcps")["text"]
     assert "config_cid" in read(zoo, "zoo", "zoo://mcps")["text"]
     assert "zoo" in read(zoo, "zoo", "server://")["text"]

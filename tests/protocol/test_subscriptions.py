@@ -148,7 +148,7 @@ def test_subscriptions_are_bounded(zoo: Hub) -> None:
 
 
 def test_a_subscription_that_another_process_took_in_is_heard_of(tmp_path: Any) -> None:
-    """T9.8: the stream is read from one process, the subscription and the update come to another."""
+    """T9.8, VWR-37: the stream is read from one process, the subscription and the update come to another."""
     source = "def touch(context) -> str:\n    context.updated('x://a')\n    return 'touched'\n"
     config = '{"auto_discover": true, "resources": {"a": {"uri": "x://a", "text": "a"}}}'
     streaming = Hub(tmp_path, {"x.py": source, "x.mcp.json": config}, store="sqlite", workers=2, keepalive=2)

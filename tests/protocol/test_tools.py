@@ -38,7 +38,7 @@ def test_configured_tools_are_listed(zoo: Hub) -> None:
 
 
 def test_discovered_tools_are_listed(zoo: Hub) -> None:
-    """T4.2."""
+    """T4.2, VWR-9."""
     tools = listed(zoo, "zoo")
     assert "greet" in tools and "_private" not in tools
     assert tools["greet"]["inputSchema"]["properties"]["greeting"]["default"] == "Hello"
@@ -96,7 +96,7 @@ def test_older_revisions_see_only_what_their_schema_has(zoo: Hub) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_simple_tool_gives_its_text(zoo: Hub, version: str) -> None:
-    """SUB-17, T5.1, T5.7: the content is text."""
+    """SUB-17, T5.1, T5.7, VWR-9, VWR-36: the content is text."""
     answer = zoo.call("echo", "echo", {"message": "hello"}, version)
     assert answer.result["content"] == [{"type": "text", "text": "hello\n"}] or answer.text.strip() == "hello"
     assert not answer.result.get("isError")

@@ -19,7 +19,7 @@ def slow_call(token: Any = None, tool: str = "slow") -> dict[str, Any]:
 
 
 def test_a_post_is_answered_under_its_session(zoo: Hub) -> None:
-    """T9.1, T8.1: initialize, list, call."""
+    """T9.1, T8.1, VWR-3, VWR-7, VWR-11: initialize, list, call."""
     session = zoo.open("zoo")
     assert zoo.send("zoo", {"jsonrpc": "2.0", "method": "notifications/initialized"}, {"Mcp-Session-Id": session})
     assert zoo.legacy("zoo", "tools/list", session=session).headers["Mcp-Session-Id"] == session
@@ -28,7 +28,7 @@ def test_a_post_is_answered_under_its_session(zoo: Hub) -> None:
 
 
 def test_get_with_a_session_is_a_stream_of_changes(zoo: Hub) -> None:
-    """SUB-38, T9.2, VWR-31: it begins with a number from which it can be resumed."""
+    """SUB-38, T9.2, VWR-31, VWR-7: it begins with a number from which it can be resumed."""
     headers = {"Accept": "text/event-stream", "Mcp-Session-Id": zoo.open("zoo"), "Host": "localhost"}
     response = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
     assert (response.status_code, response.mimetype) == (200, "text/event-stream")
@@ -83,7 +83,7 @@ def test_get_without_a_session_is_refused(zoo: Hub) -> None:
 
 
 def test_get_by_a_browser_leads_to_the_page_of_the_server(zoo: Hub) -> None:
-    """V-C8."""
+    """V-C8, VWR-8."""
     answer = zoo.client.get("/mcp/zoo", headers={"Accept": "text/html", "Host": "localhost"})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/mcp/meta/zoo")
 
@@ -180,7 +180,7 @@ def test_a_compressed_body_is_refused(zoo: Hub) -> None:
 
 @pytest.mark.parametrize("accept", ["", "text/html", "image/png", "application/json;q=0"])
 def test_an_accept_that_names_neither_is_refused(zoo: Hub, accept: str) -> None:
-    """T9.11."""
+    """T9.11, VWR-29."""
     answer = zoo.raw("zoo", PING, {"Accept": accept})
     assert (answer.status, answer.error["code"]) == (406, -32600)
 

@@ -282,7 +282,7 @@ def test_a_session_hears_of_changes_without_asking(tmp_path: Path) -> None:
 
 
 def test_a_session_hears_of_the_resources_it_subscribed_to(zoo: Hub, talk: Talk) -> None:
-    """SUB-29."""
+    """SUB-29, VWR-37."""
     talk.open()
     talk.legacy("resources/subscribe", {"uri": "zoo://note"})
     zoo.catalogue.hub.updated("zoo", "zoo://readme")
