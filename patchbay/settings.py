@@ -82,6 +82,9 @@ class Settings:
     )
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
+    replay_size: int = _setting(
+        8 * 1024 * 1024, "Most that the progress and log messages of one stream take for replay.", "bytes"
+    )
     tasks: int = _setting(64, "Most tasks that run at once in each worker.", least=1, most=65536)
     task_minutes: float = _setting(
         60.0, "How long a task may run, and its result is kept after that.", "minutes", least=0.1

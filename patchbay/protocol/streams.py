@@ -90,21 +90,26 @@ class Pulse:
 class Recorder:
     """Keeps the messages of one stream of one session for `seconds`. `id` is the request that it answers.
 
-    Whoever made one calls `leave` when nothing more is written.
+    Once `most` bytes are kept, notifications are not kept any more: whoever comes back gets the answer, and has
+    missed some progress. Whoever made one calls `leave` when nothing more is written.
     """
 
-    def __init__(self, store: Store, session: Session, seconds: float, id: Id, pulse: Pulse) -> None:
+    def __init__(self, store: Store, session: Session, seconds: float, id: Id, pulse: Pulse, most: int) -> None:
         self.name = secrets.token_hex(8)
         self._store = store
         self._topic = f"stream/{session.nonce}/{self.name}"
         self._seconds = seconds
         self._pulse = pulse
+        self._left = most
         self._count = 0
         self._append(_OPENED + orjson.dumps({"owner": pulse.ledger.owner, "id": id}))
         pulse.begin()
 
-    def keep(self, data: bytes) -> str:
-        """Keep one message; answers its event id."""
+    def keep(self, data: bytes, needed: bool = True) -> str | None:
+        """Keep one message; answers its event id. One that is not `needed` may be left out: None."""
+        self._left -= len(data)
+        if self._left < 0 and not needed:
+            return None
         self._count += 1
         self._append(_MESSAGE + data)
         return f"{self.name}-{self._count}"

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator
 
 from patchbay.events import Detach, Pause
-from patchbay.jsonrpc import Message, Request, Sign, encode
-from patchbay.protocol.callers import Caller
+from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
+from patchbay.protocol.callers import Caller, Session
 from patchbay.protocol.streams import LISTENER, Pulse, Recorder
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
@@ -31,9 +31,13 @@ def stream_body(
     settings: Settings,
 ) -> Body:
     """The stream that answers one POST, which `said` something; `first` was already taken from `answers`."""
-    session, seconds = caller.session, settings.replay_minutes * 60
-    recorder = Recorder(pulse.ledger.store, session, seconds, said.id, pulse) if session is not None else None
+    recorder = _recorder(caller.session, said, pulse, settings) if caller.session is not None else None
     return Body(_framed(first, answers, caller, recorder), answers, goes_on=not caller.revision.modern)
+
+
+def _recorder(session: Session, said: Request, pulse: Pulse, settings: Settings) -> Recorder:
+    seconds, most = settings.replay_minutes * 60, settings.replay_size
+    return Recorder(pulse.ledger.store, session, seconds, said.id, pulse, most)
 
 
 class Body:
@@ -115,7 +119,7 @@ def _frames(
             yield event(encode(item))
         else:
             data = encode(item)
-            yield event(data, recorder.keep(data))
+            yield event(data, recorder.keep(data, needed=not isinstance(item, Notification)))
         item = next(answers, None)
     if recorder is not None:
         recorder.end()

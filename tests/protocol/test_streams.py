@@ -23,6 +23,7 @@ from tests.hubs import BOUND
 
 ANSWER = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {}})
 PROGRESS = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
+MOST = 1024 * 1024
 
 
 class Silent(Pulse):
@@ -59,7 +60,7 @@ def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
     store: MemoryStore, session: Session
 ) -> None:
     """SPEC-DIGEST 1.8: nobody waits for what cannot come; it is written once, whoever reads."""
-    recorder = Recorder(store, session, 60, 7, Silent(store))
+    recorder = Recorder(store, session, 60, 7, Silent(store), MOST)
     recorder.keep(PROGRESS)
     first = messages(replay(store, session, recorder.name)(0))
     assert [id for id, _ in first] == [f"{recorder.name}-1", f"{recorder.name}-2"]
@@ -70,13 +71,28 @@ def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
 
 def test_an_answer_that_was_kept_is_the_only_one(store: MemoryStore, session: Session) -> None:
     """The process was lost between the answer and the end of the stream."""
-    recorder = Recorder(store, session, 60, 7, Silent(store))
+    recorder = Recorder(store, session, 60, 7, Silent(store), MOST)
     recorder.keep(ANSWER)
     assert messages(replay(store, session, recorder.name)(0)) == [(f"{recorder.name}-1", orjson.loads(ANSWER))]
 
 
+def test_a_stream_that_has_filled_its_room_keeps_what_is_needed_and_no_more_progress(
+    store: MemoryStore, session: Session
+) -> None:
+    """X-10: a tool that talks without end does not fill the store."""
+    recorder = Recorder(store, session, 60, 7, Pulse(store), 2 * len(PROGRESS))
+    ids = [recorder.keep(PROGRESS, needed=False) for _ in range(4)]
+    assert ids == [f"{recorder.name}-1", f"{recorder.name}-2", None, None]
+    assert recorder.keep(ANSWER) == f"{recorder.name}-3"
+    recorder.end()
+    recorder.leave()
+    assert [id for id, _ in messages(replay(store, session, recorder.name)(1))] == [
+        f"{recorder.name}-{n}" for n in (2, 3)
+    ]
+
+
 def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: Session) -> None:
-    recorder = Recorder(store, session, 60, 7, Pulse(store))
+    recorder = Recorder(store, session, 60, 7, Pulse(store), MOST)
     events = replay(store, session, recorder.name, keepalive=0.01)(0)
     assert isinstance(next(events), Pause)
     recorder.keep(ANSWER)
@@ -92,7 +108,7 @@ def test_a_replay_ends_with_the_hub_and_with_the_session(
     """THREATS X22: also when another process says so, whose session object is not this one."""
     topic = f"session/{session.nonce}" if end[0] == "session" else end[0]
     pulse = Pulse(store)
-    recorder = Recorder(store, session, 60, 7, pulse)
+    recorder = Recorder(store, session, 60, 7, pulse, MOST)
     recorder.keep(PROGRESS)
     events = replay(store, session, recorder.name)(0)
     next(events)

@@ -47,9 +47,9 @@ def store() -> Iterator[MemoryStore]:
     opened.close()
 
 
-def body(store: MemoryStore, call: Call, version: str, session: Session | None) -> Body:
+def body(store: MemoryStore, call: Call, version: str, session: Session | None, replay_size: int = 1000) -> Body:
     caller = Caller(REVISIONS[version], {}, None, Wire("zoo"), session)
-    settings = Settings(data=Path("unused"), store="memory")
+    settings = Settings(data=Path("unused"), store="memory", replay_size=replay_size)
     return stream_body(Pause(), call.answers(), SAID, caller, Pulse(store), settings)
 
 
@@ -61,6 +61,15 @@ def test_a_call_whose_reader_leaves_is_cancelled_in_2026_07_28(store: MemoryStor
     stream.close()
     assert call.closed.is_set()
     assert list(stream) == []
+
+
+def test_progress_that_is_not_kept_has_no_event_id_and_the_answer_has_one(store: MemoryStore) -> None:
+    """X-10: a client comes back with the last id that it read, and gets all that was kept after it."""
+    call = Call()
+    call.go.set()
+    session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
+    said = [frame for frame in body(store, call, "2025-11-25", session, replay_size=0) if b"data: {" in frame]
+    assert [(b"progress" in frame, b"id: " in frame) for frame in said] == [(True, False), (False, True)]
 
 
 def test_a_call_of_a_session_goes_on_without_its_reader(store: MemoryStore) -> None:
