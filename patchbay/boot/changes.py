@@ -60,9 +60,10 @@ def variable(store: Store, name: str) -> bytes | None:
 def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> str:
     """Make an image the one that is served, all or nothing; answers the root CID.
 
-    What the previous image named and this one does not is taken away; everything else that was
-    changed since stays. Nothing happens when this image was the last to be imported. Raises
-    ConfigError, or MissingBlob with every CID that is missing; then nothing has changed.
+    What the previous image named and this one does not is taken away; everything else that was changed
+    since stays, also under names of which both images say the same, unless this one is read-only.
+    Nothing happens when this image was the last to be imported. Raises ConfigError, or MissingBlob with
+    every CID that is missing; then nothing has changed.
     """
     image = parse_image(data, where)
     now = store.names.all()
@@ -80,13 +81,10 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     for blob in image.blobs().values():
         store.blobs.put(blob)
     changes |= _cids(image)
-    own = [name for name in sorted(changes) if _own(name, now, before) and now[name] != changes[name]]
-    if own:
-        log.warning(
-            "%s replaces what was changed here since the last boot image: %s; /history has it and the way back",
-            where,
-            ", ".join(own),
-        )
+    own = {name for name, cid in changes.items() if _own(name, now, before) and now.get(name) != cid}
+    kept = set() if image.readonly else {name for name in own if name in before and changes[name] == before[name]}
+    _tell(where, kept, own - kept)
+    changes = {name: cid for name, cid in changes.items() if name not in kept}
     served = _image_of(_after(now, changes), store.blobs, image)
     root, boot = store.blobs.put(served.data), store.blobs.put(image.data)
     store.names.move({**changes, "boot": boot, "root": root}, who, why)
@@ -128,7 +126,20 @@ def _cids(image: Image) -> dict[str, str]:
 
 def _own(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> bool:
     """Whether a name is not as the image before left it, by somebody's hand: the watched folder sees to its own."""
-    return name in now and now[name] != before.get(name) and f"dropins/{name.removeprefix('servers/')}" not in now
+    changed = now.get(name) != before.get(name)
+    return changed and f"dropins/{name.removeprefix('servers/')}" not in now
+
+
+def _tell(where: str, kept: set[str], replaced: set[str]) -> None:
+    """In the log: what an import made of the changes that were made by hand since the last one."""
+    if kept:
+        log.info("%s leaves what was changed here as it is: %s", where, ", ".join(sorted(kept)))
+    if replaced:
+        log.warning(
+            "%s replaces what was changed here since the last boot image: %s; /history has it and the way back",
+            where,
+            ", ".join(sorted(replaced)),
+        )
 
 
 def _current(store: Store) -> Image:

@@ -8,6 +8,7 @@ import pytest
 from patchbay import boot
 from patchbay.cid import cid_of
 from patchbay.errors import ContentError, MissingBlob
+from patchbay.stores.memory import MemoryStore
 from tests.boot.images import (
     CODE,
     MCPS,
@@ -121,6 +122,41 @@ def test_two_hundred_mutated_images_never_change_the_store() -> None:
             store = booted()
             before = state(store)
     assert refused > 150
+
+
+def edited() -> tuple[MemoryStore, str]:
+    """A store in which a variable was changed and a server taken away by hand, and the CID of the variable's text."""
+    store = booted()
+    mine = store.blobs.put(b"mine")
+    boot.change(store, {"variables/greeting": mine, "servers/hello": None}, "me", "edit")
+    return store, mine
+
+
+NEWER = {"templates": [{"name": "mcp/meta.html", "cid": cid_of(CODE)}]}
+
+
+def test_a_newer_image_keeps_changes_of_what_it_does_not_change() -> None:
+    """An upgrade brings what is new, and does not undo what somebody did to the rest."""
+    store, mine = edited()
+    root = boot.import_image(store, encoded(**NEWER), "newer.json", "me", "second")
+    served = boot.parse_image(store.blobs.get(root), "a")
+    assert (store.names.get("variables/greeting"), store.names.get("servers/hello")) == (mine, None)
+    assert (served.variables["greeting"], set(served.servers)) == ("mine", {"echo"})
+    assert store.names.get("templates/mcp/meta.html") == cid_of(CODE)
+
+
+def test_an_image_that_changes_the_same_name_wins() -> None:
+    store, _ = edited()
+    variables = [{"name": "greeting", "definition": "hello", "enabled": True}]
+    boot.import_image(store, encoded(variables=variables), "newer.json", "me", "second")
+    assert boot.variable(store, "greeting") == b"hello"
+
+
+def test_a_read_only_image_is_served_as_it_says() -> None:
+    """Nobody can change it afterwards, so nothing is left in it that was changed before."""
+    store, _ = edited()
+    image = encoded(**NEWER, readonly=True)
+    assert boot.import_image(store, image, "readonly.json", "me", "second") == boot.parse_image(image, "a").cid
 
 
 def test_an_image_that_replaces_a_change_says_so(caplog: pytest.LogCaptureFixture) -> None:
