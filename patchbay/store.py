@@ -108,9 +108,13 @@ class Journal(Protocol):
 
 
 class Subscription(Protocol):
-    """One reader of bus topics. Its queue is bounded: when it is full the oldest message is dropped."""
+    """One reader of bus topics. Its queue is bounded: when it is full the oldest message is dropped.
+
+    `dropped` counts them; `closed` says that the reader or the store was closed.
+    """
 
     dropped: int
+    closed: bool
 
     def get(self, timeout: float) -> tuple[str, bytes] | None:
         """The next (topic, message), or None after `timeout` seconds or when closed."""

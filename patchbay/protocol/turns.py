@@ -27,7 +27,7 @@ from patchbay.settings import Settings
 from patchbay.store import Store, Subscription
 
 LOOK = 5.0
-"""Seconds between two looks whether the store is still open."""
+"""Seconds between two looks whether there is still somebody to listen to."""
 
 
 class Running:
@@ -109,8 +109,8 @@ class Cancellations:
     def _hear(self, mailbox: Subscription) -> None:
         """In the thread: until the store is closed."""
         with mailbox:
-            while (got := mailbox.get(LOOK)) is not None or self._store.check() is None:
-                if got is not None:
+            while not mailbox.closed:
+                if (got := mailbox.get(LOOK)) is not None:
                     self._take(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
 
     def _take(self, owner: str, said: dict[str, Any]) -> None:

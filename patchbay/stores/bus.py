@@ -15,7 +15,10 @@ from typing import Self
 
 
 class LocalSubscription:
-    """One reader. `dropped` counts the messages that were lost because its queue was full."""
+    """One reader. `dropped` counts the messages that were lost because its queue was full.
+
+    `closed` says that no more will come.
+    """
 
     def __init__(self, topics: Sequence[str], size: int, leave: Callable[[LocalSubscription], None]) -> None:
         self.topics = tuple(topics)
@@ -23,7 +26,7 @@ class LocalSubscription:
         self._waiting: deque[tuple[str, bytes]] = deque()
         self._size = size
         self._leave = leave
-        self._closed = False
+        self.closed = False
         self._changed = threading.Condition()
 
     def offer(self, topic: str, message: bytes) -> None:
@@ -39,17 +42,17 @@ class LocalSubscription:
         """The next (topic, message), or None after `timeout` seconds or when closed."""
         until = time.monotonic() + timeout
         with self._changed:
-            while not self._waiting and not self._closed:
+            while not self._waiting and not self.closed:
                 left = until - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
-            return self._waiting.popleft() if self._waiting and not self._closed else None
+            return self._waiting.popleft() if self._waiting and not self.closed else None
 
     def close(self) -> None:
         """Stop listening; whoever waits in `get` returns. Closing twice is harmless."""
         self._leave(self)
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
 
     def __enter__(self) -> Self:

@@ -39,7 +39,7 @@ PATIENCE = 1.0
 """Seconds in which the others have to answer."""
 
 LOOK = 5.0
-"""Seconds between two looks whether the store is still open."""
+"""Seconds between two looks whether there is still somebody to listen to."""
 
 
 class Meter:
@@ -173,9 +173,9 @@ class Crowd:
 
     def _hear(self, mailbox: Subscription) -> None:
         with mailbox:
-            while (got := mailbox.get(LOOK)) is not None or self._store.check() is None:
+            while not mailbox.closed:
                 # What this process asked itself it need not answer.
-                if got is not None and got[1] not in self._asking:
+                if (got := mailbox.get(LOOK)) is not None and got[1] not in self._asking:
                     self._tell(got[1].decode())
 
     def _tell(self, topic: str) -> None:

@@ -74,7 +74,7 @@ def test_closing_wakes_the_reader_and_stops_delivery(store: Store) -> None:
 def test_closing_the_store_closes_every_subscription(store: Store) -> None:
     readers = [store.bus.subscribe(["a"]), store.bus.subscribe(["b*"])]
     store.close()
-    assert [reader.get(SOON) for reader in readers] == [None, None]
+    assert [(reader.get(SOON), reader.closed) for reader in readers] == [(None, True), (None, True)]
 
 
 def test_many_threads_publish_and_each_reader_gets_all_in_each_senders_order(store: Store) -> None:

@@ -1,0 +1,39 @@
+"""Requests that are cancelled from another process of the same hub."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from patchbay.activation import CancelFlag
+from patchbay.protocol import turns
+from patchbay.protocol.turns import Cancellations, Running
+from patchbay.stores.bus import LocalSubscription
+from patchbay.stores.memory import MemoryStore
+from tests.hubs import until
+
+
+class Failing(MemoryStore):
+    """A store that says that it does not work."""
+
+    def check(self) -> str | None:
+        return "the disk is full"
+
+
+def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUB-C11, X-19: with several workers, a call is cancelled in the one that runs it."""
+    looks = []
+    get = LocalSubscription.get
+    monkeypatch.setattr(turns, "LOOK", 0.01)
+    monkeypatch.setattr(LocalSubscription, "get", lambda self, timeout: looks.append(1) or get(self, timeout))
+    store, running, flag, before = Failing(), Running(), CancelFlag(), set(threading.enumerate())
+    here, there = Cancellations(running, store, alone=False), Cancellations(Running(), store, alone=False)
+    here.listen()
+    (listening,) = (one for one in threading.enumerate() if one not in before and one.name == "cancellations")
+    running.add("me", 1, flag)
+    until(lambda: len(looks) > 3, "it has looked, and looks again")
+    there.cancel("me", 1, "not wanted")
+    until(lambda: bool(flag), "it is cancelled")
+    store.close()
+    until(lambda: not listening.is_alive(), "nobody listens to a store that is closed")
