@@ -11,6 +11,7 @@ from patchbay.boot import canonical_json, import_image
 from patchbay.catalogue.hub import DEEPEST
 from patchbay.catalogue.outputs import last_output
 from patchbay.errors import ReadOnly, ToolFailed
+from tests.hubs import BOUND
 
 CODE = '''
 def add(a: int, b: int) -> int:
@@ -155,4 +156,4 @@ def test_an_update_is_told_to_listeners(bench: Any, hub: Any) -> None:
     """DESIGN section 5: `context.updated`"""
     with bench.store.bus.subscribe(["updated/*"]) as mailbox:
         hub.hub.updated("one", "my://é")
-        assert mailbox.get(5) == ("updated/one", "my://é".encode())
+        assert mailbox.get(BOUND) == ("updated/one", "my://é".encode())

@@ -10,6 +10,7 @@ import pytest
 from patchbay.catalogue.resources import read_resource
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, ResourceNotFound, ToolFailed
+from tests.hubs import BOUND
 
 CODE = '''
 def add(a: int, b: int = 1) -> int:
@@ -174,6 +175,6 @@ def test_the_last_output_of_a_tool_is_kept_for_its_resource(bench: Any, hub: Any
     result = {"content": [{"type": "text", "text": "said before"}]}
     with bench.store.bus.subscribe(["updated/my"]) as mailbox:
         hub.remember(hub.find("my"), "echo", result)
-        assert mailbox.get(5) == ("updated/my", b"my://last")
+        assert mailbox.get(BOUND) == ("updated/my", b"my://last")
     hub.remember(hub.find("my"), "add", {"content": [{"type": "text", "text": "not kept"}]})
     assert read(bench, hub, "my://last")[0]["text"] == "said before"

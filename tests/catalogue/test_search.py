@@ -93,10 +93,10 @@ def test_a_search_of_many_tools_is_quick(many: dict[str, Descriptor]) -> None:
     }
     search = ToolSearch(thousand)
     search.found("warm")
-    begun = time.perf_counter()
+    begun = time.thread_time()
     for query in WANTED:
         search.found(query)
-    assert (time.perf_counter() - begun) / len(WANTED) < 0.05
+    assert (time.thread_time() - begun) / len(WANTED) < 0.05
 
 
 def test_arguments_are_found_by_name_description_and_choice_also_inside_others() -> None:

@@ -74,6 +74,6 @@ def test_what_an_independent_expansion_makes_is_read_back(first: str, second: st
 )
 def test_a_hostile_uri_takes_no_time(template: str, uri: str) -> None:
     """THREATS 1.5: time-bound every pattern"""
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert compiled(template).match(uri) is None
-    assert time.monotonic() - begun < 1
+    assert time.thread_time() - begun < 1

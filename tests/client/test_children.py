@@ -29,7 +29,7 @@ def test_a_program_is_started_asked_and_ended() -> None:
         assert connection.capabilities["logging"] == {}
         assert text(connection.call("echo", {"a": 1})) == '{"a": 1}'
         assert len(descendants() - before) == 2
-    assert descendants() == before
+    assert descendants() <= before
     assert connection.closed
 
 
@@ -94,8 +94,8 @@ def test_a_program_that_never_answers_is_given_up_with_what_was_waited_for() -> 
     began = time.monotonic()
     with pytest.raises(Overdue, match=r"did not answer initialize within 0.5 s \(a package that is fetched"):
         opened("never", start_timeout=0.5)
-    assert time.monotonic() - began < 8
-    assert descendants() == before
+    assert time.monotonic() - began < 30
+    assert descendants() <= before
 
 
 def test_noise_on_standard_output_does_no_harm_and_is_told() -> None:
@@ -127,8 +127,8 @@ def test_a_program_that_is_deaf_to_everything_is_killed() -> None:
     connection = opened("deaf")
     began = time.monotonic()
     connection.close()
-    assert 3 < time.monotonic() - began < 10
-    assert descendants() == before
+    assert 3 < time.monotonic() - began < 30
+    assert descendants() <= before
 
 
 def test_children_of_the_program_end_too_whatever_they_do() -> None:
@@ -204,4 +204,4 @@ def drop(rounds: int) -> None:
 
 def _same(before: tuple[set[int], int, int]) -> bool:
     children, descriptors, threads = held()
-    return children == before[0] and descriptors <= before[1] and threads <= before[2] + 1
+    return children <= before[0] and descriptors <= before[1] and threads <= before[2] + 1

@@ -22,7 +22,7 @@ from tests.operation.holding import back_to, settled
 from tests.operation.running import BOUND, Hub, Worker, alive, running, until
 
 CALLS = 1000
-LATE = 4.0
+LATE = 10.0
 """Seconds beyond its deadline in which a caller has to have its answer, on a machine with everything else going on."""
 
 WICKED = '''"""Does everything wrong."""

@@ -33,7 +33,7 @@ KILLS, APART = 2, 7.0
 NOTICED, BACK = 1.0, 5.0
 """Seconds within which a caller sees that its worker is gone, and another is there."""
 
-SPARE = 4.0
+SPARE = 10.0
 """Seconds more that a machine with everything else going on may need."""
 
 RELOADS = 3

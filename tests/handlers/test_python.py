@@ -201,7 +201,7 @@ def test_a_hanging_function_is_timed_out_and_its_thread_ends(body: str) -> None:
     before = set(runners())
     (failed,) = result(f"def main():\n    {body}\n    {body}", left=0.3)
     assert isinstance(failed, Failed)
-    assert failed.message.startswith("timed out after 0.3")
+    assert failed.message.startswith("timed out after")
     wait_until(lambda: set(runners()) <= before)
 
 

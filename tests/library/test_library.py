@@ -267,12 +267,12 @@ def test_a_listener_that_fails_does_not_keep_others_from_writing(root: Path) -> 
 
 def test_a_heading_of_blanks_holds_nobody_up() -> None:
     """THREATS 1.5: time-bound every pattern. A document's author chooses its lines."""
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert shelf.headings("# a" + " \t" * 20_000 + "b\n## c ##  \n" + "# " + "#" * 20_000) == [
         (1, "a" + " \t" * 20_000 + "b"),
         (2, "c"),
     ]
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_a_history_that_another_process_holds_is_not_put_aside(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,9 +108,9 @@ def test_only_so_many_changed_lines_are_looked_into() -> None:
 
 def test_a_hostile_text_is_told_from_markdown_in_no_time() -> None:
     """THREATS 1.5: time-bound every pattern. A tool's long answer is content with a page."""
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert kind_of(b"](a" * 60_000) == "text"
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_json_that_nests_deeply_is_shown_as_it_is() -> None:
