@@ -344,7 +344,7 @@ def test_no_file_stays_open_however_a_call_ends() -> None:
         running = activate(shell("echo a; sleep 60"), call_of(target={}))
         next(running)
         running.close()
-    assert open_files() == before
+    assert open_files() <= before
 
 
 def test_calls_of_one_script_do_not_disturb_each_other() -> None:

@@ -65,10 +65,14 @@ def test_a_store_that_fails_fails_no_call(tmp_path: Path, caplog: pytest.LogCapt
     assert "could not be written: the store is closed" in caplog.text
 
 
+def writers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "activity"}
+
+
 def test_the_writer_ends_when_nothing_comes_and_comes_back(tmp_path: Path) -> None:
     store = MemoryStore()
     activity = Activity(store, Settings(), every=0.01)
-    others = set(threading.enumerate())
+    others = writers()
 
     def written(wanted: int) -> bool:
         return len(store.journal.tail(TOPIC)) == wanted
@@ -76,7 +80,7 @@ def test_the_writer_ends_when_nothing_comes_and_comes_back(tmp_path: Path) -> No
     for number in (1, 2):
         ended(activity)
         until(partial(written, number), "it is written without being asked")
-        until(lambda: set(threading.enumerate()) <= others, "the thread has ended")
+        until(lambda: writers() <= others, "the thread has ended")
 
 
 def test_records_of_all_processes_are_seen(tmp_path: Path) -> None:

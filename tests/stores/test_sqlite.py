@@ -187,13 +187,16 @@ def test_what_was_said_before_the_first_subscription_is_not_delivered(store: Sql
 
 
 def test_closing_ends_the_thread_and_removes_the_write_ahead_log(tmp_path: Path) -> None:
+    def polling() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "patchbay-bus"}
+
     store = SqliteStore(tmp_path)
-    before = threading.active_count()
+    before = polling()
     store.bus.subscribe(["a"])
-    assert threading.active_count() == before + 1
+    (own,) = polling() - before
     store.blobs.put(b"hello")
     store.close()
-    assert threading.active_count() == before
+    assert not own.is_alive()
     # SQLite removes these two files when the last connection is closed.
     assert sorted(file.name for file in tmp_path.iterdir()) == [FILE]
     with pytest.raises(ContentError, match="the store is closed"):

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from patchbay.transports.stdio import MOST
-from tests.hubs import MODERN, Hub
+from tests.hubs import MODERN, Hub, until
 from tests.transports.pipes import Json, Talk
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -318,7 +318,7 @@ def test_the_end_of_a_pipe_ends_its_threads(zoo: Hub) -> None:
     other.ask_modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     other.told("notifications/subscriptions/acknowledged")
     other.close()
-    assert "call" not in {thread.name for thread in threading.enumerate()}
+    until(lambda: "call" not in {thread.name for thread in threading.enumerate()}, "no call is being answered")
 
 
 def test_a_server_that_is_gone_is_an_error_not_the_end(tmp_path: Path) -> None:
