@@ -2412,6 +2412,738 @@ class WorkloadAuth(httpx2.Auth):
             request.headers["Authorization"] = f"Bearer {self._tokens.access_token}"
 
 
+# patchbay/client/address_query.py: The part of an address after its first `?`: which keys say what to do, how to reach it, and what to pass.
+
+Pair = tuple[str, str]
+
+CONTROL = ("tool", "resource", "list", "schema")
+
+REACH_PREFIXES = ("env.", "header.", "query.", "launch.")
+
+_CID = re.compile("b[a-z2-7]{10,510}")
+
+_UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query sorted by what its keys are for.
+
+    `text` holds arguments as they were written (strings, lists of strings), to be made into JSON by the tool's schema;
+    `exact` holds arguments that were given as JSON and stay as they are. No key is in both.
+    """
+
+    control: Mapping[str, str] = field(default_factory=dict)
+    reach: tuple[Pair, ...] = ()
+    text: Mapping[str, str | list[str]] = field(default_factory=dict)
+    exact: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sayable(text: str, place: str) -> str:
+    """The text itself. Raises AddressError for a NUL or half a surrogate pair, which no program or URL can take."""
+    found = _UNSAYABLE.search(text)
+    if found:
+        raise AddressError(f"{place}: expected text, found the character {found[0]!r}")
+    return text
+
+
+def decoded(text: str, place: str, plus: bool = False) -> str:
+    """Percent-decoded text. Raises AddressError when that is not UTF-8 text."""
+    try:
+        return sayable((unquote_plus if plus else unquote)(text, errors="strict"), place)
+    except UnicodeDecodeError as problem:
+        raise AddressError(f"{place}: expected percent-encoded UTF-8, got {text[:80]!r}") from problem
+
+
+def pairs(text: str) -> list[Pair]:
+    """The `key=value` pairs of a query, in order. Raises AddressError naming the piece that is none."""
+    found = []
+    for piece in filter(None, text.split("&")):
+        key, equals, value = piece.partition("=")
+        place = f"the query part {piece[:80]!r}"
+        if not equals or not key:
+            raise AddressError(f"{place}: expected key=value")
+        found.append((decoded(key, place, plus=True), decoded(value, place, plus=True)))
+    return found
+
+
+def sort(given: Iterable[Pair], has_tool: bool, reach_words: frozenset[str] = frozenset()) -> Query:
+    """Sort pairs by what they are for.
+
+    `has_tool` says that the path names a tool already; `reach_words` are bare keys that belong to the reach here
+    (`command` for uvx). Raises AddressError.
+    """
+    rows = list(given)
+    words = CONTROL if has_tool or any((key == "tool" for key, _ in rows)) else (*CONTROL, "prompt")
+    control: dict[str, str] = {}
+    reach: list[Pair] = []
+    text: dict[str, str | list[str]] = {}
+    objects: list[str] = []
+    for key, value in rows:
+        if key in reach_words or key.startswith(REACH_PREFIXES):
+            reach.append((key, value))
+        elif key in words:
+            _once(control, key, value)
+        elif key == "args":
+            objects.append(value)
+        else:
+            _argument(text, key.removeprefix("arg."), value)
+    _check_pin(control)
+    return Query(control, tuple(reach), text, _exact(objects, text))
+
+
+def _once(control: dict[str, str], key: str, value: str) -> None:
+    escape = f"a tool's own argument of this name is written arg.{key}="
+    if not value:
+        raise AddressError(f"{key}=: expected a value; {escape}")
+    if key in control:
+        raise AddressError(f"{key}= stands twice; expected it once; {escape}")
+    control[key] = value
+
+
+def _argument(text: dict[str, str | list[str]], name: str, value: str) -> None:
+    if not name:
+        raise AddressError("arg.: expected the name of an argument after the point")
+    before = text.get(name)
+    if before is None:
+        text[name] = value
+    else:
+        text[name] = [*before, value] if isinstance(before, list) else [before, value]
+
+
+def _check_pin(control: Mapping[str, str]) -> None:
+    pin = control.get("schema")
+    if pin is not None and (not _CID.fullmatch(pin)):
+        raise AddressError(
+            f"schema={pin[:80]}: expected the CID of a contract (bafkrei...); a tool's own argument of this name is written arg.schema="
+        )
+
+
+def _exact(objects: list[str], text: Mapping[str, Any]) -> dict[str, Any]:
+    if not objects:
+        return {}
+    escape = "a tool's own argument of this name is written arg.args="
+    if len(objects) > 1:
+        raise AddressError(f"args= stands twice; expected one JSON object; {escape}")
+    try:
+        value = parse(objects[0].encode())
+    except ParseError as problem:
+        raise AddressError(f"args=: expected a JSON object; {problem.message}; {escape}") from problem
+    if not isinstance(value, dict):
+        raise AddressError(f"args=: expected a JSON object, got {objects[0][:80]}; {escape}")
+    twice = sorted(set(value) & set(text))
+    if twice:
+        raise AddressError(f"the argument {twice[0]!r} stands in args= and beside it; expected one of the two")
+    return value
+
+
+# patchbay/client/launchers.py: Launchers: the part of a naked URI between `://` and `?`, made into a program or a URL.
+
+_PACKAGE_NAME = re.compile("[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+_VERSION = re.compile("latest|[0-9][A-Za-z0-9.!+_-]*")
+
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+_HEADER = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+_NO_URL = re.compile('[\\s\\x00-\\x1f\\x7f<>\\"\\\\^`{|}]')
+
+
+def launched(launcher: str, rest: str, options: Sequence[Pair]) -> Reach:
+    """How a naked URI reaches its server: the launcher's name, what stands before the `?`, and the reach options.
+
+    Raises AddressError naming the launcher, the place and what was expected.
+    """
+    if launcher in URLS:
+        return _url(launcher, rest, options)
+    build = PROGRAMS.get(launcher)
+    if build is None:
+        raise AddressError(
+            f"the launcher {launcher!r} is not known; expected one of {', '.join((*PROGRAMS, *URLS))} (any other command line: mcp+stdio:COMMAND LINE)"
+        )
+    place = f"mcp+{launcher}"
+    words = build(rest, [value for key, value in options if key == "command"], place)
+    return _program(words, [pair for pair in options if pair[0] != "command"], place)
+
+
+def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio:
+    extra: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    for key, value in options:
+        name = key.removeprefix("env.")
+        if key == "launch.arg":
+            extra.append(value)
+        elif key == "launch.cwd" and cwd is None and value:
+            cwd = value
+        elif name != key and _VARIABLE.fullmatch(name) and (name not in env):
+            env[name] = value
+        else:
+            raise AddressError(f"{place}: {key}= is not understood here; expected {_PROGRAM_OPTIONS}")
+    return Stdio(words[0], (*words[1:], *extra), env, cwd)
+
+
+_PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD or one launch.cwd=DIRECTORY"
+
+_URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query= or one launch.transport="
+
+
+def _word(text: str, what: str, place: str) -> str:
+    """A word of a command line that may not be taken for an option of the launcher."""
+    if not text or text.startswith("-"):
+        raise AddressError(f"{place}: expected {what}, got {text!r}")
+    return text
+
+
+def _uvx(rest: str, words: Sequence[str], place: str) -> list[str]:
+    package, slash, executable = (decoded(part, place) for part in rest.partition("/"))
+    _word(package, "PACKAGE or PACKAGE/EXECUTABLE (a slash in one is written %2F)", place)
+    if not slash:
+        named = _PACKAGE_NAME.match(package)
+        executable = named[0] if named else ""
+    if rest.count("/") > 1:
+        raise AddressError(f"{place}: expected PACKAGE or PACKAGE/EXECUTABLE (other slashes as %2F), got {rest!r}")
+    return [
+        "uv",
+        "run",
+        "--with",
+        _requirement(package),
+        _word(executable, "an executable after the package", place),
+        *words,
+    ]
+
+
+def _requirement(package: str) -> str:
+    """`name@1.2` and `name@latest`, as `uvx` takes them, in the form that `--with` takes."""
+    name, sign, version = package.rpartition("@")
+    if not sign or not name or (not _VERSION.fullmatch(version)):
+        return package
+    return name if version == "latest" else f"{name}=={version}"
+
+
+def _npx(rest: str, _words: Sequence[str], place: str) -> list[str]:
+    parts = [decoded(part, place) for part in rest.split("/")]
+    cut = 2 if rest.startswith("@") else 1
+    package, more = ("/".join(parts[:cut]), parts[cut:])
+    if len(more) > 1 or not all(parts) or package == "@" or (cut == 2 and len(parts) < 2):
+        raise AddressError(f"{place}: expected PACKAGE, @SCOPE/PACKAGE, or one of them and /EXECUTABLE, got {rest!r}")
+    _word(package, "a package", place)
+    return (
+        ["npx", "-y", "--package", package, _word(more[0], "an executable", place)] if more else ["npx", "-y", package]
+    )
+
+
+def _script(program: str) -> Callable[[str, Sequence[str], str], list[str]]:
+
+    def words(rest: str, _words: Sequence[str], place: str) -> list[str]:
+        return [program, _word(decoded(rest, place), "the path of a script", place)]
+
+    return words
+
+
+def _line(rest: str, _words: Sequence[str], place: str) -> list[str]:
+    try:
+        words = shlex.split(decoded(rest, place))
+    except ValueError as problem:
+        raise AddressError(f"{place}: expected a command line; {problem}") from problem
+    if not words:
+        raise AddressError(f"{place}: expected a command line, got nothing")
+    return [_word(words[0], "a program as the first word", place), *words[1:]]
+
+
+PROGRAMS: Mapping[str, Callable[[str, Sequence[str], str], list[str]]] = {
+    "uvx": _uvx,
+    "npx": _npx,
+    "python": _script("python"),
+    "node": _script("node"),
+    "stdio": _line,
+}
+
+URLS = ("http", "https")
+
+
+def checked_url(url: str, place: str) -> str:
+    """The URL itself, when it has a host and could stand on a wire. Raises AddressError."""
+    bad = _NO_URL.search(url)
+    try:
+        parts = urlsplit(url)
+        fine = bool(parts.hostname) and parts.port != 0 and (not parts.fragment) and (not bad) and ("#" not in url)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise AddressError(f"{place}: expected HOST[:PORT][/PATH] without spaces or a fragment, got {url[:200]!r}")
+    return url
+
+
+def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
+    place = f"mcp+{launcher}"
+    headers: dict[str, str] = {}
+    query: list[Pair] = []
+    once: dict[str, str] = {}
+    for key, value in options:
+        kind, _, name = key.partition(".")
+        if kind == "header" and _HEADER.fullmatch(name) and (name not in headers) and _no_break(value):
+            headers[name] = value
+        elif kind == "query" and name:
+            query.append((name, value))
+        elif key in ("launch.query", "launch.transport") and key not in once:
+            once[key] = value
+        else:
+            raise AddressError(f"{place}: {key}= is not understood here; expected {_URL_OPTIONS}")
+    raw = once.get("launch.query", "")
+    if raw and query:
+        raise AddressError(f"{place}: expected query.NAME= or launch.query=, not both")
+    raw = raw or urlencode(query, quote_via=quote)
+    url = checked_url(f"{launcher}://{rest}" + (f"?{raw}" if raw else ""), place)
+    return Http(url, headers, _transport_launchers(once.get("launch.transport", "auto"), place))
+
+
+def _no_break(value: str) -> bool:
+    return not any((character in value for character in "\r\n"))
+
+
+def _transport_launchers(value: str, place: str) -> Transport:
+    for known in get_args(Transport):
+        if value == known:
+            return known
+    raise AddressError(f"{place}: launch.transport={value}: expected one of {', '.join(get_args(Transport))}")
+
+
+def preset(name: str, row: Any, where: str) -> Stdio:
+    """One row of a presets file: `launcher`, `package`, and optionally `command`, `args`, `env`, `cwd`.
+
+    `where` is the file. Raises AddressError naming it, the row and what was expected.
+    """
+    place = f"{where}: preset {name!r}"
+    if not isinstance(row, dict) or set(row) - {"launcher", "package", "command", "args", "env", "cwd"}:
+        raise AddressError(f"{place}: expected an object of launcher, package, command, args, env and cwd")
+    launcher, package = (row.get("launcher"), row.get("package"))
+    command, args, env, cwd = (row.get("command", ""), row.get("args", []), row.get("env", {}), row.get("cwd"))
+    if not isinstance(launcher, str) or launcher not in PROGRAMS or (not isinstance(package, str)):
+        raise AddressError(f"{place}: expected launcher (one of {', '.join(PROGRAMS)}) and package, both strings")
+    if not isinstance(command, str) or not _strings_launchers(args) or (not isinstance(cwd, str | None)):
+        raise AddressError(f"{place}: expected command and cwd to be strings, and args a list of strings")
+    if not isinstance(env, dict) or not _strings_launchers([*env.values()]) or (not all(map(_VARIABLE.fullmatch, env))):
+        raise AddressError(f"{place}: env: expected an object of variable names and strings")
+    rest = encoded_package(launcher, package) + (f"/{quote(command, safe='')}" if command else "")
+    words = PROGRAMS[launcher](rest, args if launcher == "uvx" else (), place)
+    return Stdio(words[0], (*words[1:], *(() if launcher == "uvx" else args)), env, cwd)
+
+
+def encoded_package(launcher: str, package: str) -> str:
+    """A package or script as it stands before the `?`: for `uvx` its slashes are encoded, since one ends it there."""
+    return quote(package, safe="@" if launcher == "uvx" else "/@")
+
+
+def _strings_launchers(values: Any) -> bool:
+    return isinstance(values, list) and all((isinstance(value, str) and "\x00" not in value for value in values))
+
+
+# patchbay/client/variables.py: `${VAR}` in launch data: looked up when a server is reached, never when a file is read or written.
+
+_REFERENCE = re.compile("\\$\\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\\}")
+
+
+class ProfileError(ConfigError):
+    """A profile, or an address, that cannot be used: names the file, the path inside it, and what was expected."""
+
+
+def substitute_env_vars(text: str, environ: Mapping[str, str], where: str = "", path: str = "") -> str:
+    """The text with its variables put in. Raises ProfileError naming one that is not set."""
+
+    def value(found: re.Match[str]) -> str:
+        name, instead = found.groups()
+        if instead is not None:
+            return environ.get(name) or str(instead)
+        if name not in environ:
+            raise ProfileError(where or "the text", path, f"Environment variable {name} not set")
+        return environ[name]
+
+    return _REFERENCE.sub(value, text)
+
+
+def substitute_env_vars_recursive(value: Any, environ: Mapping[str, str], where: str = "", path: str = "") -> Any:
+    """The same through objects and lists; keys and what is no string stay as they are."""
+    if isinstance(value, str):
+        return substitute_env_vars(value, environ, where, path)
+    if isinstance(value, Mapping):
+        inner = {key: f"{path}.{key}" if path else str(key) for key in value}
+        return {key: substitute_env_vars_recursive(one, environ, where, inner[key]) for key, one in value.items()}
+    if isinstance(value, list):
+        return [substitute_env_vars_recursive(one, environ, where, f"{path}[{n}]") for n, one in enumerate(value)]
+    return value
+
+
+def substituted(reach: Reach, environ: Mapping[str, str], where: str) -> Reach:
+    """A reach whose words, variables, headers and URL have their `${VAR}`s put in. Raises ProfileError."""
+    if isinstance(reach, Local):
+        return reach
+    if isinstance(reach, Http):
+        url = substitute_env_vars(reach.url, environ, where, "url")
+        return Http(url, substitute_env_vars_recursive(reach.headers, environ, where, "headers"), reach.transport)
+    args = substitute_env_vars_recursive(list(reach.args), environ, where, "args")
+    env = substitute_env_vars_recursive(reach.env, environ, where, "env")
+    cwd = None if reach.cwd is None else substitute_env_vars(reach.cwd, environ, where, "cwd")
+    return Stdio(substitute_env_vars(reach.command, environ, where, "command"), tuple(args), env, cwd)
+
+
+# patchbay/client/profile_layouts.py: A profile out of its JSON, in any of the three layouts JN has had, and back into the one canonical form.
+
+META = "_meta"
+
+LAUNCH = ("command", "args", "env", "cwd", "url", "headers", "transport", "timeout")
+
+VALIDATIONS = ("warn", "error", "ignore")
+
+TRANSPORTS: Mapping[str, str] = {
+    "stdio": "stdio",
+    "auto": "auto",
+    "http": "auto",
+    "streamable-http": "streamable-http",
+    "sse": "sse",
+}
+
+_DATE = re.compile("\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?(Z|[+-]\\d{2}:\\d{2})?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How to reach a server, and what is expected of it.
+
+    `launch` is how to reach it, `${VAR}`s as written (for other plugins than `mcp`: their `connection`). `fields` are
+    the universal fields (`description`, `schema_hash`, `schema_validation`, `notes`, ...) and every other field of the
+    file. `tools` has, per tool, `description`, `inputSchema`, `output_format`, `notes` and more. `directory` is where
+    it was found, `overlays` the files of other directories that were laid over it.
+    """
+
+    name: str
+    plugin: str = "mcp"
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    directory: Path | None = field(default=None, compare=False)
+    overlays: tuple[Path, ...] = field(default=(), compare=False)
+
+    @property
+    def schema_hash(self) -> str | None:
+        """The contract hash written when the profile was made; None in a minimal profile."""
+        return self.fields.get("schema_hash")
+
+    @property
+    def schema_cid(self) -> str | None:
+        """The CID of the snapshot of all tools taken then, when there is one."""
+        return self.fields.get("schema_cid")
+
+    @property
+    def schema_validation(self) -> str:
+        """What to do about a contract that has changed: `warn` (default), `error` or `ignore` (JN-48)."""
+        return str(self.fields.get("schema_validation", VALIDATIONS[0]))
+
+    @property
+    def minimal(self) -> bool:
+        """Whether there is launch data only, so that the server is always asked (JN-51)."""
+        return not self.tools and self.schema_hash is None and (self.schema_cid is None)
+
+
+def profile_from(name: str, meta: Any, tools: Mapping[str, Any], where: str) -> Profile:
+    """A profile from the content of its _meta.json and of its tool files by tool name.
+
+    `where` names the directory (or the source) for errors; tool files win over `tools` inside _meta. Raises
+    ProfileError.
+    """
+    place = f"{where}/{META}.json" if where else f"{META}.json"
+    if not isinstance(meta, dict):
+        raise ProfileError(place, "", "expected a JSON object")
+    plugin = _typed(meta, "plugin", str, "a string", place, "mcp")
+    inside = _typed(meta, "tools", dict, "an object of tools by name", place, {})
+    launch, rest = _launch(meta, plugin, place)
+    fields = {key: value for key, value in rest.items() if key not in ("plugin", "tools")}
+    _check_fields(fields, place)
+    found = {key: tool_from(key, value, place, f"tools.{key}") for key, value in inside.items()}
+    for key, value in tools.items():
+        found[key] = {**found.get(key, {}), **tool_from(key, value, f"{where}/{tool_file(key)}", "")}
+    profile = Profile(name, plugin, launch, fields, {key: found[key] for key in sorted(found)})
+    if plugin == "mcp":
+        reach_of(profile, None)
+        timeout_of(profile)
+    return profile
+
+
+def _launch(meta: Mapping[str, Any], plugin: str, place: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    connection = _typed(meta, "connection", dict, "an object", place, {})
+    rest = {key: value for key, value in meta.items() if key != "connection"}
+    if plugin != "mcp":
+        return (dict(connection), rest)
+    unknown = sorted(set(connection) - set(LAUNCH))
+    if unknown:
+        raise ProfileError(place, f"connection.{unknown[0]}", f"expected only {', '.join(LAUNCH)}")
+    flat = {key: rest.pop(key) for key in LAUNCH if key in rest}
+    both = [key for key in flat if key in connection and connection[key] != flat[key]]
+    if both:
+        raise ProfileError(
+            place, f"connection.{both[0]}", f"expected the same as {both[0]} beside it, or one of the two"
+        )
+    return ({key: {**connection, **flat}[key] for key in LAUNCH if key in connection or key in flat}, rest)
+
+
+def _typed(source: Mapping[str, Any], key: str, kind: type, expected: str, place: str, default: Any) -> Any:
+    value = source.get(key, default)
+    if not isinstance(value, kind):
+        raise ProfileError(place, key, f"expected {expected}")
+    return value
+
+
+def _check_fields(fields: Mapping[str, Any], place: str) -> None:
+    for key in ("server", "description", "notes"):
+        _typed(fields, key, str, "a string", place, "")
+    tested = _typed(fields, "tested_with", list, "a list of strings", place, [])
+    if not all((isinstance(one, str) for one in tested)):
+        raise ProfileError(place, "tested_with", "expected a list of strings")
+    if fields.get("schema_validation", "warn") not in VALIDATIONS:
+        raise ProfileError(place, "schema_validation", f"expected one of {', '.join(VALIDATIONS)}")
+    for key, expected in (("schema_hash", "a hash"), ("schema_cid", "a CID")):
+        if not isinstance(fields.get(key, ""), str | None):
+            raise ProfileError(place, key, f"expected {expected} as a string, or null")
+    when = fields.get("schema_updated")
+    if when is not None and (not (isinstance(when, str) and _DATE.fullmatch(when))):
+        raise ProfileError(place, "schema_updated", "expected an ISO 8601 date or date-time")
+
+
+def tool_from(name: str, value: Any, place: str, path: str) -> dict[str, Any]:
+    """One tool as a profile keeps it: `parameters` become `inputSchema` (JN-C6). Raises ProfileError."""
+    if not isinstance(value, dict):
+        raise ProfileError(place, path, "expected a JSON object")
+    prefix = f"{path}." if path else ""
+    for key in ("description", "output_format", "notes"):
+        _typed(value, key, str, "a string", place if not path else f"{place}: {path}", "")
+    if value.get("tool", name) != name:
+        raise ProfileError(place, f"{prefix}tool", f"expected {name!r}, the name it stands under")
+    if not isinstance(value.get("examples", []), list):
+        raise ProfileError(place, f"{prefix}examples", "expected a list of objects with input and output_sample")
+    found = {key: one for key, one in value.items() if key not in ("tool", "parameters")}
+    if "parameters" in value and "inputSchema" in value:
+        raise ProfileError(place, f"{prefix}parameters", "expected parameters or inputSchema, not both")
+    for key in ("parameters", "inputSchema"):
+        if key in value:
+            found["inputSchema"] = _schema(value[key], place, f"{prefix}{key}")
+    return found
+
+
+def _schema(value: Any, place: str, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ProfileError(place, path, "expected an object of parameters by name, or a JSON Schema of an object")
+    is_schema = value.get("type") == "object" or path.endswith("inputSchema")
+    whole = dict(value) if is_schema else {"type": "object", "properties": value}
+    properties = whole.get("properties", {})
+    required = whole.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        raise ProfileError(place, path, "expected properties to be an object and required a list of names")
+    plain: dict[str, Any] = {}
+    for name, one in properties.items():
+        if not isinstance(one, dict | bool):
+            raise ProfileError(place, f"{path}.{name}", 'expected an object such as {"type": "string"}')
+        if isinstance(one, dict) and isinstance(one.get("required"), bool):
+            plain[name] = {key: inner for key, inner in one.items() if key != "required"}
+        else:
+            plain[name] = one
+    marks = [name for name, one in properties.items() if isinstance(one, dict) and one.get("required") is True]
+    names = [*required, *(name for name in marks if name not in required)]
+    return whole | ({"properties": plain} if "properties" in whole else {}) | ({"required": names} if names else {})
+
+
+def reach_of(profile: Profile, environ: Mapping[str, str] | None, tool: str = "") -> Reach:
+    """How the profile's server is reached; a tool file may say it differently for its tool (JN-16).
+
+    With an environment the `${VAR}`s are put in, after the merge (J-F3); without one they stay as written.
+    Raises ProfileError.
+    """
+    place = f"{profile.directory or profile.name}/{META}.json"
+    over = {key: value for key, value in profile.tools.get(tool, {}).items() if key in LAUNCH}
+    data = {**profile.launch, **over}
+    if environ is not None:
+        data = substitute_env_vars_recursive(data, environ, place)
+    command, url = (data.get("command"), data.get("url"))
+    kind = data.get("transport", "stdio" if url is None else "auto")
+    if not isinstance(kind, str) or kind not in TRANSPORTS:
+        raise ProfileError(place, "transport", f"expected one of {', '.join(TRANSPORTS)}")
+    if (command is None) == (url is None) or (kind == "stdio") != (url is None):
+        raise ProfileError(
+            place, "", "expected command (transport stdio) or url (transport auto, streamable-http, sse)"
+        )
+    if url is not None:
+        return _http(data, TRANSPORTS[kind], place, environ is None)
+    args, env, cwd = (data.get("args", []), data.get("env", {}), data.get("cwd"))
+    if not isinstance(command, str) or not command or (not isinstance(cwd, str | None)):
+        raise ProfileError(place, "command", "expected a program; cwd, when there is one, is a directory")
+    if not isinstance(args, list) or not all((isinstance(word, str) for word in args)):
+        raise ProfileError(place, "args", "expected a list of strings")
+    return Stdio(command, tuple(args), _strings_profile_layouts(env, "env", place), cwd)
+
+
+def timeout_of(profile: Profile, tool: str = "") -> float | None:
+    """Seconds for one request to the profile's server, a tool's own before them. Raises ProfileError."""
+    seconds = profile.tools.get(tool, {}).get("timeout", profile.launch.get("timeout"))
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+        raise ProfileError(f"{profile.directory or profile.name}/{META}.json", "timeout", "expected seconds")
+    return float(seconds)
+
+
+def _http(data: Mapping[str, Any], transport: str, place: str, unresolved: bool) -> Http:
+    url = data["url"]
+    try:
+        if not isinstance(url, str) or not (unresolved and "${" in url):
+            checked_url(url if isinstance(url, str) else "", place)
+    except AddressError as problem:
+        raise ProfileError(place, "url", "expected http(s)://HOST[:PORT][/PATH]") from problem
+    return Http(url, _strings_profile_layouts(data.get("headers", {}), "headers", place), cast(Transport, transport))
+
+
+def _strings_profile_layouts(value: Any, path: str, place: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not all((isinstance(one, str) for one in value.values())):
+        raise ProfileError(place, path, "expected an object of strings")
+    return value
+
+
+def tool_file(tool: str) -> str:
+    """The file of a tool: its name, with whatever a file name cannot have percent-encoded."""
+    safe = quote(tool, safe="")
+    return ("%5F" + safe[1:] if safe == META else "%2E" + safe[1:] if safe.startswith(".") else safe) + ".json"
+
+
+def tool_named(stem: str) -> str:
+    """The tool whose file has this stem."""
+    return unquote(stem)
+
+
+def canonical_files(profile: Profile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The files of a profile in canonical form: tools first, `_meta.json` last (JN-C5)."""
+    for name, tool in profile.tools.items():
+        yield (tool_file(name), {"tool": name, **tool})
+    launch = profile.launch if profile.plugin == "mcp" else {"connection": profile.launch}
+    yield (f"{META}.json", {"plugin": profile.plugin, **launch, **profile.fields})
+
+
+# patchbay/client/profile_files.py: Profiles as files: read strictly, written so that nobody sees half of one, the version before kept.
+
+VERSIONS = ".versions"
+
+DELETED = ".deleted"
+
+KEPT = 20
+
+LARGEST = 8 * 1024 * 1024
+
+NAME = re.compile("(?!\\.)[A-Za-z0-9_.-]{1,128}")
+
+
+def checked_name(name: str) -> str:
+    """The name itself, when it is one a profile may have. Raises ProfileError."""
+    if not NAME.fullmatch(name):
+        raise ProfileError("profile", "", f"expected a name of letters, digits, _ . and -, got {name[:200]!r}")
+    return name
+
+
+def read_json(path: Path) -> Any:
+    """The value of a strict JSON file: no comments, no duplicate keys (JN-C7). Raises ProfileError naming the file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ProfileError(str(path), "", f"expected at most {LARGEST} bytes")
+        return parse(data)
+    except OSError as problem:
+        raise ProfileError(str(path), "", f"expected a readable file ({problem.strerror})") from problem
+    except ParseError as problem:
+        raise ProfileError(str(path), "", f"expected strict JSON; {problem.message}") from problem
+
+
+@contextmanager
+def locked(directory: Path, alone: bool) -> Iterator[None]:
+    """Hold a directory against writers (`alone`: against readers too). Waits; the kernel frees it with the process."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
+def tool_paths(directory: Path) -> list[Path]:
+    """The tool files of a profile, sorted by name; `_meta.json` and hidden files are none."""
+    found = directory.glob("*.json") if directory.is_dir() else ()
+    return sorted((path for path in found if path.stem != META and (not path.name.startswith("."))))
+
+
+def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
+    """Make these the files of a profile; what was there is kept as a version. Raises ProfileError."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=448)
+        with locked(directory, alone=True):
+            if (directory / f"{META}.json").exists():
+                _keep(directory)
+            for name, content in files.items():
+                _replace(directory / name, _encoded_profile_files(content))
+            for path in tool_paths(directory):
+                if path.name not in files:
+                    path.unlink()
+    except OSError as problem:
+        raise ProfileError(
+            str(directory), "", f"expected a directory that can be written ({problem.strerror})"
+        ) from problem
+
+
+def delete_profile(directory: Path) -> Path:
+    """Take a profile away; answers where it is kept. Raises ProfileError."""
+    try:
+        home = directory.parent / DELETED / _stamp()
+        home.mkdir(parents=True, mode=448)
+        with locked(directory, alone=True):
+            return directory.rename(home / directory.name)
+    except OSError as problem:
+        raise ProfileError(
+            str(directory), "", f"expected a profile that can be taken away ({problem.strerror})"
+        ) from problem
+
+
+def versions_of(directory: Path) -> list[Path]:
+    """The directories of a profile's old versions, newest first."""
+    home = directory / VERSIONS
+    return sorted((path for path in home.iterdir() if path.is_dir()), reverse=True) if home.is_dir() else []
+
+
+def _keep(directory: Path) -> None:
+    home = directory / VERSIONS / _stamp()
+    home.mkdir(parents=True, mode=448)
+    for path in (directory / f"{META}.json", *tool_paths(directory)):
+        shutil.copy2(path, home / path.name)
+    for old in versions_of(directory)[KEPT:]:
+        shutil.rmtree(old)
+
+
+def _stamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S.%fZ")
+
+
+def _encoded_profile_files(content: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
 # patchbay/client/tokens.py: What signing in gave us, kept in a folder of the user's: one file for each server, which nobody else can read.
 
 log_tokens = logging.getLogger(__name__)
@@ -2479,14 +3211,15 @@ class TokenFile:
     def _write(self, news: dict[str, Any]) -> None:
         folder = self.path.parent
         folder.mkdir(parents=True, exist_ok=True, mode=448)
-        number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(orjson.dumps(self._read() | {"url": self._url} | news, option=orjson.OPT_INDENT_2))
-            Path(name).replace(self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with locked(folder, alone=True):
+            number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")
+            try:
+                with os.fdopen(number, "wb") as file:
+                    file.write(orjson.dumps(self._read() | {"url": self._url} | news, option=orjson.OPT_INDENT_2))
+                Path(name).replace(self.path)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
 
 
 def _model(kind: type[M], value: Any) -> M | None:
@@ -3276,738 +4009,6 @@ def _empty(place: _Place) -> None:
         if place.connection is not None:
             place.connection.close()
             place.connection = None
-
-
-# patchbay/client/address_query.py: The part of an address after its first `?`: which keys say what to do, how to reach it, and what to pass.
-
-Pair = tuple[str, str]
-
-CONTROL = ("tool", "resource", "list", "schema")
-
-REACH_PREFIXES = ("env.", "header.", "query.", "launch.")
-
-_CID = re.compile("b[a-z2-7]{10,510}")
-
-_UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A query sorted by what its keys are for.
-
-    `text` holds arguments as they were written (strings, lists of strings), to be made into JSON by the tool's schema;
-    `exact` holds arguments that were given as JSON and stay as they are. No key is in both.
-    """
-
-    control: Mapping[str, str] = field(default_factory=dict)
-    reach: tuple[Pair, ...] = ()
-    text: Mapping[str, str | list[str]] = field(default_factory=dict)
-    exact: Mapping[str, Any] = field(default_factory=dict)
-
-
-def sayable(text: str, place: str) -> str:
-    """The text itself. Raises AddressError for a NUL or half a surrogate pair, which no program or URL can take."""
-    found = _UNSAYABLE.search(text)
-    if found:
-        raise AddressError(f"{place}: expected text, found the character {found[0]!r}")
-    return text
-
-
-def decoded(text: str, place: str, plus: bool = False) -> str:
-    """Percent-decoded text. Raises AddressError when that is not UTF-8 text."""
-    try:
-        return sayable((unquote_plus if plus else unquote)(text, errors="strict"), place)
-    except UnicodeDecodeError as problem:
-        raise AddressError(f"{place}: expected percent-encoded UTF-8, got {text[:80]!r}") from problem
-
-
-def pairs(text: str) -> list[Pair]:
-    """The `key=value` pairs of a query, in order. Raises AddressError naming the piece that is none."""
-    found = []
-    for piece in filter(None, text.split("&")):
-        key, equals, value = piece.partition("=")
-        place = f"the query part {piece[:80]!r}"
-        if not equals or not key:
-            raise AddressError(f"{place}: expected key=value")
-        found.append((decoded(key, place, plus=True), decoded(value, place, plus=True)))
-    return found
-
-
-def sort(given: Iterable[Pair], has_tool: bool, reach_words: frozenset[str] = frozenset()) -> Query:
-    """Sort pairs by what they are for.
-
-    `has_tool` says that the path names a tool already; `reach_words` are bare keys that belong to the reach here
-    (`command` for uvx). Raises AddressError.
-    """
-    rows = list(given)
-    words = CONTROL if has_tool or any((key == "tool" for key, _ in rows)) else (*CONTROL, "prompt")
-    control: dict[str, str] = {}
-    reach: list[Pair] = []
-    text: dict[str, str | list[str]] = {}
-    objects: list[str] = []
-    for key, value in rows:
-        if key in reach_words or key.startswith(REACH_PREFIXES):
-            reach.append((key, value))
-        elif key in words:
-            _once(control, key, value)
-        elif key == "args":
-            objects.append(value)
-        else:
-            _argument(text, key.removeprefix("arg."), value)
-    _check_pin(control)
-    return Query(control, tuple(reach), text, _exact(objects, text))
-
-
-def _once(control: dict[str, str], key: str, value: str) -> None:
-    escape = f"a tool's own argument of this name is written arg.{key}="
-    if not value:
-        raise AddressError(f"{key}=: expected a value; {escape}")
-    if key in control:
-        raise AddressError(f"{key}= stands twice; expected it once; {escape}")
-    control[key] = value
-
-
-def _argument(text: dict[str, str | list[str]], name: str, value: str) -> None:
-    if not name:
-        raise AddressError("arg.: expected the name of an argument after the point")
-    before = text.get(name)
-    if before is None:
-        text[name] = value
-    else:
-        text[name] = [*before, value] if isinstance(before, list) else [before, value]
-
-
-def _check_pin(control: Mapping[str, str]) -> None:
-    pin = control.get("schema")
-    if pin is not None and (not _CID.fullmatch(pin)):
-        raise AddressError(
-            f"schema={pin[:80]}: expected the CID of a contract (bafkrei...); a tool's own argument of this name is written arg.schema="
-        )
-
-
-def _exact(objects: list[str], text: Mapping[str, Any]) -> dict[str, Any]:
-    if not objects:
-        return {}
-    escape = "a tool's own argument of this name is written arg.args="
-    if len(objects) > 1:
-        raise AddressError(f"args= stands twice; expected one JSON object; {escape}")
-    try:
-        value = parse(objects[0].encode())
-    except ParseError as problem:
-        raise AddressError(f"args=: expected a JSON object; {problem.message}; {escape}") from problem
-    if not isinstance(value, dict):
-        raise AddressError(f"args=: expected a JSON object, got {objects[0][:80]}; {escape}")
-    twice = sorted(set(value) & set(text))
-    if twice:
-        raise AddressError(f"the argument {twice[0]!r} stands in args= and beside it; expected one of the two")
-    return value
-
-
-# patchbay/client/launchers.py: Launchers: the part of a naked URI between `://` and `?`, made into a program or a URL.
-
-_PACKAGE_NAME = re.compile("[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-
-_VERSION = re.compile("latest|[0-9][A-Za-z0-9.!+_-]*")
-
-_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-
-_HEADER = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-
-_NO_URL = re.compile('[\\s\\x00-\\x1f\\x7f<>\\"\\\\^`{|}]')
-
-
-def launched(launcher: str, rest: str, options: Sequence[Pair]) -> Reach:
-    """How a naked URI reaches its server: the launcher's name, what stands before the `?`, and the reach options.
-
-    Raises AddressError naming the launcher, the place and what was expected.
-    """
-    if launcher in URLS:
-        return _url(launcher, rest, options)
-    build = PROGRAMS.get(launcher)
-    if build is None:
-        raise AddressError(
-            f"the launcher {launcher!r} is not known; expected one of {', '.join((*PROGRAMS, *URLS))} (any other command line: mcp+stdio:COMMAND LINE)"
-        )
-    place = f"mcp+{launcher}"
-    words = build(rest, [value for key, value in options if key == "command"], place)
-    return _program(words, [pair for pair in options if pair[0] != "command"], place)
-
-
-def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio:
-    extra: list[str] = []
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    for key, value in options:
-        name = key.removeprefix("env.")
-        if key == "launch.arg":
-            extra.append(value)
-        elif key == "launch.cwd" and cwd is None and value:
-            cwd = value
-        elif name != key and _VARIABLE.fullmatch(name) and (name not in env):
-            env[name] = value
-        else:
-            raise AddressError(f"{place}: {key}= is not understood here; expected {_PROGRAM_OPTIONS}")
-    return Stdio(words[0], (*words[1:], *extra), env, cwd)
-
-
-_PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD or one launch.cwd=DIRECTORY"
-
-_URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query= or one launch.transport="
-
-
-def _word(text: str, what: str, place: str) -> str:
-    """A word of a command line that may not be taken for an option of the launcher."""
-    if not text or text.startswith("-"):
-        raise AddressError(f"{place}: expected {what}, got {text!r}")
-    return text
-
-
-def _uvx(rest: str, words: Sequence[str], place: str) -> list[str]:
-    package, slash, executable = (decoded(part, place) for part in rest.partition("/"))
-    _word(package, "PACKAGE or PACKAGE/EXECUTABLE (a slash in one is written %2F)", place)
-    if not slash:
-        named = _PACKAGE_NAME.match(package)
-        executable = named[0] if named else ""
-    if rest.count("/") > 1:
-        raise AddressError(f"{place}: expected PACKAGE or PACKAGE/EXECUTABLE (other slashes as %2F), got {rest!r}")
-    return [
-        "uv",
-        "run",
-        "--with",
-        _requirement(package),
-        _word(executable, "an executable after the package", place),
-        *words,
-    ]
-
-
-def _requirement(package: str) -> str:
-    """`name@1.2` and `name@latest`, as `uvx` takes them, in the form that `--with` takes."""
-    name, sign, version = package.rpartition("@")
-    if not sign or not name or (not _VERSION.fullmatch(version)):
-        return package
-    return name if version == "latest" else f"{name}=={version}"
-
-
-def _npx(rest: str, _words: Sequence[str], place: str) -> list[str]:
-    parts = [decoded(part, place) for part in rest.split("/")]
-    cut = 2 if rest.startswith("@") else 1
-    package, more = ("/".join(parts[:cut]), parts[cut:])
-    if len(more) > 1 or not all(parts) or package == "@" or (cut == 2 and len(parts) < 2):
-        raise AddressError(f"{place}: expected PACKAGE, @SCOPE/PACKAGE, or one of them and /EXECUTABLE, got {rest!r}")
-    _word(package, "a package", place)
-    return (
-        ["npx", "-y", "--package", package, _word(more[0], "an executable", place)] if more else ["npx", "-y", package]
-    )
-
-
-def _script(program: str) -> Callable[[str, Sequence[str], str], list[str]]:
-
-    def words(rest: str, _words: Sequence[str], place: str) -> list[str]:
-        return [program, _word(decoded(rest, place), "the path of a script", place)]
-
-    return words
-
-
-def _line(rest: str, _words: Sequence[str], place: str) -> list[str]:
-    try:
-        words = shlex.split(decoded(rest, place))
-    except ValueError as problem:
-        raise AddressError(f"{place}: expected a command line; {problem}") from problem
-    if not words:
-        raise AddressError(f"{place}: expected a command line, got nothing")
-    return [_word(words[0], "a program as the first word", place), *words[1:]]
-
-
-PROGRAMS: Mapping[str, Callable[[str, Sequence[str], str], list[str]]] = {
-    "uvx": _uvx,
-    "npx": _npx,
-    "python": _script("python"),
-    "node": _script("node"),
-    "stdio": _line,
-}
-
-URLS = ("http", "https")
-
-
-def checked_url(url: str, place: str) -> str:
-    """The URL itself, when it has a host and could stand on a wire. Raises AddressError."""
-    bad = _NO_URL.search(url)
-    try:
-        parts = urlsplit(url)
-        fine = bool(parts.hostname) and parts.port != 0 and (not parts.fragment) and (not bad) and ("#" not in url)
-    except ValueError:
-        fine = False
-    if not fine:
-        raise AddressError(f"{place}: expected HOST[:PORT][/PATH] without spaces or a fragment, got {url[:200]!r}")
-    return url
-
-
-def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
-    place = f"mcp+{launcher}"
-    headers: dict[str, str] = {}
-    query: list[Pair] = []
-    once: dict[str, str] = {}
-    for key, value in options:
-        kind, _, name = key.partition(".")
-        if kind == "header" and _HEADER.fullmatch(name) and (name not in headers) and _no_break(value):
-            headers[name] = value
-        elif kind == "query" and name:
-            query.append((name, value))
-        elif key in ("launch.query", "launch.transport") and key not in once:
-            once[key] = value
-        else:
-            raise AddressError(f"{place}: {key}= is not understood here; expected {_URL_OPTIONS}")
-    raw = once.get("launch.query", "")
-    if raw and query:
-        raise AddressError(f"{place}: expected query.NAME= or launch.query=, not both")
-    raw = raw or urlencode(query, quote_via=quote)
-    url = checked_url(f"{launcher}://{rest}" + (f"?{raw}" if raw else ""), place)
-    return Http(url, headers, _transport_launchers(once.get("launch.transport", "auto"), place))
-
-
-def _no_break(value: str) -> bool:
-    return not any((character in value for character in "\r\n"))
-
-
-def _transport_launchers(value: str, place: str) -> Transport:
-    for known in get_args(Transport):
-        if value == known:
-            return known
-    raise AddressError(f"{place}: launch.transport={value}: expected one of {', '.join(get_args(Transport))}")
-
-
-def preset(name: str, row: Any, where: str) -> Stdio:
-    """One row of a presets file: `launcher`, `package`, and optionally `command`, `args`, `env`, `cwd`.
-
-    `where` is the file. Raises AddressError naming it, the row and what was expected.
-    """
-    place = f"{where}: preset {name!r}"
-    if not isinstance(row, dict) or set(row) - {"launcher", "package", "command", "args", "env", "cwd"}:
-        raise AddressError(f"{place}: expected an object of launcher, package, command, args, env and cwd")
-    launcher, package = (row.get("launcher"), row.get("package"))
-    command, args, env, cwd = (row.get("command", ""), row.get("args", []), row.get("env", {}), row.get("cwd"))
-    if not isinstance(launcher, str) or launcher not in PROGRAMS or (not isinstance(package, str)):
-        raise AddressError(f"{place}: expected launcher (one of {', '.join(PROGRAMS)}) and package, both strings")
-    if not isinstance(command, str) or not _strings_launchers(args) or (not isinstance(cwd, str | None)):
-        raise AddressError(f"{place}: expected command and cwd to be strings, and args a list of strings")
-    if not isinstance(env, dict) or not _strings_launchers([*env.values()]) or (not all(map(_VARIABLE.fullmatch, env))):
-        raise AddressError(f"{place}: env: expected an object of variable names and strings")
-    rest = encoded_package(launcher, package) + (f"/{quote(command, safe='')}" if command else "")
-    words = PROGRAMS[launcher](rest, args if launcher == "uvx" else (), place)
-    return Stdio(words[0], (*words[1:], *(() if launcher == "uvx" else args)), env, cwd)
-
-
-def encoded_package(launcher: str, package: str) -> str:
-    """A package or script as it stands before the `?`: for `uvx` its slashes are encoded, since one ends it there."""
-    return quote(package, safe="@" if launcher == "uvx" else "/@")
-
-
-def _strings_launchers(values: Any) -> bool:
-    return isinstance(values, list) and all((isinstance(value, str) and "\x00" not in value for value in values))
-
-
-# patchbay/client/variables.py: `${VAR}` in launch data: looked up when a server is reached, never when a file is read or written.
-
-_REFERENCE = re.compile("\\$\\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\\}")
-
-
-class ProfileError(ConfigError):
-    """A profile, or an address, that cannot be used: names the file, the path inside it, and what was expected."""
-
-
-def substitute_env_vars(text: str, environ: Mapping[str, str], where: str = "", path: str = "") -> str:
-    """The text with its variables put in. Raises ProfileError naming one that is not set."""
-
-    def value(found: re.Match[str]) -> str:
-        name, instead = found.groups()
-        if instead is not None:
-            return environ.get(name) or str(instead)
-        if name not in environ:
-            raise ProfileError(where or "the text", path, f"Environment variable {name} not set")
-        return environ[name]
-
-    return _REFERENCE.sub(value, text)
-
-
-def substitute_env_vars_recursive(value: Any, environ: Mapping[str, str], where: str = "", path: str = "") -> Any:
-    """The same through objects and lists; keys and what is no string stay as they are."""
-    if isinstance(value, str):
-        return substitute_env_vars(value, environ, where, path)
-    if isinstance(value, Mapping):
-        inner = {key: f"{path}.{key}" if path else str(key) for key in value}
-        return {key: substitute_env_vars_recursive(one, environ, where, inner[key]) for key, one in value.items()}
-    if isinstance(value, list):
-        return [substitute_env_vars_recursive(one, environ, where, f"{path}[{n}]") for n, one in enumerate(value)]
-    return value
-
-
-def substituted(reach: Reach, environ: Mapping[str, str], where: str) -> Reach:
-    """A reach whose words, variables, headers and URL have their `${VAR}`s put in. Raises ProfileError."""
-    if isinstance(reach, Local):
-        return reach
-    if isinstance(reach, Http):
-        url = substitute_env_vars(reach.url, environ, where, "url")
-        return Http(url, substitute_env_vars_recursive(reach.headers, environ, where, "headers"), reach.transport)
-    args = substitute_env_vars_recursive(list(reach.args), environ, where, "args")
-    env = substitute_env_vars_recursive(reach.env, environ, where, "env")
-    cwd = None if reach.cwd is None else substitute_env_vars(reach.cwd, environ, where, "cwd")
-    return Stdio(substitute_env_vars(reach.command, environ, where, "command"), tuple(args), env, cwd)
-
-
-# patchbay/client/profile_layouts.py: A profile out of its JSON, in any of the three layouts JN has had, and back into the one canonical form.
-
-META = "_meta"
-
-LAUNCH = ("command", "args", "env", "cwd", "url", "headers", "transport", "timeout")
-
-VALIDATIONS = ("warn", "error", "ignore")
-
-TRANSPORTS: Mapping[str, str] = {
-    "stdio": "stdio",
-    "auto": "auto",
-    "http": "auto",
-    "streamable-http": "streamable-http",
-    "sse": "sse",
-}
-
-_DATE = re.compile("\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?(Z|[+-]\\d{2}:\\d{2})?)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How to reach a server, and what is expected of it.
-
-    `launch` is how to reach it, `${VAR}`s as written (for other plugins than `mcp`: their `connection`). `fields` are
-    the universal fields (`description`, `schema_hash`, `schema_validation`, `notes`, ...) and every other field of the
-    file. `tools` has, per tool, `description`, `inputSchema`, `output_format`, `notes` and more. `directory` is where
-    it was found, `overlays` the files of other directories that were laid over it.
-    """
-
-    name: str
-    plugin: str = "mcp"
-    launch: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    directory: Path | None = field(default=None, compare=False)
-    overlays: tuple[Path, ...] = field(default=(), compare=False)
-
-    @property
-    def schema_hash(self) -> str | None:
-        """The contract hash written when the profile was made; None in a minimal profile."""
-        return self.fields.get("schema_hash")
-
-    @property
-    def schema_cid(self) -> str | None:
-        """The CID of the snapshot of all tools taken then, when there is one."""
-        return self.fields.get("schema_cid")
-
-    @property
-    def schema_validation(self) -> str:
-        """What to do about a contract that has changed: `warn` (default), `error` or `ignore` (JN-48)."""
-        return str(self.fields.get("schema_validation", VALIDATIONS[0]))
-
-    @property
-    def minimal(self) -> bool:
-        """Whether there is launch data only, so that the server is always asked (JN-51)."""
-        return not self.tools and self.schema_hash is None and (self.schema_cid is None)
-
-
-def profile_from(name: str, meta: Any, tools: Mapping[str, Any], where: str) -> Profile:
-    """A profile from the content of its _meta.json and of its tool files by tool name.
-
-    `where` names the directory (or the source) for errors; tool files win over `tools` inside _meta. Raises
-    ProfileError.
-    """
-    place = f"{where}/{META}.json" if where else f"{META}.json"
-    if not isinstance(meta, dict):
-        raise ProfileError(place, "", "expected a JSON object")
-    plugin = _typed(meta, "plugin", str, "a string", place, "mcp")
-    inside = _typed(meta, "tools", dict, "an object of tools by name", place, {})
-    launch, rest = _launch(meta, plugin, place)
-    fields = {key: value for key, value in rest.items() if key not in ("plugin", "tools")}
-    _check_fields(fields, place)
-    found = {key: tool_from(key, value, place, f"tools.{key}") for key, value in inside.items()}
-    for key, value in tools.items():
-        found[key] = {**found.get(key, {}), **tool_from(key, value, f"{where}/{tool_file(key)}", "")}
-    profile = Profile(name, plugin, launch, fields, {key: found[key] for key in sorted(found)})
-    if plugin == "mcp":
-        reach_of(profile, None)
-        timeout_of(profile)
-    return profile
-
-
-def _launch(meta: Mapping[str, Any], plugin: str, place: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    connection = _typed(meta, "connection", dict, "an object", place, {})
-    rest = {key: value for key, value in meta.items() if key != "connection"}
-    if plugin != "mcp":
-        return (dict(connection), rest)
-    unknown = sorted(set(connection) - set(LAUNCH))
-    if unknown:
-        raise ProfileError(place, f"connection.{unknown[0]}", f"expected only {', '.join(LAUNCH)}")
-    flat = {key: rest.pop(key) for key in LAUNCH if key in rest}
-    both = [key for key in flat if key in connection and connection[key] != flat[key]]
-    if both:
-        raise ProfileError(
-            place, f"connection.{both[0]}", f"expected the same as {both[0]} beside it, or one of the two"
-        )
-    return ({key: {**connection, **flat}[key] for key in LAUNCH if key in connection or key in flat}, rest)
-
-
-def _typed(source: Mapping[str, Any], key: str, kind: type, expected: str, place: str, default: Any) -> Any:
-    value = source.get(key, default)
-    if not isinstance(value, kind):
-        raise ProfileError(place, key, f"expected {expected}")
-    return value
-
-
-def _check_fields(fields: Mapping[str, Any], place: str) -> None:
-    for key in ("server", "description", "notes"):
-        _typed(fields, key, str, "a string", place, "")
-    tested = _typed(fields, "tested_with", list, "a list of strings", place, [])
-    if not all((isinstance(one, str) for one in tested)):
-        raise ProfileError(place, "tested_with", "expected a list of strings")
-    if fields.get("schema_validation", "warn") not in VALIDATIONS:
-        raise ProfileError(place, "schema_validation", f"expected one of {', '.join(VALIDATIONS)}")
-    for key, expected in (("schema_hash", "a hash"), ("schema_cid", "a CID")):
-        if not isinstance(fields.get(key, ""), str | None):
-            raise ProfileError(place, key, f"expected {expected} as a string, or null")
-    when = fields.get("schema_updated")
-    if when is not None and (not (isinstance(when, str) and _DATE.fullmatch(when))):
-        raise ProfileError(place, "schema_updated", "expected an ISO 8601 date or date-time")
-
-
-def tool_from(name: str, value: Any, place: str, path: str) -> dict[str, Any]:
-    """One tool as a profile keeps it: `parameters` become `inputSchema` (JN-C6). Raises ProfileError."""
-    if not isinstance(value, dict):
-        raise ProfileError(place, path, "expected a JSON object")
-    prefix = f"{path}." if path else ""
-    for key in ("description", "output_format", "notes"):
-        _typed(value, key, str, "a string", place if not path else f"{place}: {path}", "")
-    if value.get("tool", name) != name:
-        raise ProfileError(place, f"{prefix}tool", f"expected {name!r}, the name it stands under")
-    if not isinstance(value.get("examples", []), list):
-        raise ProfileError(place, f"{prefix}examples", "expected a list of objects with input and output_sample")
-    found = {key: one for key, one in value.items() if key not in ("tool", "parameters")}
-    if "parameters" in value and "inputSchema" in value:
-        raise ProfileError(place, f"{prefix}parameters", "expected parameters or inputSchema, not both")
-    for key in ("parameters", "inputSchema"):
-        if key in value:
-            found["inputSchema"] = _schema(value[key], place, f"{prefix}{key}")
-    return found
-
-
-def _schema(value: Any, place: str, path: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ProfileError(place, path, "expected an object of parameters by name, or a JSON Schema of an object")
-    is_schema = value.get("type") == "object" or path.endswith("inputSchema")
-    whole = dict(value) if is_schema else {"type": "object", "properties": value}
-    properties = whole.get("properties", {})
-    required = whole.get("required", [])
-    if not isinstance(properties, dict) or not isinstance(required, list):
-        raise ProfileError(place, path, "expected properties to be an object and required a list of names")
-    plain: dict[str, Any] = {}
-    for name, one in properties.items():
-        if not isinstance(one, dict | bool):
-            raise ProfileError(place, f"{path}.{name}", 'expected an object such as {"type": "string"}')
-        if isinstance(one, dict) and isinstance(one.get("required"), bool):
-            plain[name] = {key: inner for key, inner in one.items() if key != "required"}
-        else:
-            plain[name] = one
-    marks = [name for name, one in properties.items() if isinstance(one, dict) and one.get("required") is True]
-    names = [*required, *(name for name in marks if name not in required)]
-    return whole | ({"properties": plain} if "properties" in whole else {}) | ({"required": names} if names else {})
-
-
-def reach_of(profile: Profile, environ: Mapping[str, str] | None, tool: str = "") -> Reach:
-    """How the profile's server is reached; a tool file may say it differently for its tool (JN-16).
-
-    With an environment the `${VAR}`s are put in, after the merge (J-F3); without one they stay as written.
-    Raises ProfileError.
-    """
-    place = f"{profile.directory or profile.name}/{META}.json"
-    over = {key: value for key, value in profile.tools.get(tool, {}).items() if key in LAUNCH}
-    data = {**profile.launch, **over}
-    if environ is not None:
-        data = substitute_env_vars_recursive(data, environ, place)
-    command, url = (data.get("command"), data.get("url"))
-    kind = data.get("transport", "stdio" if url is None else "auto")
-    if not isinstance(kind, str) or kind not in TRANSPORTS:
-        raise ProfileError(place, "transport", f"expected one of {', '.join(TRANSPORTS)}")
-    if (command is None) == (url is None) or (kind == "stdio") != (url is None):
-        raise ProfileError(
-            place, "", "expected command (transport stdio) or url (transport auto, streamable-http, sse)"
-        )
-    if url is not None:
-        return _http(data, TRANSPORTS[kind], place, environ is None)
-    args, env, cwd = (data.get("args", []), data.get("env", {}), data.get("cwd"))
-    if not isinstance(command, str) or not command or (not isinstance(cwd, str | None)):
-        raise ProfileError(place, "command", "expected a program; cwd, when there is one, is a directory")
-    if not isinstance(args, list) or not all((isinstance(word, str) for word in args)):
-        raise ProfileError(place, "args", "expected a list of strings")
-    return Stdio(command, tuple(args), _strings_profile_layouts(env, "env", place), cwd)
-
-
-def timeout_of(profile: Profile, tool: str = "") -> float | None:
-    """Seconds for one request to the profile's server, a tool's own before them. Raises ProfileError."""
-    seconds = profile.tools.get(tool, {}).get("timeout", profile.launch.get("timeout"))
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
-        raise ProfileError(f"{profile.directory or profile.name}/{META}.json", "timeout", "expected seconds")
-    return float(seconds)
-
-
-def _http(data: Mapping[str, Any], transport: str, place: str, unresolved: bool) -> Http:
-    url = data["url"]
-    try:
-        if not isinstance(url, str) or not (unresolved and "${" in url):
-            checked_url(url if isinstance(url, str) else "", place)
-    except AddressError as problem:
-        raise ProfileError(place, "url", "expected http(s)://HOST[:PORT][/PATH]") from problem
-    return Http(url, _strings_profile_layouts(data.get("headers", {}), "headers", place), cast(Transport, transport))
-
-
-def _strings_profile_layouts(value: Any, path: str, place: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not all((isinstance(one, str) for one in value.values())):
-        raise ProfileError(place, path, "expected an object of strings")
-    return value
-
-
-def tool_file(tool: str) -> str:
-    """The file of a tool: its name, with whatever a file name cannot have percent-encoded."""
-    safe = quote(tool, safe="")
-    return ("%5F" + safe[1:] if safe == META else "%2E" + safe[1:] if safe.startswith(".") else safe) + ".json"
-
-
-def tool_named(stem: str) -> str:
-    """The tool whose file has this stem."""
-    return unquote(stem)
-
-
-def canonical_files(profile: Profile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The files of a profile in canonical form: tools first, `_meta.json` last (JN-C5)."""
-    for name, tool in profile.tools.items():
-        yield (tool_file(name), {"tool": name, **tool})
-    launch = profile.launch if profile.plugin == "mcp" else {"connection": profile.launch}
-    yield (f"{META}.json", {"plugin": profile.plugin, **launch, **profile.fields})
-
-
-# patchbay/client/profile_files.py: Profiles as files: read strictly, written so that nobody sees half of one, the version before kept.
-
-VERSIONS = ".versions"
-
-DELETED = ".deleted"
-
-KEPT = 20
-
-LARGEST = 8 * 1024 * 1024
-
-NAME = re.compile("(?!\\.)[A-Za-z0-9_.-]{1,128}")
-
-
-def checked_name(name: str) -> str:
-    """The name itself, when it is one a profile may have. Raises ProfileError."""
-    if not NAME.fullmatch(name):
-        raise ProfileError("profile", "", f"expected a name of letters, digits, _ . and -, got {name[:200]!r}")
-    return name
-
-
-def read_json(path: Path) -> Any:
-    """The value of a strict JSON file: no comments, no duplicate keys (JN-C7). Raises ProfileError naming the file."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise ProfileError(str(path), "", f"expected at most {LARGEST} bytes")
-        return parse(data)
-    except OSError as problem:
-        raise ProfileError(str(path), "", f"expected a readable file ({problem.strerror})") from problem
-    except ParseError as problem:
-        raise ProfileError(str(path), "", f"expected strict JSON; {problem.message}") from problem
-
-
-@contextmanager
-def locked(directory: Path, alone: bool) -> Iterator[None]:
-    """Hold a directory against writers (`alone`: against readers too). Waits; the kernel frees it with the process."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(handle)
-
-
-def tool_paths(directory: Path) -> list[Path]:
-    """The tool files of a profile, sorted by name; `_meta.json` and hidden files are none."""
-    found = directory.glob("*.json") if directory.is_dir() else ()
-    return sorted((path for path in found if path.stem != META and (not path.name.startswith("."))))
-
-
-def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Make these the files of a profile; what was there is kept as a version. Raises ProfileError."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=448)
-        with locked(directory, alone=True):
-            if (directory / f"{META}.json").exists():
-                _keep(directory)
-            for name, content in files.items():
-                _replace(directory / name, _encoded_profile_files(content))
-            for path in tool_paths(directory):
-                if path.name not in files:
-                    path.unlink()
-    except OSError as problem:
-        raise ProfileError(
-            str(directory), "", f"expected a directory that can be written ({problem.strerror})"
-        ) from problem
-
-
-def delete_profile(directory: Path) -> Path:
-    """Take a profile away; answers where it is kept. Raises ProfileError."""
-    try:
-        home = directory.parent / DELETED / _stamp()
-        home.mkdir(parents=True, mode=448)
-        with locked(directory, alone=True):
-            return directory.rename(home / directory.name)
-    except OSError as problem:
-        raise ProfileError(
-            str(directory), "", f"expected a profile that can be taken away ({problem.strerror})"
-        ) from problem
-
-
-def versions_of(directory: Path) -> list[Path]:
-    """The directories of a profile's old versions, newest first."""
-    home = directory / VERSIONS
-    return sorted((path for path in home.iterdir() if path.is_dir()), reverse=True) if home.is_dir() else []
-
-
-def _keep(directory: Path) -> None:
-    home = directory / VERSIONS / _stamp()
-    home.mkdir(parents=True, mode=448)
-    for path in (directory / f"{META}.json", *tool_paths(directory)):
-        shutil.copy2(path, home / path.name)
-    for old in versions_of(directory)[KEPT:]:
-        shutil.rmtree(old)
-
-
-def _stamp() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S.%fZ")
-
-
-def _encoded_profile_files(content: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 # patchbay/client/profiles.py: Profiles: where they are kept, in which order they are looked for, and what may lie over what.

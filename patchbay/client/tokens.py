@@ -1,8 +1,8 @@
 """What signing in gave us, kept in a folder of the user's: one file for each server, which nobody else can read.
 
 A file holds the client's registration and the tokens of one server, when the access token ends, and the key it may
-be bound to. Rules: folder
-mode 0700, files mode 0600, replaced as a whole; a file that cannot be read as ours is told and taken for empty.
+be bound to. Rules: folder mode 0700, files mode 0600, replaced as a whole by one process at a time; a file that cannot
+be read as ours is told and taken for empty.
 An access token that has ended is given out as none, so that it is refreshed and not used.
 Sources: THREATS 1.7 (tokens); RFC 6749 section 6; MCP specification, basic/authorization, token storage.
 """
@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 import orjson
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import BaseModel, ValidationError
+
+from patchbay.client.profile_files import locked
 
 log = logging.getLogger(__name__)
 
@@ -87,14 +89,15 @@ class TokenFile:
     def _write(self, news: dict[str, Any]) -> None:
         folder = self.path.parent
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")  # mode 0600 from the beginning
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(orjson.dumps(self._read() | {"url": self._url} | news, option=orjson.OPT_INDENT_2))
-            Path(name).replace(self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with locked(folder, alone=True):  # the stages of a pipeline may sign in together
+            number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")  # mode 0600 from the beginning
+            try:
+                with os.fdopen(number, "wb") as file:
+                    file.write(orjson.dumps(self._read() | {"url": self._url} | news, option=orjson.OPT_INDENT_2))
+                Path(name).replace(self.path)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
 
 
 def _model(kind: type[M], value: Any) -> M | None:

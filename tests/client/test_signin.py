@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from pathlib import Path
+from subprocess import PIPE, Popen
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -38,6 +40,38 @@ def test_tokens_are_kept_where_nobody_else_reads_them(tmp_path: Path) -> None:
     assert asyncio.run(TokenFile(folder, "https://example.org/other").get_tokens()) is None
     again.forget()
     assert asyncio.run(again.get_tokens()) is None
+
+
+def test_what_two_processes_keep_at_once_is_all_kept(tmp_path: Path) -> None:
+    """X-15: each writes another part of one file, again and again."""
+    source = """
+import asyncio, sys
+from pathlib import Path
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from patchbay.client.tokens import TokenFile
+kept = TokenFile(Path(sys.argv[1]), "https://example.org/mcp")
+client = OAuthClientInformationFull(client_id="me", redirect_uris=None)
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(300):
+    if sys.argv[2] == "proof":
+        kept.set_proof("key", str(number))
+        assert kept.proof()[1] == str(number), number
+    else:
+        asyncio.run(kept.set_client_info(client.model_copy(update={"client_id": str(number)})))
+        assert asyncio.run(kept.get_client_info()).client_id == str(number), number
+"""
+    command = [sys.executable, "-c", source, str(tmp_path / "tokens")]
+    both = [Popen([*command, part], stdin=PIPE, stdout=PIPE, text=True) for part in ("proof", "client")]
+    for one in both:
+        assert one.stdout is not None and one.stdout.readline() == "ready\n"
+    for one in both:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    for one in both:
+        one.communicate(timeout=60)
+    assert [one.returncode for one in both] == [0, 0]
 
 
 def test_an_access_token_that_has_ended_is_given_out_as_none(tmp_path: Path) -> None:
