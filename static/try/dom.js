@@ -45,6 +45,21 @@ export function took(ms) {
   return ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
+/** Whether a whole number, as it is written, is beyond what JavaScript counts exactly. */
+function isMiscounted(source) {
+  return /^-?\d+$/.test(source) && !Number.isSafeInteger(Number(source)) && String(Number(source)) !== source;
+}
+
+/** The first number of a JSON text that this page cannot keep as it is written, or undefined. */
+export function miscounted(text) {
+  let found;
+  JSON.parse(text, (_, value, told) => {
+    if (typeof value === "number" && told && isMiscounted(told.source)) found ??= told.source;
+    return value;
+  });
+  return found;
+}
+
 export function parsed(text) {
   try {
     return JSON.parse(text);

@@ -1,7 +1,7 @@
 // Fields for values of a JSON Schema. Each is `{element, read(), fill(value)}`; `read` answers `undefined` for
 // "not said" and raises Misfit, with the field that is meant, for text that is no value.
 
-import { button, el, fresh, parsed } from "./dom.js";
+import { button, el, fresh, miscounted, parsed } from "./dom.js";
 import { choices, followed, kindOf, withoutNull } from "./schema.js";
 
 export class Misfit extends Error {
@@ -9,6 +9,12 @@ export class Misfit extends Error {
     super(message);
     this.input = input;
   }
+}
+
+/** Raises Misfit for a JSON text with a number that would be sent as another one. */
+export function checkNumbers(text, name, input) {
+  const found = miscounted(text);
+  if (found) throw new Misfit(`${name}: ${found} is more than a browser counts exactly; call the tool from a program`, input);
 }
 
 const INPUTS = { email: "email", uri: "url", date: "date", time: "time", "date-time": "datetime-local", password: "password" };
@@ -80,6 +86,7 @@ function number(schema, context) {
   const fill = (value) => { input.value = value == null ? "" : String(value); };
   const read = () => {
     if (input.validity.badInput) throw new Misfit(`${context.name} has to be a number`, input);
+    if (/^-?\d+$/.test(input.value)) checkNumbers(String(input.value).replace(/^(-?)0+(?=\d)/, "$1"), context.name, input);
     if (input.value !== "") return Number(input.value);
     if (context.required && !schema.nullable) throw new Misfit(`${context.name} is required: a number`, input);
     return context.required ? null : undefined;
@@ -221,6 +228,7 @@ function json(schema, context) {
     }
     const value = parsed(input.value);
     if (value === undefined) throw new Misfit(`${context.name} has to be JSON; text stands in double quotes`, input);
+    checkNumbers(input.value, context.name, input);
     return value;
   };
   return { element: labelled(schema, context, input, hint, examples(schema, fill)), read, fill };

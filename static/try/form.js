@@ -1,7 +1,7 @@
 // The arguments of one call: as a form made from a schema, or as JSON for whoever wants to say something else.
 
 import { button, el, fresh, parsed } from "./dom.js";
-import { Misfit, field } from "./fields.js";
+import { Misfit, checkNumbers, field } from "./fields.js";
 
 /** `{element, read(), fill(value)}` for an object schema; `read` raises Misfit and puts the sentence beside the field. */
 export function argumentsForm(schema, { lines = true } = {}) {
@@ -17,18 +17,21 @@ export function argumentsForm(schema, { lines = true } = {}) {
   const problem = el("p", { class: "problem", role: "alert", id: fresh("problem"), hidden: true });
   const element = el("div", { class: "field" }, filled ? fields.element : el("div", {}), asJson, problem);
   let json = false;
+  let begun = "";
 
   function change() {
     try {
       const value = read();
-      if (json) fields.fill(value, true);
-      else raw.value = JSON.stringify(value, null, 2);
+      // What was not touched goes back as it was, also where the form held what is no value.
+      if (json && raw.value !== begun) fields.fill(value, true);
+      if (!json) raw.value = JSON.stringify(value, null, 2);
     } catch (misfit) {
       if (json || !(misfit instanceof Misfit)) return;
       raw.value = "{}";
       clear();
     }
     json = !json;
+    begun = raw.value;
     toggle.setAttribute("aria-pressed", String(json));
     asJson.hidden = !json;
     element.firstChild.hidden = json;
@@ -48,15 +51,18 @@ export function argumentsForm(schema, { lines = true } = {}) {
     throw misfit;
   }
 
+  function written() {
+    const value = parsed(raw.value);
+    const object = typeof value === "object" && value !== null && !Array.isArray(value);
+    if (!object) throw new Misfit("The arguments have to be a JSON object.", raw);
+    checkNumbers(raw.value, "The arguments", raw);
+    return value;
+  }
+
   function read() {
     clear();
-    if (json) {
-      const value = parsed(raw.value);
-      const object = typeof value === "object" && value !== null && !Array.isArray(value);
-      return object ? value : told(new Misfit("The arguments have to be a JSON object.", raw));
-    }
     try {
-      return fields.read();
+      return json ? written() : fields.read();
     } catch (misfit) {
       if (misfit instanceof Misfit) told(misfit);
       throw misfit;

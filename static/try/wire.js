@@ -2,6 +2,7 @@
 // Up to 2025-11-25: initialize, a session, questions on the open stream. 2026-07-28: every request says all there is.
 // Source: https://modelcontextprotocol.io/specification, base protocol and transports.
 
+import { miscounted } from "./dom.js";
 import { events } from "./sse.js";
 
 export const MODERN = "2026-07-28";
@@ -175,7 +176,7 @@ export class Connection {
 
 function shown(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return miscounted(text) ? text : JSON.stringify(JSON.parse(text), null, 2);
   } catch {
     return text;
   }

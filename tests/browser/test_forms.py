@@ -73,6 +73,31 @@ def test_text_that_is_no_value_is_told_at_its_field(tab: Tab) -> None:
     assert trial.call()["structuredContent"]["extra"] == 1
 
 
+BEYOND = "9007199254740993"
+"""The first whole number that JavaScript takes for another one."""
+
+
+def test_a_number_that_a_browser_would_change_is_not_sent(tab: Tab) -> None:
+    """Bad input loses nothing: 9007199254740993 must not arrive as 9007199254740992."""
+    trial = tab.item("atelier", "order")
+    trial.fill(who="Ada", city="Bern", weight=BEYOND)
+    call, told = trial.item.get_by_role("button", name="Call", exact=True), trial.item.get_by_role("alert")
+    call.click()
+    expect(told).to_have_text(f"weight: {BEYOND} is more than a browser counts exactly; call the tool from a program")
+    trial.fill(weight="9007199254740991", extra={"x": [1, int(BEYOND)]})
+    call.click()
+    expect(told).to_contain_text(f"extra: {BEYOND} is more")
+    trial.fill(extra=1)
+    trial.item.get_by_role("button", name="As JSON").click()
+    raw = trial.item.get_by_label("Arguments as JSON")
+    said = raw.input_value()
+    raw.fill(said.replace("9007199254740991", f"-{BEYOND}"))
+    call.click()
+    expect(told).to_contain_text(f"The arguments: -{BEYOND} is more")
+    raw.fill(said)
+    assert trial.call()["structuredContent"]["weight"] == 9007199254740991
+
+
 def test_the_arguments_can_be_written_as_json_and_come_back_into_the_form(tab: Tab) -> None:
     trial = tab.item("atelier", "order")
     trial.fill(who="Ada", city="Bern")
@@ -91,6 +116,21 @@ def test_the_arguments_can_be_written_as_json_and_come_back_into_the_form(tab: T
     toggle.click()
     # A box has no third state to be left out in: then it says its default.
     assert trial.call()["structuredContent"] == {**left, "gift": True}
+
+
+def test_a_look_at_the_json_takes_nothing_out_of_the_form(tab: Tab) -> None:
+    """Also where something in it is no value, so that there is no JSON of it."""
+    trial = tab.item("atelier", "order")
+    trial.fill(who="Ada", city="Bern")
+    field = trial.item.locator('[data-name="extra"] textarea')
+    field.fill("{oops")
+    toggle = trial.item.get_by_role("button", name="As JSON")
+    toggle.click()
+    assert trial.item.get_by_label("Arguments as JSON").input_value() == "{}"
+    toggle.click()
+    assert field.input_value() == "{oops"
+    field.fill("1")
+    assert trial.call()["structuredContent"]["who"] == "Ada"
 
 
 def test_the_server_says_what_is_wrong_with_arguments(tab: Tab) -> None:
