@@ -23,7 +23,7 @@ from patchbay.handlers.hosts.pool import Hosts
 from patchbay.protocol.activity import Activity
 from patchbay.settings import Settings
 
-BOUND = 30.0
+BOUND = 60.0
 """Seconds that any test waits for anything."""
 
 BOTH = "application/json, text/event-stream"

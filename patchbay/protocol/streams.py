@@ -42,6 +42,8 @@ ENDED = b"ended"
 
 GONE = "the hub was restarted, or the process that ran this call was lost, before it ended"
 
+NOT_KEPT = "the answer to this call could not be kept for replay: the store of the hub failed"
+
 # The last one is both: a message, and the end. One entry, so that of several who write it only the first counts.
 _OPENED, _MESSAGE, _ENDED, _GONE = b"o", b"m", b"e", b"g"
 
@@ -91,7 +93,8 @@ class Recorder:
     """Keeps the messages of one stream of one session for `seconds`. `id` is the request that it answers.
 
     Once `most` bytes are kept, notifications are not kept any more: whoever comes back gets the answer, and has
-    missed some progress. Whoever made one calls `leave` when nothing more is written.
+    missed some progress. A store that fails costs what it did not take, and never the call. Whoever made one calls
+    `leave` when nothing more is written. Raises ContentError when the store fails at the beginning.
     """
 
     def __init__(self, store: Store, session: Session, seconds: float, id: Id, pulse: Pulse, most: int) -> None:
@@ -102,25 +105,37 @@ class Recorder:
         self._pulse = pulse
         self._left = most
         self._count = 0
+        self._id = id
+        self._missed = False
         self._append(_OPENED + orjson.dumps({"owner": pulse.ledger.owner, "id": id}))
         pulse.begin()
 
     def keep(self, data: bytes, needed: bool = True) -> str | None:
-        """Keep one message; answers its event id. One that is not `needed` may be left out: None."""
+        """Keep one message; answers its event id. None for one that is not kept; one that is `needed` is tried."""
         self._left -= len(data)
-        if self._left < 0 and not needed:
+        kept = (needed or self._left >= 0) and self._kept(_MESSAGE + data)
+        if needed:
+            self._missed = not kept
+        if not kept:
             return None
         self._count += 1
-        self._append(_MESSAGE + data)
         return f"{self.name}-{self._count}"
 
     def end(self) -> None:
-        """Say that no more messages come."""
-        self._append(_ENDED)
+        """Say that no more messages come. An error stands for the answer (what was needed last) if it is missing."""
+        self._kept(_GONE + encode(failure(self._id, PatchbayError(NOT_KEPT))) if self._missed else _ENDED)
 
     def leave(self) -> None:
         """Write nothing more; without an end before, the stream was lost."""
         self._pulse.end()
+
+    def _kept(self, entry: bytes) -> bool:
+        try:
+            self._append(entry)
+        except PatchbayError as problem:
+            log.warning("something of the stream %s is not kept for replay: %s", self.name, problem.message)
+            return False
+        return True
 
     def _append(self, entry: bytes) -> None:
         self._store.journal.append(self._topic, entry, keep=self._seconds)

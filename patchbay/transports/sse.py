@@ -7,9 +7,11 @@ is made to leave by `peers.py`.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 
+from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.protocol.callers import Caller, Session
@@ -17,6 +19,8 @@ from patchbay.protocol.streams import LISTENER, Pulse, Recorder
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
 from patchbay.views.sse import COMMENT, event, priming
+
+log = logging.getLogger(__name__)
 
 HANG_UP = b""
 """In place of a frame: the reader may go, the rest is kept for it."""
@@ -35,9 +39,14 @@ def stream_body(
     return Body(_framed(first, answers, caller, recorder), answers, goes_on=not caller.revision.modern)
 
 
-def _recorder(session: Session, said: Request, pulse: Pulse, settings: Settings) -> Recorder:
+def _recorder(session: Session, said: Request, pulse: Pulse, settings: Settings) -> Recorder | None:
+    """What keeps a session's stream for replay; None, and a line in the log, where the store fails."""
     seconds, most = settings.replay_minutes * 60, settings.replay_size
-    return Recorder(pulse.ledger.store, session, seconds, said.id, pulse, most)
+    try:
+        return Recorder(pulse.ledger.store, session, seconds, said.id, pulse, most)
+    except ContentError as problem:
+        log.warning("a stream cannot be kept for replay: %s", problem.message)
+        return None
 
 
 class Body:

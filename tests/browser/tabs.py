@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect
 
-BOUND = 30_000
+BOUND = 60_000
 """Milliseconds that any wait of these tests may take."""
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

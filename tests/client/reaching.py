@@ -36,7 +36,7 @@ def alive(pid: int) -> bool:
     """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -49,7 +49,7 @@ def descendants() -> set[int]:
         for file in Path(f"/proc/{pid}/task").glob("*/children"):
             try:
                 below = {int(word) for word in file.read_text().split()}
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue
             left += below - found
             found |= below

@@ -136,7 +136,7 @@ def left(own: Path) -> dict[str, Counter[str]]:
     """What this process holds, by kind. `own` is the folder of the hub in it, whose files its threads keep open."""
     handles = []
     for handle in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, ProcessLookupError):
             handles.append(str(handle.readlink()))
     return {
         "processes": Counter(str(pid) for pid in descendants()),

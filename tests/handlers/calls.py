@@ -19,7 +19,7 @@ from patchbay.handlers.python import python_handler
 from patchbay.handlers.shell import shell_handler
 from patchbay.views.fold import fold
 
-BOUND = 20.0
+BOUND = 60.0
 """Seconds after which a test that waits gives up."""
 
 

@@ -144,6 +144,6 @@ def descriptors_of(pid: int) -> int:
     """Open descriptors, without those of the database: it keeps up to a fixed number of connections for later."""
     found = 0
     for link in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed while we looked
+        with suppress(FileNotFoundError, ProcessLookupError):  # closed while we looked
             found += "patchbay.sqlite3" not in str(link.readlink())
     return found

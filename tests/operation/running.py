@@ -19,7 +19,7 @@ from pathlib import Path
 from patchbay.stores.sqlite import FILE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-BOUND = 30.0
+BOUND = 60.0
 """Seconds that any wait of these tests may take."""
 
 
@@ -107,7 +107,7 @@ class Worker:
         """
         found: Counter[str] = Counter()
         for one in Path(f"/proc/{self.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # closed a moment ago
+            with suppress(FileNotFoundError, ProcessLookupError):  # closed a moment ago
                 found[re.sub(r"\[\d+\]", "", str(one.readlink()))] += 1
         return Counter({name: count for name, count in found.items() if f"/{FILE}" not in name})
 

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.errors import UnknownSession
+from patchbay.errors import ContentError, UnknownSession
 from patchbay.events import Pause
 from patchbay.protocol.callers import Session
 from patchbay.protocol.channels import Channel
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.streams import ENDED, GONE, Pulse, Recorder, Replay
+from patchbay.protocol.streams import ENDED, GONE, NOT_KEPT, Pulse, Recorder, Replay
 from patchbay.protocol.subscriptions import ENDING
 from patchbay.protocol.task_records import Ledger
 from patchbay.protocol.versions import REVISIONS
@@ -89,6 +89,50 @@ def test_a_stream_that_has_filled_its_room_keeps_what_is_needed_and_no_more_prog
     assert [id for id, _ in messages(replay(store, session, recorder.name)(1))] == [
         f"{recorder.name}-{n}" for n in (2, 3)
     ]
+
+
+def failing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The journal of the store takes nothing as long as there is something in the list that is answered."""
+    append, reasons = store.journal.append, list[str]()
+
+    def appended(topic: str, data: bytes, keep: float | None = None) -> int:
+        if reasons:
+            raise ContentError(reasons[0])
+        return append(topic, data, keep)
+
+    monkeypatch.setattr(store.journal, "append", appended)
+    return reasons
+
+
+def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
+    store: MemoryStore, session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """T9.9: a full disk stops no tool."""
+    reasons = failing(store, monkeypatch)
+    recorder = Recorder(store, session, 60, 7, Pulse(store), MOST)
+    assert recorder.keep(PROGRESS) == f"{recorder.name}-1"
+    reasons.append("the disk is full")
+    assert recorder.keep(PROGRESS, needed=False) is None
+    reasons.clear()
+    assert recorder.keep(ANSWER) == f"{recorder.name}-2"
+    recorder.end()
+    recorder.leave()
+    assert [said for _, said in messages(replay(store, session, recorder.name)(1))] == [orjson.loads(ANSWER)]
+    assert "is not kept for replay: the disk is full" in caplog.text
+
+
+def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
+    store: MemoryStore, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = failing(store, monkeypatch)
+    recorder = Recorder(store, session, 60, 7, Pulse(store), MOST)
+    reasons.append("the disk is full")
+    assert recorder.keep(ANSWER) is None
+    reasons.clear()
+    recorder.end()
+    recorder.leave()
+    ((id, said),) = messages(replay(store, session, recorder.name)(0))
+    assert (id, said["id"], said["error"]["message"]) == (f"{recorder.name}-1", 7, NOT_KEPT)
 
 
 def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: Session) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from patchbay.store import Store
 
-SOON = 10.0
+SOON = 60.0
 """Seconds within which what has to come must have come."""
 
 

@@ -18,7 +18,7 @@ from patchbay.errors import ContentError, CorruptBlob
 from patchbay.stores.sqlite import FILE, SqliteStore
 from patchbay.stores.sqlite.database import known_defect
 
-SOON = 20.0
+SOON = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 
 

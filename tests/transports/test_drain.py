@@ -10,7 +10,7 @@ import pytest
 
 from patchbay.transports.drain import Drain
 
-BOUND = 20.0
+BOUND = 60.0
 """Seconds that any wait of these tests may take."""
 
 

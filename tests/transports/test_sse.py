@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from patchbay.errors import ContentError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
 from patchbay.protocol.callers import Caller, Session, Wire
@@ -63,6 +64,10 @@ def test_a_call_whose_reader_leaves_is_cancelled_in_2026_07_28(store: MemoryStor
     assert list(stream) == []
 
 
+def full(topic: str, data: bytes, keep: float | None = None) -> int:
+    raise ContentError("the disk is full")
+
+
 def test_progress_that_is_not_kept_has_no_event_id_and_the_answer_has_one(store: MemoryStore) -> None:
     """X-10: a client comes back with the last id that it read, and gets all that was kept after it."""
     call = Call()
@@ -70,6 +75,23 @@ def test_progress_that_is_not_kept_has_no_event_id_and_the_answer_has_one(store:
     session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
     said = [frame for frame in body(store, call, "2025-11-25", session, replay_size=0) if b"data: {" in frame]
     assert [(b"progress" in frame, b"id: " in frame) for frame in said] == [(True, False), (False, True)]
+
+
+def test_a_stream_that_cannot_be_kept_is_answered_all_the_same(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that fails costs the replay, not the call; also when the hub ends while a call goes on alone."""
+    session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
+    kept, lost = Call(), Call()
+    stream = body(store, kept, "2025-11-25", session)
+    next(stream)
+    stream.close()
+    monkeypatch.setattr(store.journal, "append", full)
+    kept.go.set()
+    assert kept.done.wait(BOUND)
+    lost.go.set()
+    said = [frame for frame in body(store, lost, "2025-11-25", session) if b"data: {" in frame]
+    assert [b"id: " in frame for frame in said] == [False, False] and b'"result"' in said[1]
 
 
 def test_a_call_of_a_session_goes_on_without_its_reader(store: MemoryStore) -> None:
