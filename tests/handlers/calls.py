@@ -95,7 +95,7 @@ def shell(source: str | bytes, name: str = "tool", hidden: Sequence[Path] = (), 
     return shell_handler(data, cid_of(data), name, limits=Limits(**limits), hidden=hidden)
 
 
-def call_of(arguments: dict[str, Any] | None = None, /, left: float = BOUND, **more: Any) -> Call:
+def call_of(arguments: dict[str, Any] | None = None, /, left: float = 20.0, **more: Any) -> Call:
     """A call of `main` with so many seconds left; `more` are further fields of the Call."""
     more.setdefault("target", {"function": "main"})
     return Call(server="tool", arguments=arguments or {}, deadline=time.monotonic() + left, **more)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 def send(hub: Hub, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """The result of a request to the server of all examples, from a client that knows tasks."""
     body, headers = modern_request(method, params, {"extensions": {TASKS: {}}})
-    headers |= {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    headers |= {"Content-Type": "application/json", "Accept": "application/json"}
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     try:
         connection.request("POST", "/mcp/everything", json.dumps(body), headers)

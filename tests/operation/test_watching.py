@@ -23,10 +23,12 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "e
 def call(hub: Hub) -> None:
     """One call, on a connection of its own, so that any worker may get it."""
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    connection.request("POST", "/mcp/echo", json.dumps(CALL), headers)
-    assert connection.getresponse().read().startswith(b'{"jsonrpc"')
-    connection.close()
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    try:
+        connection.request("POST", "/mcp/echo", json.dumps(CALL), headers)
+        assert connection.getresponse().read().startswith(b'{"jsonrpc"')
+    finally:
+        connection.close()
 
 
 def counted(hub: Hub) -> dict[str, float]:
