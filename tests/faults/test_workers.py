@@ -91,7 +91,7 @@ def test_a_killed_worker_loses_only_what_it_had_in_hand(tmp_path: Path) -> None:
 
         async def killing() -> None:
             for _ in range(KILLS):
-                await until(lambda: len(hub.workers()) == 2, "two workers")
+                await until(lambda: hub.listening() == 2, "two workers take connections")
                 await until(lambda: time.monotonic() > max(kills, default=0) + APART, "some time has gone by")
                 lost = chance.choice(sorted(hub.workers()))
                 now = len(load.kinds(ANSWERED))
@@ -120,6 +120,7 @@ def test_workers_that_are_replaced_one_by_one_lose_nothing(tmp_path: Path) -> No
         load = marking(hub, tmp_path)
 
         async def reloading() -> None:
+            await until(lambda: hub.listening() == 2, "two workers take connections")
             for _ in range(RELOADS):
                 before = hub.workers()
                 hub.process.send_signal(signal.SIGHUP)

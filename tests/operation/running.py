@@ -23,6 +23,10 @@ BOUND = 60.0
 """Seconds that any wait of these tests may take."""
 
 
+LISTEN = "0A"
+"""The state of a socket that listens, as /proc/net/tcp writes it."""
+
+
 class Hub:
     """A running hub: its process, its port, and the lines it has written to standard error."""
 
@@ -66,6 +70,12 @@ class Hub:
         except ConnectionError:
             return False
         return True
+
+    def listening(self) -> int:
+        """How many workers take connections: each has a socket of its own that listens on the port."""
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+        rows = [line.split() for line in lines]
+        return sum(row[1].endswith(f":{self.port:04X}") and row[3] == LISTEN for row in rows)
 
     def workers(self) -> set[int]:
         """The process ids of the workers: children of the supervisor that lead a process group of their own."""

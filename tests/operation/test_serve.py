@@ -27,7 +27,7 @@ def test_it_says_where_it_is_once_it_is_ready(tmp_path: Path) -> None:
 def test_a_killed_worker_comes_back_while_the_others_answer(tmp_path: Path) -> None:
     """X1, M2: no request that begins after the loss is refused, and there are as many workers as before."""
     with running(tmp_path, "--workers", "2") as hub:
-        until(lambda: len(hub.workers()) == 2, "two workers")
+        until(lambda: hub.listening() == 2, "two workers take connections")
         before = hub.workers()
         lost = min(before)
         os.kill(lost, signal.SIGKILL)
