@@ -86,7 +86,7 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
         return _documents(row, version, fields, shop, pinned)
     runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     enabled = row.serves(fields)
-    functions = _functions(source) if row.kind == "python" else frozenset()
+    functions = _functions(source) if row.kind == "python" else {}
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
     ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
@@ -160,10 +160,11 @@ def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict
     return {one.uri: one.files[one.uri].resource for one in skills.values() if one.uri not in known}
 
 
-def _functions(source: bytes) -> frozenset[str]:
-    """Every function at the top of a Python definition that parses."""
+def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
+    """Every function at the top of a Python definition that parses, with the names of its parameters in order."""
     body = module_of(source).body
-    return frozenset(one.name for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
 
 
 def _listed(
