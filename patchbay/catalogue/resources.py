@@ -77,11 +77,11 @@ def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
         variables = compiled(template.target.get("matches", key)).match(uri)
         if variables is not None:
             return Place(uri, server, template, dict(variables))
-    if own is not None:
-        return Place(uri, server, own)
     scheme, _, rest = uri.partition("://")
     if scheme == "server" and "/" in rest.partition("?")[0]:
         return _tool_at(plugged, uri, rest)
+    if own is not None:
+        return Place(uri, server, own)
     if scheme in ("cid", "variable", "server"):
         return Place(uri, server)
     raise ResourceNotFound(uri)
