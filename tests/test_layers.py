@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS: dict[str, int] = {
-    **dict.fromkeys(("errors", "events", "cid", "settings"), 1),
+    **dict.fromkeys(("assets", "errors", "events", "cid", "settings"), 1),
     **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
     "fulltext_words": 2,
     **dict.fromkeys(("stores", "views", "client", "library"), 3),
@@ -36,8 +36,8 @@ FILLERS: dict[str, set[str]] = {
 """What fills each seam, today or by design; the other modules of these folders are what fillers share."""
 
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "flask": ("app.py", "patchbay/transports/", "benchmarks/peers/"),
-    "werkzeug": ("app.py", "patchbay/transports/"),
+    "flask": ("patchbay/app.py", "patchbay/transports/", "benchmarks/peers/"),
+    "werkzeug": ("patchbay/app.py", "patchbay/transports/"),
     "click": ("patchbay/cli/",),
     "granian": ("patchbay/cli/",),
     "sqlite3": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/"),

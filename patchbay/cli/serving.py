@@ -76,7 +76,7 @@ def serve(settings: Settings) -> int:
 def supervisor(settings: Settings) -> MPServer:
     """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request."""
     return MPServer(
-        "app:create_app",
+        "patchbay.app:create_app",
         address=settings.host,
         port=settings.port,
         interface=Interfaces.WSGI,
@@ -106,7 +106,7 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
     logs.begin(settings)
     forget_request_variables()
     try:
-        app = importlib.import_module("app").create_app(settings)
+        app = importlib.import_module("patchbay.app").create_app(settings)
     except PatchbayError as problem:
         if refused.first():
             say(f"patchbay: {problem.message}")

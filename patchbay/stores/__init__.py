@@ -7,7 +7,7 @@ from pathlib import Path
 from patchbay.errors import ConfigError
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
-from patchbay.stores.sqlite import SqliteStore
+from patchbay.stores.sqlite import FILE, SqliteStore
 
 KINDS = ("memory", "sqlite")
 
@@ -22,3 +22,8 @@ def open_store(kind: str, folder: Path) -> Store:
     if kind == "sqlite":
         return SqliteStore(folder)
     raise ConfigError("the setting store", "", f"expected one of {', '.join(KINDS)}; got {kind!r}")
+
+
+def store_exists(kind: str, folder: Path) -> bool:
+    """Whether a store of this kind was made in `folder` before. Creates nothing."""
+    return kind == "sqlite" and (folder / FILE).is_file()

@@ -20,8 +20,8 @@ from pathlib import Path
 import httpx2
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from patchbay.settings import ROOT
 from tests.browser.tabs import BOUND, Tab, launched
+from tests.checkout import ROOT
 from tests.operation.running import running
 
 IMAGES = ROOT / "docs/images"
