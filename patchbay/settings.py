@@ -48,6 +48,9 @@ class Settings:
     )
     servers: Path = _setting(HOME / "servers", "Folder that is watched for drop-in servers.")
     boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
+    enable: tuple[str, ...] = _setting(
+        (), "Shipped servers that are off, to switch on: everything, bash, claudecode; comma-separated."
+    )
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
     threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
     store: str = _setting(

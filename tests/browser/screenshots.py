@@ -149,7 +149,7 @@ def hub() -> Iterator[int]:
         (servers / "hello.py").write_text((ROOT / "servers/hello.py").read_text())
         (servers / "weather.py").write_text(WEATHER)
         (servers / "tides.py").write_text(BROKEN)
-        with running(folder) as found:
+        with running(folder, "--enable", "everything") as found:
             url = f"http://127.0.0.1:{found.port}"
             _live(url)
             yield found.port
