@@ -109,8 +109,8 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
         with TemporaryFile() as source:  # a file, so that neither side has to wait for the other
             source.write(command.input or b"")
             source.seek(0)
-            begin = partial(
-                subprocess.Popen,
+            begin: Callable[[], subprocess.Popen[bytes]] = partial(
+                subprocess.Popen[bytes],
                 [*command.around, *command.argv],
                 stdin=source if command.input is not None else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
