@@ -51,7 +51,7 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     catalogue = dispatcher.desk.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     drain.on_begin(dispatcher.desk.activity.hurry)
-    site = Site(catalogue, settings, dispatcher.desk.activity)
+    site = Site(catalogue, settings, dispatcher.desk.activity, dispatcher.desk.hosts)
     drain.on_begin(site.directory.end)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))

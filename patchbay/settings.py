@@ -75,6 +75,12 @@ class Settings:
         "Where Python definitions run unless their server says otherwise: in a process, or in the hub.",
         choices=("process", "inline"),
     )
+    protections: tuple[str, ...] = _setting(
+        ("landlock", "namespaces", "privacy"),
+        "What protects the hub from its own tools, of the three that there are, where the machine has it;"
+        " comma-separated, and empty for nothing.",
+        choices=("landlock", "namespaces", "privacy"),
+    )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
     hosts_idle: float = _setting(60.0, "How long such a process is kept that nobody needs.", "seconds")
     memory: int = _setting(
@@ -158,7 +164,10 @@ def converted(row: Field[Any], value: Any, where: str) -> Any:
     kind: type[Any] = type(row.default)
     try:
         if kind is tuple:
-            return tuple(part.strip() for part in value.split(",") if part.strip())
+            parts = tuple(part.strip() for part in value.split(",") if part.strip())
+            for part in parts:
+                _check(row.metadata, part, where)
+            return parts
         if kind in (int, float) and kind(value) < 0:
             raise ValueError("negative")
         value = kind(value)

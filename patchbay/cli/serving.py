@@ -29,7 +29,9 @@ from granian.server import MPServer
 
 from patchbay.cli import exits, logs
 from patchbay.cli.hub_url import authority, hub_url, reachable
+from patchbay.cli.supervising import Supervisor
 from patchbay.errors import PatchbayError
+from patchbay.handlers.confinement.protections import protect_hub
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.transports.drain import SIGNALS
 from patchbay.transports.operators import Operators
@@ -62,6 +64,7 @@ class Once:
 
 def serve(settings: Settings) -> int:
     """Serve until told to end; answers the exit code. Raises AddressTaken."""
+    protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
@@ -77,7 +80,7 @@ def serve(settings: Settings) -> int:
 
 def supervisor(settings: Settings) -> MPServer:
     """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request."""
-    return MPServer(
+    return Supervisor(
         "patchbay.app:create_app",
         address=settings.host,
         port=settings.port,
@@ -105,6 +108,7 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
     Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
     """
     stand_alone()
+    protect_hub(settings.protections)
     logs.begin(settings)
     forget_request_variables()
     try:

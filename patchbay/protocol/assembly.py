@@ -39,11 +39,13 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     store = open_store(settings.store, settings.data)
     image, where = boot.load(settings.boot, store)
     boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
-    hosts = hosts or Hosts(settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle)
+    hosts = hosts or Hosts(
+        settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle, protections=settings.protections
+    )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)
     keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
-    handlers = Handlers(hosts, settings.isolation, settings.memory)
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
     catalogue.hub.left = left
     catalogue.start()
