@@ -70,7 +70,7 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
     for kind in ("tools", "resources", "templates", "prompts"):
         gathered[kind], owners[kind], faults = _gathered(kind, parts)
         problems += faults
-    problems += [Problem("variables/listing", f"no tool is served at /mcp: {problem}")] if problem else []
+    problems += [Problem("variables/listing", f"the variable listing cannot be used: {problem}")] if problem else []
     problems += listing.problems(gathered["tools"])
     tools = listing.kept(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}
