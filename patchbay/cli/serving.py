@@ -33,6 +33,7 @@ from patchbay.cli.supervising import Supervisor
 from patchbay.errors import PatchbayError
 from patchbay.handlers.confinement.protections import protect_hub
 from patchbay.settings import Settings, forget_request_variables
+from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS
 from patchbay.transports.operators import Operators
 from patchbay.transports.peers import AtWork, Peers
@@ -63,10 +64,14 @@ class Once:
 
 
 def serve(settings: Settings) -> int:
-    """Serve until told to end; answers the exit code. Raises AddressTaken."""
+    """Serve until told to end; answers the exit code. Raises AddressTaken, and FolderInUse beside another hub."""
     protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
+    lock = claim_folder(settings.data) if settings.store != "memory" else None
+    if lock is not None:
+        # A worker that outlives the supervisor ends its calls, and leaves the folder to the hub that comes next.
+        os.register_at_fork(after_in_child=lock.close)
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
     announced, refused = Once(), Once()

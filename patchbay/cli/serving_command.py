@@ -12,7 +12,7 @@ from patchbay.cli import exits
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.cli.serving import AddressTaken, serve
 from patchbay.cli.telling import fail
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, FolderInUse
 
 
 @click.command("serve", epilog=exits.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers"))
@@ -27,6 +27,6 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
         code = serve(settings)
     except AddressTaken as problem:
         fail(problem.message, exits.ADDRESS)
-    except ConfigError as problem:
+    except (ConfigError, FolderInUse) as problem:
         fail(problem.message, exits.USAGE)
     sys.exit(code)

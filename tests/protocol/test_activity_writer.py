@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from patchbay.protocol.activity import Activity
 from patchbay.protocol.activity_records import TOPIC, Filter
 from patchbay.protocol.callers import Wire
 from patchbay.settings import Settings
+from patchbay.sqlite import sqlite3
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
 from tests.checkout import ROOT
