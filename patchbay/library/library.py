@@ -187,7 +187,7 @@ class Library:
     def refresh(
         self, progress: Callable[[int, int], None] = lambda done, total: None, seconds: float = math.inf
     ) -> list[Change]:
-        """Take in what changed on the disk; answers that, and tells of it. What `seconds` do not suffice for is left."""
+        """Take in what changed on the disk; answers that, and tells of it. After `seconds` the rest is left."""
         self._settle()
         noticed = self._noticed
         changes = self._shelf.refresh(progress, seconds)
@@ -200,7 +200,7 @@ class Library:
         return changes
 
     def catch_up(self) -> None:
-        """Take in what changed on the disk, where that is a matter of moments; `behind` says whether something is left."""
+        """Take in what changed on the disk, where that takes moments; `behind` says whether something is left."""
         if self._shelf.took <= MOMENT or self.behind:
             self.refresh(seconds=CATCH_UP_SECONDS)
 

@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a document: `added`, `changed` or `removed`. `relisted`: a list of documents reads otherwise now."""
+    """What became of a document: `added`, `changed` or `removed`. `relisted`: lists of documents show it otherwise."""
 
     key: str
     how: str

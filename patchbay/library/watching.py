@@ -130,4 +130,4 @@ class Watcher:
 
 def _is_seen(change: Change, path: str) -> bool:
     """Whether a change is of a file or folder that a look would see."""
-    return not os.path.basename(path).startswith(".")  # noqa: PTH119: called for each file of a checkout
+    return not path.rpartition(os.sep)[2].startswith(".")
