@@ -8,7 +8,6 @@ from pathlib import Path
 
 from patchbay.settings import Settings
 from patchbay.store import Blobs, Store
-from patchbay.stores import open_store
 
 
 def tokens(environ: Mapping[str, str]) -> Path:
@@ -29,6 +28,8 @@ class Contracts:
     def _blobs(self) -> Blobs:
         with self._lock:
             if self._store is None:
+                from patchbay.stores import open_store
+
                 self._store = open_store(self._settings.store, self._settings.data)
             return self._store.blobs
 

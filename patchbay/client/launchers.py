@@ -22,6 +22,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from patchbay.client.address_query import Pair, decoded
 from patchbay.client.reach import AddressError, Http, Reach, Stdio, Transport
 
+NAMED = re.compile(r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$")
+"""A path that names the description of an API."""
+
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"latest|[0-9][A-Za-z0-9.!+_-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
