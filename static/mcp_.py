@@ -90,14 +90,16 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
-from mcp_types import CLIENT_CAPABILITIES_META_KEY
+from mcp_types import CLIENT_CAPABILITIES_META_KEY as CLIENT_CAPABILITIES_META_KEY_streams
+from mcp_types import DiscoverResult
 from mcp_types import ErrorData
 from mcp_types import HEADER_MISMATCH
+from mcp_types import InitializeResult
 from mcp_types import JSONRPCError
 from mcp_types import JSONRPCNotification
 from mcp_types import JSONRPCRequest
 from mcp_types import JSONRPCResponse
-from mcp_types import METHOD_NOT_FOUND
+from mcp_types import METHOD_NOT_FOUND as METHOD_NOT_FOUND_streams
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -110,6 +112,7 @@ from types import TracebackType
 from typing import Any
 from typing import ClassVar
 from typing import Literal
+from typing import NamedTuple
 from typing import Protocol
 from typing import TypeVar
 from typing import cast
@@ -258,144 +261,6 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 # patchbay/activation.py: What a tool is (a Handler), and how one run of it is made trustworthy.
 
 PAUSE = Pause()
-
-
-# patchbay/client/reach.py: How a server is reached, as three frozen values: a program, a URL, or a server of this hub in process.
-
-Transport = Literal["auto", "streamable-http", "sse"]
-
-Era = Literal["auto", "modern", "legacy"]
-
-MASK = "***"
-
-
-class AddressError(InvalidParams):
-    """A string that is no address: names the place in it and what was expected there."""
-
-
-_SECRET = re.compile("(?i)(secret|token|passw|pwd|credential|auth|bearer|api[-_]?key|access[-_]?key|private[-_]?key)")
-
-_SECRET_WORDS = re.compile("(?i)^(key|sig|signature|pass)$")
-
-_URL = re.compile("https?://[^\\s'\\\"<>]+")
-
-_FIELD_VALUE = re.compile("([\\x21-\\x7e]([\\x20-\\x7e\\t]*[\\x21-\\x7e])?)?")
-
-_QUERY_PAIR = re.compile("([^&=]+)=([^&]*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Stdio:
-    """A program spoken to over its standard input and output.
-
-    `env` holds only what is added to the environment the connection gives every child; `cwd` is None for the present
-    directory.
-    """
-
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | None = None
-
-    def __hash__(self) -> int:
-        return hash((self.command, self.args, frozenset(self.env.items()), self.cwd))
-
-    @property
-    def described(self) -> str:
-        """The command line as one would type it; values of variables and of secret options are masked."""
-        words = [f"{name}={MASK}" for name in sorted(self.env)]
-        words += [shlex.quote(word) for word in (self.command, *_masked_words(self.args))]
-        return " ".join(words) + (f" (in {self.cwd})" if self.cwd else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Http:
-    """A server at a URL (`http` or `https`); `headers` are sent with every request.
-
-    `public` says that every connection has to go to a public address, which is looked up once for each request.
-    """
-
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    transport: Transport = "auto"
-    public: bool = False
-
-    def __hash__(self) -> int:
-        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public))
-
-    @property
-    def described(self) -> str:
-        """The URL without its secrets, the transport when one is asked for, and the names of the headers."""
-        notes: list[str] = [] if self.transport == "auto" else [self.transport]
-        notes += [f"{name}: {MASK}" for name in sorted(self.headers)]
-        return masked_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Local:
-    """A server of this hub, in process: the path `/mcp/<endpoint>`, `endpoint` being `echo`, `echo@<cid>` or ``.
-
-    The empty endpoint is the aggregate `/mcp`. Whoever runs the hub supplies the exchange.
-    """
-
-    endpoint: str
-
-    @property
-    def described(self) -> str:
-        """The path of the endpoint."""
-        return f"/mcp/{self.endpoint}" if self.endpoint else "/mcp"
-
-
-Reach = Stdio | Http | Local
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a value under this name (an option, a header, a query key) is not to be shown."""
-    bare = name.lstrip("-")
-    return bool(_SECRET.search(bare) or _SECRET_WORDS.match(bare))
-
-
-def masked_url(url: str) -> str:
-    """A URL for people: no password, and no value of a query key that names a secret."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url.partition("?")[0]
-    place = parts.netloc
-    if "@" in place:
-        user, _, host = place.rpartition("@")
-        place = f"{user.partition(':')[0]}:{MASK}@{host}" if ":" in user else f"{user}@{host}"
-    query = _QUERY_PAIR.sub(lambda pair: f"{pair[1]}={MASK}" if is_secret_name(pair[1]) else pair[0], parts.query)
-    return urlunsplit((parts.scheme, place, parts.path, query, parts.fragment))
-
-
-def masked_urls(text: str) -> str:
-    """A text for people, in which every URL is masked as by `masked_url`."""
-    return _URL.sub(lambda found: masked_url(found[0]), text)
-
-
-def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
-    """The headers themselves. Raises InvalidParams naming one whose value cannot be sent; the value stays unsaid.
-
-    RFC 9110 section 5.5: printable ASCII without a line break, no space at either end.
-    """
-    for name, value in headers.items():
-        if not _FIELD_VALUE.fullmatch(value):
-            raise InvalidParams(
-                f"{where}: the header {name}: expected printable ASCII without a line break or a space at its ends"
-            )
-    return headers
-
-
-def _masked_words(words: tuple[str, ...]) -> Iterator[str]:
-    hide = False
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if equals and is_secret_name(name):
-            yield f"{name}={MASK}"
-        else:
-            yield (MASK if hide else masked_url(word) if "://" in word else word)
-        hide = not equals and word.startswith("-") and is_secret_name(word)
 
 
 # patchbay/client/failures.py: What can go wrong between a client and a server that nobody here runs, as branches of the one tree of errors.
@@ -685,9 +550,13 @@ def _sayable_jsonrpc(value: Any) -> Any:
 
 BOUND = 256
 
+METHOD_NOT_FOUND_runs = -32601
+
+LISTEN = "subscriptions/listen"
+
 PATIENCE_runs = 5.0
 
-Json = dict[str, Any]
+Json_runs = dict[str, Any]
 
 Answer = Mapping[str, Any] | McpFailure
 
@@ -714,7 +583,7 @@ class Asked:
 class End:
     """The end of a request: its result, or what went wrong."""
 
-    result: Json | None = None
+    result: Json_runs | None = None
     problem: BaseException | None = None
 
 
@@ -733,6 +602,10 @@ class Clock:
             yield
         if self._scope.cancelled_caught:
             raise TimeoutError
+
+    def spend(self, seconds: float) -> None:
+        """Take what was spent before the clock runs."""
+        self._left = max(0.0, self._left - seconds)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -758,7 +631,7 @@ class Run:
         self.clock = Clock(seconds)
         self.id: str | int | None = None
         self.token: str | None = None
-        self.raw: Json | None = None
+        self.raw: Json_runs | None = None
         self.refused: str | None = None
         self.capabilities: Mapping[str, Any] | None = None
         self.sink: Callable[[Item], None] | None = None
@@ -872,172 +745,16 @@ def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
         future.set_result(answer)
 
 
+def refusal(question: Question) -> McpFailure:
+    """The answer to a question that this client does not answer."""
+    return McpFailure(METHOD_NOT_FOUND_runs, f"this client does not answer {question.method}")
+
+
 CURRENT: ContextVar[Run | None] = ContextVar("patchbay_client_run", default=None)
 
 
-# patchbay/client/streams.py: Between a transport and the official session: the server's own messages are taken out, the answers let through.
-
-log_streams = logging.getLogger(__name__)
-
-LISTEN = "subscriptions/listen"
-
-MOST_OWED = 64
-
-_CHANGE = re.compile("notifications/(\\w+/list_changed|resources/updated)")
-
-
-class Reading(Protocol):
-    """The stream of a transport that messages are read from."""
-
-    async def receive(self) -> SessionMessage | Exception: ...
-
-    async def aclose(self) -> None: ...
-
-
-class Writing(Protocol):
-    """The stream of a transport that messages are written to."""
-
-    async def send(self, item: SessionMessage, /) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-
-class Traffic:
-    """Which requests are out, and what is done with what the server says by itself.
-
-    `listener` gets notifications that belong to no request, `ask` the questions, `spawn` starts a task.
-    """
-
-    def __init__(
-        self,
-        listener: Callable[[str, Json], None],
-        ask: Callable[[Question], Awaitable[Answer]] | None,
-        spawn: Callable[..., object],
-    ) -> None:
-        self.runs: dict[str | int, Run] = {}
-        self.ended = anyio.Event()
-        self.nonsense: list[str] = []
-        self.modern = False
-        self._listener = listener
-        self._ask = ask
-        self.spawn = spawn
-        self._asking: dict[str | int, anyio.CancelScope] = {}
-        self._owed = 0
-
-    def sent(self, message: SessionMessage) -> None:
-        """Note a request that goes out."""
-        run, body = (CURRENT.get(), message.message)
-        if run is None or not isinstance(body, JSONRPCRequest):
-            return
-        self.forget(run)
-        run.id = body.id
-        self.runs[body.id] = run
-        meta = (body.params or {}).get("_meta")
-        if run.capabilities is not None and isinstance(meta, dict) and (CLIENT_CAPABILITIES_META_KEY in meta):
-            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
-
-    def join(self, run: Run, id: str) -> None:
-        """Note a request that its caller sends under this id, on a thread of its own."""
-        run.id = id
-        self.runs[id] = run
-
-    def forget(self, run: Run) -> None:
-        """A request is over."""
-        if run.id is not None:
-            self.runs.pop(run.id, None)
-
-    async def take(self, item: SessionMessage | Exception, run: Run | None, out: Writing) -> bool:
-        """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
-        if run is not None and self.runs.get(run.id or "") is not run:
-            run = None
-        if isinstance(item, Exception):
-            self.nonsense = [*self.nonsense[-2:], str(item)[:200]]
-            return False
-        body = item.message
-        if isinstance(body, JSONRPCNotification):
-            await self._notice(body.method, body.params or {}, run)
-            return False
-        if isinstance(body, JSONRPCRequest):
-            await self._request(body, run, out)
-            return False
-        asked = self.runs.get(body.id) if body.id is not None else None
-        if asked is not None and isinstance(body, JSONRPCResponse):
-            asked.raw = body.result
-        return True
-
-    async def _notice(self, method: str, params: Json, run: Run | None) -> None:
-        if method == "notifications/cancelled":
-            self._withdrawn(params.get("requestId"))
-            return
-        item = _item(method, params)
-        if method == "notifications/progress":
-            token = params.get("progressToken")
-            run = (
-                next((one for one in [*self.runs.values()] if one.token == token), None) if token is not None else None
-            )
-            if run is not None and isinstance(item, Progress):
-                await run.put(item)
-            return
-        meta = params.get("_meta")
-        subscription = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
-        if isinstance(subscription, (str, int)) and subscription in self.runs:
-            run = self.runs[subscription]
-        run = run or self._only()
-        if run is not None and (run.method == LISTEN or not _CHANGE.fullmatch(method)):
-            await run.put(item)
-        else:
-            self._listener(method, params)
-
-    def _only(self) -> Run | None:
-        runs = [*self.runs.values()]
-        return runs[0] if len(runs) == 1 else None
-
-    def _withdrawn(self, id: object) -> None:
-        if isinstance(id, (str, int)):
-            if id in self._asking:
-                self._asking[id].cancel()
-            elif id in self.runs and self.runs[id].method == LISTEN:
-                self.spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
-
-    async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
-        if self.modern and body.method != "ping":
-            log_streams.debug("dropped the request %s: this revision has none from a server", body.method)
-        elif self._owed >= MOST_OWED:
-            log_streams.debug(
-                "dropped the request %s: %d of this server wait for their answers", body.method, self._owed
-            )
-        else:
-            self._owed += 1
-            self.spawn(self._attend, body, run or self._only(), out)
-
-    async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
-        try:
-            if body.method == "ping":
-                await _write(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
-            else:
-                await self._answer(body, run, out)
-        finally:
-            self._owed -= 1
-
-    async def _answer(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
-        question = Question(body.method, body.params or {})
-        with anyio.CancelScope() as scope:
-            self._asking[body.id] = scope
-            try:
-                await _write(out, _reply(body.id, await self.answer(question, run)))
-            finally:
-                self._asking.pop(body.id, None)
-
-    async def answer(self, question: Question, run: Run | None) -> Answer:
-        """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
-        if run is not None:
-            return await run.ask(question)
-        if self._ask is not None:
-            return await self._ask(question)
-        return McpFailure(METHOD_NOT_FOUND, f"this client cannot tell which request {question.method} belongs to")
-
-
-def _item(method: str, params: Json) -> Item:
+def said(method: str, params: Json_runs) -> Item:
+    """A notification of a server as an item."""
     progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
     if method == "notifications/progress" and isinstance(progress, (int, float)):
         return Progress(
@@ -1049,85 +766,71 @@ def _item(method: str, params: Json) -> Item:
     return Notification(method, params)
 
 
-def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
-    if isinstance(answer, McpFailure):
-        return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
-    return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
+# patchbay/client/event_bodies.py: An event stream that is read on the caller's thread, as long as it says nothing but progress, logs and the result.
+
+_END = re.compile(b"\\r\\n\\r\\n|\\n\\n|\\r\\r")
+
+_LINES = re.compile(b"\\r\\n|\\n|\\r")
+
+_LARGE = re.compile(b"\\d{19}")
+
+TOLD = frozenset({"notifications/progress", "notifications/message"})
 
 
-async def _write(out: Writing, message: JSONRPCResponse | JSONRPCError) -> None:
-    try:
-        await out.send(SessionMessage(message))
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        log_streams.debug("an answer to the server was dropped: the connection has ended")
+def decoded_event_bodies(data: bytes) -> Any:
+    """A JSON value; integers beyond 64 bits stay whole, which orjson turns into floats. Raises ValueError."""
+    return json.loads(data) if _LARGE.search(data) else orjson.loads(data)
 
 
-class Inlet:
-    """What the session reads: answers only."""
+class EventBody:
+    """The events of one answer. `plain` turns False at the first event that is left to the official client."""
 
-    def __init__(self, inner: Reading, out: Writing, traffic: Traffic) -> None:
-        self._inner = inner
-        self._out = out
-        self._traffic = traffic
-        self.last_context: contextvars.Context | None = None
+    def __init__(self, id: str, heard: Callable[[Item], None]) -> None:
+        self.plain = True
+        self.result: Json_runs | None = None
+        self._id = id
+        self._heard = heard
+        self._marks: dict[bytes, bytes] = {}
 
-    async def receive(self) -> SessionMessage | Exception:
-        """The next answer."""
-        while True:
+    def taken(self, pieces: list[bytes]) -> list[bytes]:
+        """What is left of the body after its plain events."""
+        body = b"".join(pieces)
+        while self.plain and self.result is None and ((end := _END.search(body)) is not None):
+            if self._take(body[: end.start()]):
+                body = body[end.end() :]
+            else:
+                self.plain = False
+        if not self.plain and self._marks:
+            body = b"".join((b"%s: %s\n" % mark for mark in self._marks.items())) + b"data:\n\n" + body
+        return [body] if body else []
+
+    def _take(self, event: bytes) -> bool:
+        """Use one event; False when it is not plain."""
+        fields = [line.partition(b":") for line in _LINES.split(event) if not line.startswith(b":")]
+        found = [(name, value.removeprefix(b" ")) for name, _, value in fields]
+        data = b"\n".join((value for name, value in found if name == b"data"))
+        if data:
             try:
-                item = await self._inner.receive()
-            except (anyio.EndOfStream, anyio.ClosedResourceError):
-                self._traffic.ended.set()
-                raise
-            self.last_context = getattr(self._inner, "last_context", None)
-            run = self.last_context.get(CURRENT) if self.last_context is not None else None
-            if await self._traffic.take(item, run, self._out):
-                return item
+                message = decoded_event_bodies(data)
+            except ValueError:
+                return False
+            if not isinstance(message, dict) or not self._use(message):
+                return False
+        self._marks |= {name: value for name, value in found if name in (b"id", b"retry") and value}
+        return True
 
-    async def aclose(self) -> None:
-        self._traffic.ended.set()
-        await self._inner.aclose()
-
-    def __aiter__(self) -> Inlet:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Inlet:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Outlet:
-    """What the session writes."""
-
-    def __init__(self, inner: Writing, traffic: Traffic) -> None:
-        self._inner = inner
-        self._traffic = traffic
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Note a request and pass it on."""
-        self._traffic.sent(item)
-        await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Outlet:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> Any:
-        await self.aclose()
+    def _use(self, message: Json_runs) -> bool:
+        method, params = (message.get("method"), message.get("params"))
+        if method in TOLD and "id" not in message and isinstance(params, dict):
+            self._heard(said(str(method), params))
+            return True
+        result = message.get("result")
+        if method is not None or "error" in message or message.get("id") != self._id or (not isinstance(result, dict)):
+            return False
+        if result.get("resultType", "complete") != "complete":
+            return False
+        self.result = result
+        return True
 
 
 # patchbay/client/direct.py: The short way for a plain call over HTTP: the caller's own thread sends it and takes the answer, if that comes soon.
@@ -1142,10 +845,36 @@ LARGEST_HEAD = 64 * 1024
 
 PIECE = 64 * 1024
 
+CLIENT_CAPABILITIES_META_KEY_direct = "io.modelcontextprotocol/clientCapabilities"
+
+Stamp = Callable[[Json_runs, Any], None]
+
 _numbers = itertools.count(1)
 
 
-class _Line:
+class Place(NamedTuple):
+    """Where a server is: what to connect to, the header Host, and the target of requests."""
+
+    host: str
+    port: int
+    authority: str
+    target: bytes
+
+
+class Joining(Protocol):
+    """Knows which requests are out (`streams.Traffic`)."""
+
+    def join(self, run: Run, id: str) -> None: ...
+
+    def forget(self, run: Run) -> None: ...
+
+
+def next_id() -> str:
+    """The id of a new request."""
+    return f"patchbay-{next(_numbers)}"
+
+
+class Line:
     """One kept connection: a socket that never blocks, and what HTTP/1.1 says on it."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -1162,195 +891,194 @@ class _Line:
         return bool(self._poll.poll(max(0.0, seconds) * 1000))
 
 
-class Post(httpx2.AsyncByteStream):
+class Post:
     """An exchange that has begun. First the thread that began it reads, then, if it is handed over, the loop.
 
     `id` is the one that the request bears on the wire. `done` is given the line when nobody reads any more, and
-    whether the answer was read to its end.
+    whether the answer was read to its end. With `heard`, an answer may be an event stream too: progress and logs in
+    it go there, and its end is waited for.
     """
 
     def __init__(
-        self, id: str, line: _Line, request: tuple[h11.Request, bytes], done: Callable[[_Line, bool], None]
+        self,
+        id: str,
+        line: Line,
+        request: tuple[h11.Request, bytes],
+        done: Callable[[Line, bool], None],
+        heard: Callable[[Item], None] | None = None,
     ) -> None:
         self.id = id
         self.head: h11.Response | None = None
-        self._line = line
+        self.line = line
+        self.pieces: list[bytes] = []
+        self.whole = self.closed = False
+        self.problem: Exception | None = None
         self._done = done
-        self._pieces: list[bytes] = []
         self._size = 0
-        self._whole = self._closed = False
-        self._problem: Exception | None = None
+        self._events = EventBody(id, heard) if heard is not None else None
         http, (head, body) = (line.http, request)
-        self._unsent = b"".join(
+        self.unsent = b"".join(
             (part for event in (head, h11.Data(body), h11.EndOfMessage()) if (part := http.send(event)))
         )
 
-    def answer(self, seconds: float, limit: int) -> Json | None:
+    def answer(self, seconds: float, limit: int) -> Json_runs | None:
         """The result, when it is whole within so many seconds and plain; else None, and this is to be handed over."""
-        end = time.monotonic() + min(seconds, PROMPT)
+        end = time.monotonic() + seconds
         try:
-            self._unsent = self._unsent[self._line.socket.send(self._unsent) :]
-            while self._promising(limit) and (not self._whole):
-                if self._advance():
-                    continue
-                if not self._line.readable(end - time.monotonic()):
+            while self.unsent:
+                self.unsent = self.unsent[self.line.socket.send(self.unsent) :]
+            while self._is_promising(limit) and (not self.whole):
+                if self.advance():
+                    if self._events is not None and self._events.result is not None:
+                        return self._drained(self._events.result)
+                elif self.line.readable(end - time.monotonic()):
+                    self.line.http.receive_data(self.line.socket.recv(PIECE))
+                else:
                     return None
-                self._line.http.receive_data(self._line.socket.recv(PIECE))
         except BlockingIOError:
             return None
         except (OSError, h11.ProtocolError) as problem:
-            self._problem = problem
+            self.problem = problem
             return None
-        return self._result() if self._promising(limit) else None
+        return self._result() if self._is_promising(limit) else None
 
-    def _promising(self, limit: int) -> bool:
+    def _drained(self, result: Json_runs) -> Json_runs:
+        """The result of an event stream, which ends a moment later."""
+        end = time.monotonic() + PROMPT
+        while not self.whole and (self.advance() or self.line.readable(end - time.monotonic())):
+            if not self.whole:
+                self.line.http.receive_data(self.line.socket.recv(PIECE))
+        return result
+
+    def _is_promising(self, limit: int) -> bool:
         """Whether this may still become a plain answer."""
-        if self._unsent or self._size > limit:
+        if self.unsent or self._size > limit:
             return False
         if self.head is None:
-            return not self._whole
+            return not self.whole
         headers = dict(self.head.headers)
-        odd = headers.keys() & {b"content-encoding", b"set-cookie"}
-        return (
-            self.head.status_code == 200
-            and (not odd)
-            and headers.get(b"content-type", b"").startswith(b"application/json")
-        )
+        kind = headers.get(b"content-type", b"")
+        if self.head.status_code != 200 or headers.keys() & {b"content-encoding", b"set-cookie"}:
+            return False
+        if kind.startswith(b"text/event-stream"):
+            return self._events is not None and self._events.plain
+        return kind.startswith(b"application/json")
 
-    def _result(self) -> Json | None:
+    def _result(self) -> Json_runs | None:
         try:
-            message = jsonrpc_message_adapter.validate_json(b"".join(self._pieces), by_name=False)
-        except ValidationError:
+            return plain_result(decoded_event_bodies(b"".join(self.pieces)))
+        except ValueError:
             return None
-        if not isinstance(message, JSONRPCResponse) or message.result.get("resultType", "complete") != "complete":
-            return None
-        return message.result
 
-    def _advance(self) -> bool:
+    def advance(self) -> bool:
         """Take in what has arrived; whether there was anything."""
-        event = self._line.http.next_event()
+        event = self.line.http.next_event()
         if event is h11.NEED_DATA:
             return False
         if isinstance(event, h11.Response):
             self.head = event
+            if not dict(event.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
+                self._events = None
         elif isinstance(event, h11.Data):
-            self._pieces.append(bytes(event.data))
+            self.pieces.append(bytes(event.data))
             self._size += len(event.data)
+            if self._events is not None and self._events.plain:
+                self.pieces = self._events.taken(self.pieces)
         elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
-            self._whole = True
+            self.whole = True
         return True
-
-    async def response(self) -> httpx2.Response:
-        """The answer, once its head is here. Raises httpx2.TransportError."""
-        await self._go_on(lambda: self.head is not None)
-        if self.head is None:
-            raise httpx2.RemoteProtocolError("the server closed the connection without an answer")
-        headers = [(name, value) for name, value in self.head.headers.raw_items()]
-        return httpx2.Response(
-            self.head.status_code, headers=headers, stream=self, extensions={"reason_phrase": bytes(self.head.reason)}
-        )
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            await self._go_on(lambda: bool(self._pieces))
-            if not self._pieces:
-                return
-            pieces, self._pieces = (self._pieces, [])
-            yield b"".join(pieces)
-
-    async def _go_on(self, enough: Callable[[], bool]) -> None:
-        """Read until there is enough or nothing more comes."""
-        loop, line = (asyncio.get_running_loop(), self._line)
-        try:
-            if self._problem is not None:
-                raise self._problem
-            if self._unsent:
-                unsent, self._unsent = (self._unsent, b"")
-                await loop.sock_sendall(line.socket, unsent)
-            while not enough() and (not self._whole):
-                if not self._advance():
-                    line.http.receive_data(await loop.sock_recv(line.socket, PIECE))
-        except (OSError, h11.ProtocolError) as problem:
-            raise httpx2.ReadError(str(problem) or type(problem).__name__) from problem
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     def close(self) -> None:
         """Nobody reads any more: the line is kept when all was read, else closed, which cancels a modern call."""
-        if not self._closed:
-            self._closed = True
-            self._done(self._line, self._whole and self._problem is None)
-
-    async def aclose(self) -> None:
-        self.close()
+        if not self.closed:
+            self.closed = True
+            self._done(self.line, self.whole and self.problem is None)
 
 
 class Direct:
     """The short way to the server at `url`, for a session that has agreed on a revision.
 
-    `headers` go with every request, under names in lower case; `limit` is the largest answer in bytes.
+    `headers` go with every request, under names in lower case; `limit` is the largest answer in bytes; `patience` is
+    the longest time in seconds until an exchange is handed over.
     """
 
     def __init__(
-        self, url: httpx2.URL, headers: Mapping[str, str], session: ClientSession, session_id: str | None, limit: int
+        self,
+        place: Place,
+        headers: Mapping[str, str],
+        stamp: Stamp,
+        session_id: str | None,
+        limit: int,
+        patience: float = PROMPT,
     ) -> None:
-        self._place = (url.host, url.port or 80)
-        self._target = url.raw_path
-        self._session = session
+        self._place = place
+        self._stamp = stamp
         self._limit = limit
+        self._patience = patience
         self._headers = {
-            "host": url.netloc.decode("ascii"),
+            "host": place.authority,
             **headers,
             "accept": "application/json, text/event-stream",
             "content-type": "application/json",
             **({"mcp-session-id": session_id} if session_id else {}),
         }
-        self._idle: list[_Line] = []
+        self._idle: list[Line] = []
         self._lock = threading.Lock()
         self._closed = False
 
-    def begin(self, run: Run, method: str, params: Json, traffic: Traffic) -> Json | None:
+    def begin(
+        self,
+        run: Run,
+        method: str,
+        params: Json_runs,
+        traffic: Joining | None = None,
+        heard: Callable[[Item], None] | None = None,
+    ) -> Json_runs | None:
         """The result of a request; None when the official client has to go on with it: `run.begun` says from where.
 
         Begins nothing where there is no connection to be had: what is wrong then, the official client will tell.
+        With `heard`, an event stream is read too: what the server says in it beside the result goes there.
         """
         line = self._line()
         if line is None:
             return None
-        id = f"patchbay-{next(_numbers)}"
+        id = next_id()
         try:
-            post = run.begun = Post(id, line, self._request(id, run, method, params), self._give_back)
-            traffic.join(run, id)
-            result = post.answer(math.inf if run.seconds is None else run.seconds, self._limit)
+            post = run.begun = Post(id, line, self._request(id, run, method, params), self._give_back, heard)
+            if traffic is not None:
+                traffic.join(run, id)
+            result = post.answer(min(math.inf if run.seconds is None else run.seconds, self._patience), self._limit)
         except BaseException:
-            traffic.forget(run)
+            if traffic is not None:
+                traffic.forget(run)
             line.socket.close()
             raise
         if result is not None:
             run.begun = None
-            traffic.forget(run)
+            if traffic is not None:
+                traffic.forget(run)
             post.close()
         return result
 
-    def _request(self, id: str, run: Run, method: str, params: Json) -> tuple[h11.Request, bytes]:
+    def _request(self, id: str, run: Run, method: str, params: Json_runs) -> tuple[h11.Request, bytes]:
         """What the official session would send: it alone knows which headers and which `_meta` belong to a request."""
-        data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
+        data: Json_runs = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
         options: Any = {}
-        self._session._stamp(data, options)
+        self._stamp(data, options)
         meta = data["params"]["_meta"]
-        if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
-            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
+        if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY_direct in meta:
+            meta[CLIENT_CAPABILITIES_META_KEY_direct] = dict(run.capabilities)
         if not meta:
             del data["params"]["_meta"]
+        if not data["params"]:
+            del data["params"]
         body = _encoded_direct({"jsonrpc": "2.0", "id": id, **data})
         stamped: Mapping[str, str] = options.get("headers") or {}
         headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
         headers["content-length"] = str(len(body))
-        return (h11.Request(method="POST", target=self._target, headers=list(headers.items())), body)
+        return (h11.Request(method="POST", target=self._place.target, headers=list(headers.items())), body)
 
-    def _line(self) -> _Line | None:
+    def _line(self) -> Line | None:
         """A connection on which nothing is under way."""
         fresh = time.monotonic() - IDLE
         while True:
@@ -1360,14 +1088,14 @@ class Direct:
                 line = self._idle.pop() if self._idle else None
             if line is None:
                 try:
-                    return _Line(*self._place)
+                    return Line(self._place.host, self._place.port)
                 except OSError:
                     return None
             if line.idle_since > fresh and (not line.readable(0)):
                 return line
             line.socket.close()
 
-    def _give_back(self, line: _Line, whole: bool) -> None:
+    def _give_back(self, line: Line, whole: bool) -> None:
         http = line.http
         if whole and http.our_state is http.their_state is h11.DONE:
             http.start_next_cycle()
@@ -1387,35 +1115,521 @@ class Direct:
             line.socket.close()
 
 
-def _encoded_direct(message: Json) -> bytes:
+def _encoded_direct(message: Json_runs) -> bytes:
     try:
         return orjson.dumps(message)
     except TypeError:
         return json.dumps(message, ensure_ascii=False).encode()
 
 
-class Handover(httpx2.AsyncHTTPTransport):
-    """Sends requests, but for one that has begun: of that the answer is passed on."""
+def plain_result(message: Any) -> Json_runs | None:
+    """The result in an answer that is complete; None for any other message."""
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or message.keys() & {"method", "error"}:
+        return None
+    result = message.get("result")
+    if "id" not in message or not isinstance(result, dict) or result.get("resultType", "complete") != "complete":
+        return None
+    return result
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        run = CURRENT.get()
-        post = run.begun if run is not None and request.method == "POST" else None
-        if run is None or not isinstance(post, Post):
-            return await super().handle_async_request(request)
-        run.begun = None
-        if post.closed:
-            return httpx2.Response(202)
+
+# patchbay/client/reach.py: How a server is reached, as three frozen values: a program, a URL, or a server of this hub in process.
+
+Transport = Literal["auto", "streamable-http", "sse"]
+
+Era = Literal["auto", "modern", "legacy"]
+
+MASK = "***"
+
+
+class AddressError(InvalidParams):
+    """A string that is no address: names the place in it and what was expected there."""
+
+
+_SECRET = re.compile("(?i)(secret|token|passw|pwd|credential|auth|bearer|api[-_]?key|access[-_]?key|private[-_]?key)")
+
+_SECRET_WORDS = re.compile("(?i)^(key|sig|signature|pass)$")
+
+_URL = re.compile("https?://[^\\s'\\\"<>]+")
+
+_FIELD_VALUE = re.compile("([\\x21-\\x7e]([\\x20-\\x7e\\t]*[\\x21-\\x7e])?)?")
+
+_QUERY_PAIR = re.compile("([^&=]+)=([^&]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Stdio:
+    """A program spoken to over its standard input and output.
+
+    `env` holds only what is added to the environment the connection gives every child; `cwd` is None for the present
+    directory.
+    """
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.command, self.args, frozenset(self.env.items()), self.cwd))
+
+    @property
+    def described(self) -> str:
+        """The command line as one would type it; values of variables and of secret options are masked."""
+        words = [f"{name}={MASK}" for name in sorted(self.env)]
+        words += [shlex.quote(word) for word in (self.command, *_masked_words(self.args))]
+        return " ".join(words) + (f" (in {self.cwd})" if self.cwd else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """A server at a URL (`http` or `https`); `headers` are sent with every request.
+
+    `public` says that every connection has to go to a public address, which is looked up once for each request.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    transport: Transport = "auto"
+    public: bool = False
+
+    def __hash__(self) -> int:
+        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public))
+
+    @property
+    def described(self) -> str:
+        """The URL without its secrets, the transport when one is asked for, and the names of the headers."""
+        notes: list[str] = [] if self.transport == "auto" else [self.transport]
+        notes += [f"{name}: {MASK}" for name in sorted(self.headers)]
+        return masked_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A server of this hub, in process: the path `/mcp/<endpoint>`, `endpoint` being `echo`, `echo@<cid>` or ``.
+
+    The empty endpoint is the aggregate `/mcp`. Whoever runs the hub supplies the exchange.
+    """
+
+    endpoint: str
+
+    @property
+    def described(self) -> str:
+        """The path of the endpoint."""
+        return f"/mcp/{self.endpoint}" if self.endpoint else "/mcp"
+
+
+Reach = Stdio | Http | Local
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a value under this name (an option, a header, a query key) is not to be shown."""
+    bare = name.lstrip("-")
+    return bool(_SECRET.search(bare) or _SECRET_WORDS.match(bare))
+
+
+def masked_url(url: str) -> str:
+    """A URL for people: no password, and no value of a query key that names a secret."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.partition("?")[0]
+    place = parts.netloc
+    if "@" in place:
+        user, _, host = place.rpartition("@")
+        place = f"{user.partition(':')[0]}:{MASK}@{host}" if ":" in user else f"{user}@{host}"
+    query = _QUERY_PAIR.sub(lambda pair: f"{pair[1]}={MASK}" if is_secret_name(pair[1]) else pair[0], parts.query)
+    return urlunsplit((parts.scheme, place, parts.path, query, parts.fragment))
+
+
+def masked_urls(text: str) -> str:
+    """A text for people, in which every URL is masked as by `masked_url`."""
+    return _URL.sub(lambda found: masked_url(found[0]), text)
+
+
+def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
+    """The headers themselves. Raises InvalidParams naming one whose value cannot be sent; the value stays unsaid.
+
+    RFC 9110 section 5.5: printable ASCII without a line break, no space at either end.
+    """
+    for name, value in headers.items():
+        if not _FIELD_VALUE.fullmatch(value):
+            raise InvalidParams(
+                f"{where}: the header {name}: expected printable ASCII without a line break or a space at its ends"
+            )
+    return headers
+
+
+def _masked_words(words: tuple[str, ...]) -> Iterator[str]:
+    hide = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if equals and is_secret_name(name):
+            yield f"{name}={MASK}"
+        else:
+            yield (MASK if hide else masked_url(word) if "://" in word else word)
+        hide = not equals and word.startswith("-") and is_secret_name(word)
+
+
+# patchbay/client/plan.py: How a connection is to be opened: a frozen value that the official client and the plain HTTP session both read.
+
+Json_plan = dict[str, Any]
+
+PAGES = 1000
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The result of `server/discover` (`modern`) or of `initialize`, and the session that the server has begun."""
+
+    result: Json_plan
+    modern: bool
+    session_id: str | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a connection is to be opened. `limit` is the largest message in bytes."""
+
+    reach: Reach
+    era: Era
+    name: str
+    version: str
+    environ: Mapping[str, str]
+    limit: int
+    capabilities: frozenset[str]
+    extensions: Mapping[str, Any] | None = None
+    auth: httpx2.Auth | None = None
+    exchange: Exchange | None = None
+    log_level: str | None = None
+    adopted: Adopted | None = None
+
+
+# patchbay/settings.py: Every setting: name, default, sentence. The command line, the environment and the docs come from this table.
+
+
+def names_proxy() -> bool:
+    """Whether the environment may name a proxy for HTTP; `no_proxy` alone names none."""
+    return any(
+        (name.lower().endswith("_proxy") and name.lower() != "no_proxy" and os.environ[name] for name in os.environ)
+    )
+
+
+def whole_environment() -> dict[str, str]:
+    """The environment as it is now: for what an operator's configuration names in it, and for what clients inherit."""
+    return dict(os.environ)
+
+
+# patchbay/client/plain_session.py: A session with a server at an `http:` URL without the official client, whose import takes longer than a plain call.
+
+MODERN = "2026-07-28"
+
+HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+
+LISTS_plain_session = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+
+METHODS = PLAIN_direct | LISTS_plain_session
+
+NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+HEADER_SCHEMA = "x-mcp-header"
+
+DECLARED: Mapping[str, tuple[str, Json_runs]] = {
+    "elicitation": ("elicitation", {"form": {}, "url": {}}),
+    "sampling": ("sampling", {}),
+    "list_roots": ("roots", {"listChanged": True}),
+}
+
+PATIENCE_SECONDS = 5.0
+
+GOODBYE_SECONDS = 0.5
+
+_SENDABLE = re.compile("[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?")
+
+_ENCODED = "=?"
+
+_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+
+
+class PlainSession:
+    """A server that has agreed on a revision. Made by `begin`."""
+
+    def __init__(self, plan: Plan, place: Place) -> None:
+        assert isinstance(plan.reach, Http)
+        self._plan = plan
+        self._place = place
+        self._headers = {"accept-encoding": "identity", **{k.lower(): v for k, v in plan.reach.headers.items()}}
+        self.adopted = Adopted({}, False, None)
+        self._direct: Direct | None = None
+
+    @property
+    def version(self) -> str:
+        """The revision that was agreed on."""
+        return MODERN if self.adopted.modern else str(self.adopted.result["protocolVersion"])
+
+    @property
+    def info(self) -> Json_runs:
+        """The server's `serverInfo`; empty when it told none."""
+        result = self.adopted.result
+        holder = result.get("_meta") if self.adopted.modern else result
+        found = holder.get(_SERVER_INFO if self.adopted.modern else "serverInfo") if isinstance(holder, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def capabilities(self) -> Json_runs:
+        """The server's capabilities."""
+        found = self.adopted.result.get("capabilities")
+        return found if isinstance(found, dict) else {}
+
+    def ask(self, run: Run, method: str, params: Json_runs, heard: Callable[[Item], None]) -> Json_runs | None:
+        """The result of a request; None when the official client has to go on with it (see `Direct.begin`)."""
+        name = params.get(NAMES.get(method, ""))
+        if self._direct is None or method not in METHODS or run.by_hand or (run.capabilities is not None):
+            return None
+        if isinstance(name, str) and (not is_plain_header(name)):
+            return None
+        begun = time.monotonic()
         try:
-            return await post.response()
+            result = self._direct.begin(run, method, params, None, heard)
+            if result is None and run.seconds is not None and (time.monotonic() - begun >= run.seconds):
+                raise Overdue(f"{self._plan.reach.described} did not answer {method} within {run.seconds:g} s")
         except BaseException:
-            post.close()
+            self._cancel(run)
             raise
+        if method == "tools/list" and result is not None and (HEADER_SCHEMA in orjson.dumps(result).decode()):
+            return None
+        run.clock.spend(time.monotonic() - begun)
+        return result
+
+    def close(self) -> None:
+        """End the session."""
+        if self._direct is not None:
+            self._direct.close()
+        if self.adopted.session_id is not None:
+            self._send("DELETE", {}, b"", GOODBYE_SECONDS)
+
+    def agree(self) -> bool:
+        """Agree on a revision; False when the official client has to try."""
+        era = self._plan.era
+        refused = True
+        if era != "legacy":
+            stamp = self._modern_stamp()
+            data: Json_runs = {"method": "server/discover", "params": {"_meta": {}}}
+            options: Json_runs = {}
+            stamp(data, options)
+            result, head = self._message(data, options["headers"])
+            versions = result.get("supportedVersions") if result is not None else None
+            if result is not None and isinstance(versions, list) and (MODERN in versions):
+                return self._begin(Adopted(result, True, None), stamp)
+            refused = head is not None and head.status_code not in (401, 403)
+        return refused and era != "modern" and self._shakes_hands()
+
+    def _shakes_hands(self) -> bool:
+        params = {
+            "protocolVersion": HANDSHAKES[-1],
+            "capabilities": self._capabilities(),
+            "clientInfo": {"name": self._plan.name, "version": self._plan.version},
+        }
+        result, head = self._message({"method": "initialize", "params": params}, {})
+        version = result.get("protocolVersion") if result is not None else None
+        if result is None or head is None or version not in HANDSHAKES:
+            return False
+        session_id = dict(head.headers).get(b"mcp-session-id", b"").decode("ascii", "replace") or None
+
+        def stamp(data: Json_runs, options: Any) -> None:
+            options.setdefault("headers", {})["mcp-protocol-version"] = version
+
+        self._begin(Adopted(result, False, session_id), stamp)
+        body = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        head = self._send("POST", {"mcp-protocol-version": str(version)}, body, PATIENCE_SECONDS)
+        return head is not None and head.status_code < 300
+
+    def _begin(self, adopted: Adopted, stamp: Stamp) -> bool:
+        self.adopted = adopted
+        limit, session = (self._plan.limit, adopted.session_id)
+        self._direct = Direct(self._place, self._headers, stamp, session, limit, math.inf)
+        return True
+
+    def _capabilities(self) -> Json_runs:
+        return {DECLARED[name][0]: DECLARED[name][1] for name in sorted(self._plan.capabilities)}
+
+    def _modern_stamp(self) -> Stamp:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": {"name": self._plan.name, "version": self._plan.version},
+            CLIENT_CAPABILITIES_META_KEY_direct: self._capabilities(),
+        }
+
+        def stamp(data: Json_runs, options: Any) -> None:
+            params = data.setdefault("params", {})
+            params.setdefault("_meta", {}).update(meta)
+            headers = options.setdefault("headers", {})
+            headers |= {"mcp-protocol-version": MODERN, "mcp-method": data["method"]}
+            name = params.get(NAMES.get(data["method"], ""))
+            if isinstance(name, str):
+                headers["mcp-name"] = name
+
+        return stamp
+
+    def _message(self, data: Json_runs, headers: Mapping[str, str]) -> tuple[Json_runs | None, h11.Response | None]:
+        """The result of a request before there is a session, and the head of its answer; None for what is missing."""
+        id = next_id()
+        body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
+        post = self._post(id, "POST", headers, body)
+        if post is None:
+            return (None, None)
+        try:
+            return (post.answer(PATIENCE_SECONDS, self._plan.limit), post.head)
+        finally:
+            post.close()
+
+    def _send(self, method: str, headers: Mapping[str, str], body: bytes, seconds: float) -> h11.Response | None:
+        """The head of the answer to a message that has no result."""
+        post = self._post("", method, headers, body)
+        if post is None:
+            return None
+        try:
+            post.answer(seconds, self._plan.limit)
+            return post.head
+        finally:
+            post.close()
+
+    def _post(self, id: str, method: str, headers: Mapping[str, str], body: bytes) -> Post | None:
+        try:
+            line = Line(self._place.host, self._place.port)
+        except OSError:
+            return None
+        session = {"mcp-session-id": self.adopted.session_id} if self.adopted.session_id else {}
+        found = {
+            "host": self._place.authority,
+            **self._headers,
+            "accept": "application/json, text/event-stream",
+            **({"content-type": "application/json"} if body else {}),
+            **session,
+            **headers,
+            "content-length": str(len(body)),
+        }
+        request = h11.Request(method=method, target=self._place.target, headers=list(found.items()))
+        return Post(id, line, (request, body), lambda line, _: line.socket.close(), lambda _: None)
+
+    def _cancel(self, run: Run) -> None:
+        """Tell a server of the older revisions that the caller has left; closing the connection tells the newest."""
+        if run.begun is None:
+            return
+        run.begun.close()
+        if self.adopted.modern:
+            return
+        params = {"requestId": run.begun.id, "reason": "caller left"}
+        body = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        self._send("POST", {"mcp-protocol-version": self.version}, body, GOODBYE_SECONDS)
 
 
-def is_possible(reach: Http) -> bool:
-    """Whether a server may be spoken to in this way, as far as can be known before it was spoken to."""
-    url = httpx2.URL(reach.url)
-    return url.scheme == "http" and (not url.userinfo) and (not reach.public) and (not getproxies())
+def begin(plan: Plan) -> PlainSession | None:
+    """A plain session with a server; None where there can be none, or the server does not answer plainly."""
+    place = _place(plan)
+    if place is None:
+        return None
+    assert isinstance(plan.reach, Http)
+    sendable(plan.reach.headers, plan.reach.described)
+    session = PlainSession(plan, place)
+    agreed = False
+    try:
+        agreed = session.agree()
+    finally:
+        if not agreed:
+            session.close()
+    return session if agreed else None
+
+
+def is_plain_header(text: str) -> bool:
+    """Whether a text can be a header's value as it is."""
+    return bool(_SENDABLE.fullmatch(text)) and (not text.startswith(_ENCODED))
+
+
+def _place(plan: Plan) -> Place | None:
+    reach = plan.reach
+    odd = plan.exchange is not None or plan.extensions or plan.log_level is not None or (plan.auth is not None)
+    if odd or not isinstance(reach, Http) or reach.public or (reach.transport == "sse") or names_proxy():
+        return None
+    parts = urlsplit(reach.url)
+    if parts.scheme.lower() != "http" or "@" in parts.netloc or (not parts.hostname) or (not reach.url.isascii()):
+        return None
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not all(("!" <= letter <= "~" for letter in target + parts.netloc)):
+        return None
+    authority = parts.netloc.lower().removesuffix(":80")
+    return Place(parts.hostname, parts.port or 80, authority, target.encode())
+
+
+# patchbay/client/signin_ways.py: The ways to sign in to a server, as frozen values, and where the tokens of a server are kept.
+
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
+
+    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
+    document, for servers that know those; else the client registers itself.
+    """
+
+    folder: Path
+    show: Show | None = None
+    hint: str = "sign in once on a terminal: patchbay inspect <the same address>"
+    name: str = "Patchbay"
+    metadata_url: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
+    scope: str | None = None
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
+
+    `issuer` is the authorization server that knows it; its credentials go nowhere else.
+    """
+
+    folder: Path
+    client_id: str
+    issuer: str
+    client_secret: str | None = None
+    private_key: str | None = None
+    algorithm: str = "ES256"
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
+
+    folder: Path
+    client_id: str
+    client_secret: str
+    issuer: str
+    assertion: Callable[[str, str], Awaitable[str]]
+    scope: str | None = None
+    method: str = "client_secret_basic"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
+
+    folder: Path
+    client_id: str
+    issuer: str
+    assertion: Callable[[str], Awaitable[str]]
+    scope: str | None = None
+
+
+SignIn = Person | Machine | Asserted | Workload
+
+
+def token_path(folder: Path, url: str) -> Path:
+    """The file of the tokens of the server at `url`."""
+    return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
 
 # patchbay/client/eras.py: Agreeing on a revision: what is asked first, and what its answer says about the server.
@@ -1423,11 +1637,16 @@ def is_possible(reach: Http) -> bool:
 log_eras = logging.getLogger(__name__)
 
 
-async def agree(session: ClientSession, era: Era, ended: anyio.Event) -> bool:
+async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: Adopted | None = None) -> bool:
     """Agree with a server; whether on a revision of the modern era. Raises MCPError when there is none for both.
 
-    `ended` is set when the connection has ended, so that a dead server is not taken for an old one.
+    `ended` is set when the connection has ended, so that a dead server is not taken for an old one. `adopted` is what
+    the server has said already: then nothing is sent.
     """
+    if adopted is not None:
+        kind = DiscoverResult if adopted.modern else InitializeResult
+        session.adopt(kind.model_validate(adopted.result))
+        return adopted.modern
     if era == "modern":
         await session.discover()
         return True
@@ -1725,6 +1944,249 @@ def _speak(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[
         anyio.from_thread.run(to.send, SessionMessage(parsed))
 
 
+# patchbay/client/streams.py: Between a transport and the official session: the server's own messages are taken out, the answers let through.
+
+log_streams = logging.getLogger(__name__)
+
+MOST_OWED = 64
+
+_CHANGE = re.compile("notifications/(\\w+/list_changed|resources/updated)")
+
+
+class Reading(Protocol):
+    """The stream of a transport that messages are read from."""
+
+    async def receive(self) -> SessionMessage | Exception: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Writing(Protocol):
+    """The stream of a transport that messages are written to."""
+
+    async def send(self, item: SessionMessage, /) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Traffic:
+    """Which requests are out, and what is done with what the server says by itself.
+
+    `listener` gets notifications that belong to no request, `ask` the questions, `spawn` starts a task.
+    """
+
+    def __init__(
+        self,
+        listener: Callable[[str, Json_runs], None],
+        ask: Callable[[Question], Awaitable[Answer]] | None,
+        spawn: Callable[..., object],
+    ) -> None:
+        self.runs: dict[str | int, Run] = {}
+        self.ended = anyio.Event()
+        self.nonsense: list[str] = []
+        self.modern = False
+        self._listener = listener
+        self._ask = ask
+        self.spawn = spawn
+        self._asking: dict[str | int, anyio.CancelScope] = {}
+        self._owed = 0
+
+    def sent(self, message: SessionMessage) -> None:
+        """Note a request that goes out."""
+        run, body = (CURRENT.get(), message.message)
+        if run is None or not isinstance(body, JSONRPCRequest):
+            return
+        self.forget(run)
+        run.id = body.id
+        self.runs[body.id] = run
+        meta = (body.params or {}).get("_meta")
+        if run.capabilities is not None and isinstance(meta, dict) and (CLIENT_CAPABILITIES_META_KEY_streams in meta):
+            meta[CLIENT_CAPABILITIES_META_KEY_streams] = dict(run.capabilities)
+
+    def join(self, run: Run, id: str) -> None:
+        """Note a request that its caller sends under this id, on a thread of its own."""
+        run.id = id
+        self.runs[id] = run
+
+    def forget(self, run: Run) -> None:
+        """A request is over."""
+        if run.id is not None:
+            self.runs.pop(run.id, None)
+
+    async def take(self, item: SessionMessage | Exception, run: Run | None, out: Writing) -> bool:
+        """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
+        if run is not None and self.runs.get(run.id or "") is not run:
+            run = None
+        if isinstance(item, Exception):
+            self.nonsense = [*self.nonsense[-2:], str(item)[:200]]
+            return False
+        body = item.message
+        if isinstance(body, JSONRPCNotification):
+            await self._notice(body.method, body.params or {}, run)
+            return False
+        if isinstance(body, JSONRPCRequest):
+            await self._request(body, run, out)
+            return False
+        asked = self.runs.get(body.id) if body.id is not None else None
+        if asked is not None and isinstance(body, JSONRPCResponse):
+            asked.raw = body.result
+        return True
+
+    async def _notice(self, method: str, params: Json_runs, run: Run | None) -> None:
+        if method == "notifications/cancelled":
+            self._withdrawn(params.get("requestId"))
+            return
+        item = said(method, params)
+        if method == "notifications/progress":
+            token = params.get("progressToken")
+            run = (
+                next((one for one in [*self.runs.values()] if one.token == token), None) if token is not None else None
+            )
+            if run is not None and isinstance(item, Progress):
+                await run.put(item)
+            return
+        meta = params.get("_meta")
+        subscription = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
+        if isinstance(subscription, (str, int)) and subscription in self.runs:
+            run = self.runs[subscription]
+        run = run or self._only()
+        if run is not None and (run.method == LISTEN or not _CHANGE.fullmatch(method)):
+            await run.put(item)
+        else:
+            self._listener(method, params)
+
+    def _only(self) -> Run | None:
+        runs = [*self.runs.values()]
+        return runs[0] if len(runs) == 1 else None
+
+    def _withdrawn(self, id: object) -> None:
+        if isinstance(id, (str, int)):
+            if id in self._asking:
+                self._asking[id].cancel()
+            elif id in self.runs and self.runs[id].method == LISTEN:
+                self.spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
+
+    async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        if self.modern and body.method != "ping":
+            log_streams.debug("dropped the request %s: this revision has none from a server", body.method)
+        elif self._owed >= MOST_OWED:
+            log_streams.debug(
+                "dropped the request %s: %d of this server wait for their answers", body.method, self._owed
+            )
+        else:
+            self._owed += 1
+            self.spawn(self._attend, body, run or self._only(), out)
+
+    async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        try:
+            if body.method == "ping":
+                await _write(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
+            else:
+                await self._answer(body, run, out)
+        finally:
+            self._owed -= 1
+
+    async def _answer(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        question = Question(body.method, body.params or {})
+        with anyio.CancelScope() as scope:
+            self._asking[body.id] = scope
+            try:
+                await _write(out, _reply(body.id, await self.answer(question, run)))
+            finally:
+                self._asking.pop(body.id, None)
+
+    async def answer(self, question: Question, run: Run | None) -> Answer:
+        """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
+        if run is not None:
+            return await run.ask(question)
+        if self._ask is not None:
+            return await self._ask(question)
+        return McpFailure(
+            METHOD_NOT_FOUND_streams, f"this client cannot tell which request {question.method} belongs to"
+        )
+
+
+def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
+    if isinstance(answer, McpFailure):
+        return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
+    return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
+
+
+async def _write(out: Writing, message: JSONRPCResponse | JSONRPCError) -> None:
+    try:
+        await out.send(SessionMessage(message))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        log_streams.debug("an answer to the server was dropped: the connection has ended")
+
+
+class Inlet:
+    """What the session reads: answers only."""
+
+    def __init__(self, inner: Reading, out: Writing, traffic: Traffic) -> None:
+        self._inner = inner
+        self._out = out
+        self._traffic = traffic
+        self.last_context: contextvars.Context | None = None
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next answer."""
+        while True:
+            try:
+                item = await self._inner.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                self._traffic.ended.set()
+                raise
+            self.last_context = getattr(self._inner, "last_context", None)
+            run = self.last_context.get(CURRENT) if self.last_context is not None else None
+            if await self._traffic.take(item, run, self._out):
+                return item
+
+    async def aclose(self) -> None:
+        self._traffic.ended.set()
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Inlet:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Inlet:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Outlet:
+    """What the session writes."""
+
+    def __init__(self, inner: Writing, traffic: Traffic) -> None:
+        self._inner = inner
+        self._traffic = traffic
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Note a request and pass it on."""
+        self._traffic.sent(item)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Outlet:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        await self.aclose()
+
+
 # patchbay/client/telling.py: What went wrong, as one sentence for people: what was tried, what was heard, what was seen of it.
 
 OPENING = "initialize"
@@ -1798,6 +2260,78 @@ def innermost(problem: BaseException) -> BaseException:
         inner = problem.exceptions
         problem = next((one for one in inner if not isinstance(one, asyncio.CancelledError)), inner[0])
     return problem
+
+
+# patchbay/client/handover.py: The transport of the official client's HTTP requests that goes on with an exchange which a caller has begun.
+
+
+class Rest(httpx2.AsyncByteStream):
+    """What the caller has not read of an exchange, read on the loop."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+
+    async def response(self) -> httpx2.Response:
+        """The answer, once its head is here. Raises httpx2.TransportError."""
+        post = self._post
+        await self._go_on(lambda: post.head is not None)
+        if post.head is None:
+            raise httpx2.RemoteProtocolError("the server closed the connection without an answer")
+        headers = [(name, value) for name, value in post.head.headers.raw_items()]
+        return httpx2.Response(
+            post.head.status_code, headers=headers, stream=self, extensions={"reason_phrase": bytes(post.head.reason)}
+        )
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        post = self._post
+        while True:
+            await self._go_on(lambda: bool(post.pieces))
+            if not post.pieces:
+                return
+            pieces, post.pieces = (post.pieces, [])
+            yield b"".join(pieces)
+
+    async def _go_on(self, enough: Callable[[], bool]) -> None:
+        """Read until there is enough or nothing more comes."""
+        loop, post, line = (asyncio.get_running_loop(), self._post, self._post.line)
+        try:
+            if post.problem is not None:
+                raise post.problem
+            if post.unsent:
+                unsent, post.unsent = (post.unsent, b"")
+                await loop.sock_sendall(line.socket, unsent)
+            while not enough() and (not post.whole):
+                if not post.advance():
+                    line.http.receive_data(await loop.sock_recv(line.socket, PIECE))
+        except (OSError, h11.ProtocolError) as problem:
+            raise httpx2.ReadError(str(problem) or type(problem).__name__) from problem
+
+    async def aclose(self) -> None:
+        self._post.close()
+
+
+class Handover(httpx2.AsyncHTTPTransport):
+    """Sends requests, but for one that has begun: of that the answer is passed on."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        run = CURRENT.get()
+        post = run.begun if run is not None and request.method == "POST" else None
+        if run is None or not isinstance(post, Post):
+            return await super().handle_async_request(request)
+        run.begun = None
+        if post.closed:
+            return httpx2.Response(202)
+        try:
+            return await Rest(post).response()
+        except BaseException:
+            post.close()
+            raise
+
+
+def is_possible(reach: Http) -> bool:
+    """Whether a server may be spoken to in this way, as far as can be known before it was spoken to."""
+    url = httpx2.URL(reach.url)
+    return url.scheme == "http" and (not url.userinfo) and (not reach.public) and (not getproxies())
 
 
 # patchbay/client/public_hosts.py: Whether a host is somewhere public, and the address to connect to: looked up once, so that it stays the one checked.
@@ -1884,10 +2418,13 @@ class _Bounded(httpx2.AsyncByteStream):
 class Web:
     """How one server is spoken to over HTTP; `status` is that of the last refused request."""
 
-    def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int) -> None:
+    def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int, adopted: Adopted | None = None) -> None:
+        """`adopted` is what a plain session has agreed on with the server."""
         self.reach = reach
         self.status: int | None = None
-        self._session_id: str | None = None
+        self._session_id = adopted.session_id if adopted is not None else None
+        self._begun = {"mcp-session-id": self._session_id} if self._session_id else {}
+        self._hands_over = adopted is not None
         self._headers: Mapping[str, str] = {}
         self._direct = auth is None and is_possible(reach)
         self._auth = auth
@@ -1902,11 +2439,11 @@ class Web:
     ) -> httpx2.AsyncClient:
         """An HTTP client that keeps the rules of this file. The arguments are those the SDK gives its factories."""
         return httpx2.AsyncClient(
-            headers={"Accept-Encoding": "identity", **self.reach.headers, **(headers or {})},
+            headers={"Accept-Encoding": "identity", **self._begun, **self.reach.headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT, read=None),
             auth=auth or self._auth,
             verify=_certificates(),
-            mounts={self._origin: Handover(verify=_certificates())} if self._direct else None,
+            mounts={self._origin: Handover(verify=_certificates())} if self._direct or self._hands_over else None,
             event_hooks={"request": [self._sending], "response": [self._received]},
         )
 
@@ -1920,7 +2457,11 @@ class Web:
         if not self._direct:
             return None
         session_id = None if modern else self._session_id
-        return Direct(httpx2.URL(self.reach.url), self._headers, session, session_id, self._limit)
+        url = httpx2.URL(self.reach.url)
+        place = Place(url.host, url.port or 80, url.netloc.decode("ascii"), url.raw_path)
+        return Direct(
+            place, self._headers, lambda data, options: session._stamp(data, options), session_id, self._limit
+        )
 
     @property
     def in_session(self) -> bool:
@@ -1998,8 +2539,6 @@ FIRST_BACKOFF, LONGEST_BACKOFF = (0.05, 1.0)
 
 SESSION_KNOWN = frozenset({types.METHOD_NOT_FOUND, -32002})
 
-PAGES = 1000
-
 LATER = 2.0
 
 
@@ -2021,7 +2560,7 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
-    ) -> Json:
+    ) -> Json_runs:
         run = CURRENT.get()
         if run is not None and run.begun is not None:
             opts = {**(opts or {}), "request_id": run.begun.id}
@@ -2032,29 +2571,12 @@ class _Anything(BaseModel):
     """A result of any method: what came is taken from the wire itself."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How a connection is to be opened. `limit` is the largest message in bytes."""
-
-    reach: Reach
-    era: Era
-    name: str
-    version: str
-    environ: Mapping[str, str]
-    limit: int
-    capabilities: frozenset[str]
-    extensions: Mapping[str, Any] | None = None
-    auth: httpx2.Auth | None = None
-    exchange: Exchange | None = None
-    log_level: str | None = None
-
-
 @dataclass
 class Core:
     """One connection; everything here happens on the loop, but for `at_once`."""
 
     plan: Plan
-    listener: Callable[[str, Json], None]
+    listener: Callable[[str, Json_runs], None]
     ask: Callable[[Question], Awaitable[Answer]] | None
     session: ClientSession = field(init=False)
     traffic: Traffic = field(init=False)
@@ -2100,7 +2622,9 @@ class Core:
             return [(one, self._program) for one in eras]
         if isinstance(reach, Http):
             sendable(reach.headers, reach.described)
-            web = self.web = Web(reach, self.plan.auth, self.plan.limit)
+            web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.adopted)
+            if self.plan.adopted is not None:
+                return [(era, web.streamable)]
             ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
                 "streamable-http": [(era, web.streamable)],
                 "sse": [("legacy" if era == "auto" else era, web.pair)],
@@ -2135,7 +2659,7 @@ class Core:
             async with way as (reading, writing):
                 outlet = Outlet(writing, self.traffic)
                 async with self._session(Inlet(reading, outlet, self.traffic), outlet) as self.session:
-                    self.traffic.modern = await agree(self.session, era, self.traffic.ended)
+                    self.traffic.modern = await agree(self.session, era, self.traffic.ended, self.plan.adopted)
                     await self._set_log_level()
                     self.traffic.forget(opening)
                     patience.cancel()
@@ -2193,7 +2717,7 @@ class Core:
             return
         await self._send_raw("logging/setLevel", {"level": self.plan.log_level})
 
-    def at_once(self, run: Run, method: str, params: Json) -> bool:
+    def at_once(self, run: Run, method: str, params: Json_runs) -> bool:
         """Whether a plain request had its answer by the short way, on the caller's thread; else it is `perform`ed."""
         if self.direct is None or method not in PLAIN_direct:
             return False
@@ -2218,7 +2742,7 @@ class Core:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, MCPError):
             await self.session.send_notification(types.CancelledNotification(params=params))
 
-    async def perform(self, run: Run, method: str, params: Json) -> None:
+    async def perform(self, run: Run, method: str, params: Json_runs) -> None:
         """One request with all its rounds; what comes of it is the end of the run."""
         CURRENT.set(run)
         try:
@@ -2232,7 +2756,7 @@ class Core:
             self.traffic.forget(run)
             run.finish(end)
 
-    async def _rounds(self, run: Run, method: str, params: Json) -> Json:
+    async def _rounds(self, run: Run, method: str, params: Json_runs) -> Json_runs:
         backoff = FIRST_BACKOFF
         for _ in range(ROUNDS):
             result = await self._sent(run, method, params)
@@ -2255,7 +2779,7 @@ class Core:
             raise answer
         return dict(answer)
 
-    async def _sent(self, run: Run, method: str, params: Json) -> Json:
+    async def _sent(self, run: Run, method: str, params: Json_runs) -> Json_runs:
         """One round. A tool whose headers have changed is looked up again, once."""
         try:
             return await self._once(run, method, params)
@@ -2274,7 +2798,7 @@ class Core:
             if not cursor:
                 return
 
-    async def _once(self, run: Run, method: str, params: Json) -> Json:
+    async def _once(self, run: Run, method: str, params: Json_runs) -> Json_runs:
         self.traffic.forget(run)
         run.begin_round()
         try:
@@ -2308,11 +2832,11 @@ class Core:
         in_session = self.web is not None and self.web.in_session and (not self.traffic.modern)
         return in_session and (run.refused or "").startswith("HTTP 404") and (problem.code not in SESSION_KNOWN)
 
-    async def _send_raw(self, method: str, params: Json) -> None:
+    async def _send_raw(self, method: str, params: Json_runs) -> None:
         of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)
         await self.session.send_request((_OfTask if of_task else _Raw)(method=method, params=params), _Anything)
 
-    async def _tools(self, run: Run, params: Json) -> Json:
+    async def _tools(self, run: Run, params: Json_runs) -> Json_runs:
         """A page of tools: without those whose header annotations a client has to refuse."""
         listed = await self.session.list_tools(params=types.PaginatedRequestParams.model_validate(params))
         assert run.raw is not None
@@ -2447,7 +2971,7 @@ def sayable(text: str, place: str) -> str:
     return text
 
 
-def decoded(text: str, place: str, plus: bool = False) -> str:
+def decoded_address_query(text: str, place: str, plus: bool = False) -> str:
     """Percent-decoded text. Raises AddressError when that is not UTF-8 text."""
     try:
         return sayable((unquote_plus if plus else unquote)(text, errors="strict"), place)
@@ -2463,7 +2987,7 @@ def pairs(text: str) -> list[Pair]:
         place = f"the query part {piece[:80]!r}"
         if not equals or not key:
             raise AddressError(f"{place}: expected key=value")
-        found.append((decoded(key, place, plus=True), decoded(value, place, plus=True)))
+        found.append((decoded_address_query(key, place, plus=True), decoded_address_query(value, place, plus=True)))
     return found
 
 
@@ -2597,7 +3121,7 @@ def _word(text: str, what: str, place: str) -> str:
 
 
 def _uvx(rest: str, words: Sequence[str], place: str) -> list[str]:
-    package, slash, executable = (decoded(part, place) for part in rest.partition("/"))
+    package, slash, executable = (decoded_address_query(part, place) for part in rest.partition("/"))
     _word(package, "PACKAGE or PACKAGE/EXECUTABLE (a slash in one is written %2F)", place)
     if not slash:
         named = _PACKAGE_NAME.match(package)
@@ -2623,7 +3147,7 @@ def _requirement(package: str) -> str:
 
 
 def _npx(rest: str, _words: Sequence[str], place: str) -> list[str]:
-    parts = [decoded(part, place) for part in rest.split("/")]
+    parts = [decoded_address_query(part, place) for part in rest.split("/")]
     cut = 2 if rest.startswith("@") else 1
     package, more = ("/".join(parts[:cut]), parts[cut:])
     if len(more) > 1 or not all(parts) or package == "@" or (cut == 2 and len(parts) < 2):
@@ -2637,14 +3161,14 @@ def _npx(rest: str, _words: Sequence[str], place: str) -> list[str]:
 def _script(program: str) -> Callable[[str, Sequence[str], str], list[str]]:
 
     def words(rest: str, _words: Sequence[str], place: str) -> list[str]:
-        return [program, _word(decoded(rest, place), "the path of a script", place)]
+        return [program, _word(decoded_address_query(rest, place), "the path of a script", place)]
 
     return words
 
 
 def _line(rest: str, _words: Sequence[str], place: str) -> list[str]:
     try:
-        words = shlex.split(decoded(rest, place))
+        words = shlex.split(decoded_address_query(rest, place))
     except ValueError as problem:
         raise AddressError(f"{place}: expected a command line; {problem}") from problem
     if not words:
@@ -3157,7 +3681,7 @@ class TokenFile:
     """The tokens of one server, as the SDK's `TokenStorage`."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.path = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+        self.path = token_path(folder, url)
         self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -3372,70 +3896,6 @@ LONGEST_LINE = 16384
 
 PATIENCE_signin = 300.0
 
-Show = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
-
-    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
-    document, for servers that know those; else the client registers itself.
-    """
-
-    folder: Path
-    show: Show | None = None
-    hint: str = "sign in once on a terminal: patchbay inspect <the same address>"
-    name: str = "Patchbay"
-    metadata_url: str | None = None
-    client_id: str | None = None
-    client_secret: str | None = None
-    scope: str | None = None
-    port: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
-
-    `issuer` is the authorization server that knows it; its credentials go nowhere else.
-    """
-
-    folder: Path
-    client_id: str
-    issuer: str
-    client_secret: str | None = None
-    private_key: str | None = None
-    algorithm: str = "ES256"
-    scope: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Asserted:
-    """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
-
-    folder: Path
-    client_id: str
-    client_secret: str
-    issuer: str
-    assertion: Callable[[str, str], Awaitable[str]]
-    scope: str | None = None
-    method: str = "client_secret_basic"
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
-
-    folder: Path
-    client_id: str
-    issuer: str
-    assertion: Callable[[str], Awaitable[str]]
-    scope: str | None = None
-
-
-SignIn = Person | Machine | Asserted | Workload
-
 
 def auth_for(url: str, way: SignIn) -> httpx2.Auth:
     """What signs the requests to a server, with proofs where it knows them; to be used on the loop only."""
@@ -3587,6 +4047,171 @@ def _standing_still() -> AbstractContextManager[None]:
     return nullcontext() if run is None else run.clock.paused()
 
 
+# patchbay/client/link.py: What a connection runs on: the official client on the loop, or, until that is needed, a plain session.
+
+log_link = logging.getLogger(__name__)
+
+LONGEST_END = 15.0
+
+
+class Link:
+    """The official client of one connection, or the plain session before it. May be used from any thread."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        loop: Loop,
+        start_timeout: float,
+        listener: Callable[[str, Json_runs], None],
+        ask: Callable[[Question], Awaitable[Answer]] | None,
+        signin: SignIn | None,
+    ) -> None:
+        self.plan = plan
+        self._loop = loop
+        self._start_timeout = start_timeout
+        self._listener = listener
+        self._ask = ask
+        self._signin = signin
+        self._lock = threading.RLock()
+        self._plain: PlainSession | None = None
+        self._core: Core | None = None
+        self._opening: Run | None = None
+        self._life: Future[None] | None = None
+        self._closed = False
+
+    def open(self, quick: bool) -> None:
+        """Reach the server and agree on a revision, with a plain session when `quick` and possible.
+
+        Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that cannot be sent.
+        """
+        if quick and (not self._has_tokens()):
+            self._plain = begin(self.plan)
+        if self._plain is None:
+            self.core()
+
+    def _has_tokens(self) -> bool:
+        """Whether this program has signed in to the server before."""
+        reach, way = (self.plan.reach, self._signin)
+        return way is not None and isinstance(reach, Http) and token_path(way.folder, reach.url).exists()
+
+    def core(self) -> Core:
+        """The official client, which is loaded and opened when it is not yet. Raises what `open` raises."""
+        with self._lock:
+            if self._core is None:
+                if self._closed:
+                    raise Unreachable(f"{self.plan.reach.described}: the connection was closed")
+                self._begin()
+            assert self._core is not None
+            return self._core
+
+    def _begin(self) -> None:
+        self.plan = replace(self.plan, adopted=self._plain.adopted if self._plain is not None else None)
+        if self._signin is not None and isinstance(self.plan.reach, Http):
+            self.plan = replace(self.plan, auth=auth_for(self.plan.reach.url, self._signin))
+        self._core = Core(self.plan, self._listener, self._ask)
+        self._opening = Run(self._loop, "initialize", self._start_timeout)
+        self._life = self._loop.start(self._core.live(self._opening))
+        try:
+            drained(self._opening)
+        except BaseException:
+            self.close()
+            raise
+
+    def plain_result(self, run: Run, method: str, params: Json_runs, heard: Callable[[Item], None]) -> Json_runs | None:
+        """The result of a plain request, from a plain session; None when the official client has to go on with it."""
+        with self._lock:
+            plain = self._plain if self._core is None else None
+        return plain.ask(run, method, params, heard) if plain is not None else None
+
+    def at_once(self, run: Run, method: str, params: Json_runs) -> bool:
+        """Whether a request has its answer already, by the short way of the official client."""
+        core = self.core()
+        if run.begun is not None:
+            core.traffic.join(run, run.begun.id)
+            return False
+        return core.at_once(run, method, params)
+
+    @property
+    def life(self) -> Future[None]:
+        """Done when the connection has ended."""
+        self.core()
+        assert self._life is not None
+        return self._life
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended, from whichever side."""
+        if self._core is None:
+            return self._closed
+        return self._core.known.is_set() or self._core.over.is_set()
+
+    def close(self) -> None:
+        """End the connection and everything it started. Returns when that is done; may be called twice."""
+        with self._lock:
+            core, plain, self._plain, self._closed = (self._core, self._plain, None, True)
+        if core is not None:
+            self._loop.soon(core.closing.set)
+            if self._opening is not None and self._life is not None and (not self._opening.settled):
+                self._life.cancel()
+            if not core.over.wait(LONGEST_END):
+                log_link.warning("%s did not end within %s s", self.plan.reach.described, LONGEST_END)
+        if plain is not None:
+            plain.close()
+
+    @property
+    def info(self) -> Json_runs:
+        """The server's `serverInfo`; empty when it told none (2026-07-28)."""
+        if self._core is None and self._plain is not None:
+            return self._plain.info
+        info = self.core().session.server_info
+        return info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {}
+
+    @property
+    def revision(self) -> str:
+        """The protocol revision that was agreed on."""
+        if self._core is None and self._plain is not None:
+            return self._plain.version
+        return self.core().session.protocol_version or ""
+
+    @property
+    def modern(self) -> bool:
+        """Whether that is 2026-07-28 or later."""
+        if self._core is None and self._plain is not None:
+            return self._plain.adopted.modern
+        return self.core().traffic.modern
+
+    @property
+    def capabilities(self) -> Json_runs:
+        """The server's capabilities."""
+        if self._core is None and self._plain is not None:
+            return self._plain.capabilities
+        found = self.core().session.server_capabilities
+        return found.model_dump(by_alias=True, mode="json", exclude_none=True) if found else {}
+
+    @property
+    def instructions(self) -> str | None:
+        """What the server tells a model about itself."""
+        if self._core is None and self._plain is not None:
+            told = self._plain.adopted.result.get("instructions")
+            return told if isinstance(told, str) else None
+        return self.core().session.instructions
+
+
+def result_of(end: End) -> Json_runs:
+    """The result of a request. Raises what went wrong."""
+    if end.problem is not None:
+        raise end.problem
+    return end.result or {}
+
+
+def drained(run: Run) -> None:
+    """Wait for the end of a run whose items nobody wants; refuses questions."""
+    while not isinstance((item := run.take()), End):
+        if isinstance(item, Asked):
+            run.reply(item, refusal(item.question))
+    result_of(item)
+
+
 # patchbay/client/connections.py: A connection to a server, for code that is not asynchronous: open it, ask it, close it.
 
 log_connections = logging.getLogger(__name__)
@@ -3596,8 +4221,6 @@ START_TIMEOUT = 120.0
 TIMEOUT_connections = 60.0
 
 LIMIT_connections = 32 * 1024 * 1024
-
-LONGEST_END = 15.0
 
 MOST_LISTED = 100000
 
@@ -3610,6 +4233,10 @@ Asker = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 _tokens = itertools.count(1)
 
 
+def _unheard_connections(item: Item) -> None:
+    log_connections.debug("nobody listens to %r", item)
+
+
 def _deaf(method: str, params: Mapping[str, Any]) -> None:
     log_connections.debug("nobody listens to %s", method)
 
@@ -3617,13 +4244,15 @@ def _deaf(method: str, params: Mapping[str, Any]) -> None:
 class Connection:
     """An open connection. Make one with `Connection.open`; leave its `with` block, or `close` it."""
 
-    def __init__(self, loop: Loop, core: Core, opening: Run, timeout: float, ask: Asker | None) -> None:
+    def __init__(self, loop: Loop, link: Link, timeout: float, ask: Asker | None) -> None:
         self._loop = loop
-        self._core = core
-        self._opening = opening
-        self._life: Future[None] = loop.start(core.live(opening))
+        self._link = link
         self._timeout = timeout
         self._ask = ask
+
+    @property
+    def _core(self) -> Core:
+        return self._link.core()
 
     @classmethod
     def open(
@@ -3644,6 +4273,7 @@ class Connection:
         extensions: Mapping[str, Any] | None = None,
         log_level: str | None = None,
         limit: int = LIMIT_connections,
+        quick: bool = False,
     ) -> Connection:
         """Reach a server and agree on a revision.
 
@@ -3651,23 +4281,17 @@ class Connection:
         told that it may ask, all of them when `ask` is given, else none. `listener` is given the method and params of
         every notification that belongs to no request, on the loop's thread: it has to return quickly. `environ` is
         the environment that a program inherits from (see `pipes.INHERITED`), `exchange` the server of a Local reach,
-        `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. Seconds everywhere; time in
-        which a person is asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
+        `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. `quick` loads the official
+        client when it is needed, for programs of a few plain calls. Seconds everywhere; time in which a person is
+        asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
         cannot be sent.
         """
         allowed = frozenset(questions if questions is not None else QUESTIONS if ask else ())
-        auth = auth_for(reach.url, signin) if signin is not None and isinstance(reach, Http) else None
-        plan = Plan(reach, era, name, version, environ or {}, limit, allowed, extensions, auth, exchange, log_level)
+        plan = Plan(reach, era, name, version, environ or {}, limit, allowed, extensions, None, exchange, log_level)
         loop = shared()
-        core = Core(plan, listener, _asking(ask) if ask else None)
-        opening = Run(loop, "initialize", start_timeout)
-        connection = cls(loop, core, opening, timeout, ask)
-        try:
-            _drained(opening)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        link = Link(plan, loop, start_timeout, listener, _asking(ask) if ask else None, signin)
+        link.open(quick)
+        return cls(loop, link, timeout, ask)
 
     def __enter__(self) -> Connection:
         return self
@@ -3677,43 +4301,37 @@ class Connection:
 
     def close(self) -> None:
         """End the connection and everything it started. Returns when that is done; may be called twice."""
-        self._loop.soon(self._core.closing.set)
-        if not self._opening.settled:
-            self._life.cancel()
-        if not self._core.over.wait(LONGEST_END):
-            log_connections.warning("%s did not end within %s s", self._core.plan.reach.described, LONGEST_END)
+        self._link.close()
 
     @property
     def closed(self) -> bool:
         """Whether the connection has ended, from whichever side."""
-        return self._core.known.is_set() or self._core.over.is_set()
+        return self._link.closed
 
     @property
-    def info(self) -> Json:
+    def info(self) -> Json_runs:
         """The server's `serverInfo`; empty when it told none (2026-07-28)."""
-        info = self._core.session.server_info
-        return info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {}
+        return self._link.info
 
     @property
     def revision(self) -> str:
         """The protocol revision that was agreed on."""
-        return self._core.session.protocol_version or ""
+        return self._link.revision
 
     @property
     def modern(self) -> bool:
         """Whether that is 2026-07-28 or later."""
-        return self._core.traffic.modern
+        return self._link.modern
 
     @property
-    def capabilities(self) -> Json:
+    def capabilities(self) -> Json_runs:
         """The server's capabilities."""
-        found = self._core.session.server_capabilities
-        return found.model_dump(by_alias=True, mode="json", exclude_none=True) if found else {}
+        return self._link.capabilities
 
     @property
     def instructions(self) -> str | None:
         """What the server tells a model about itself."""
-        return self._core.session.instructions
+        return self._link.instructions
 
     def request(
         self,
@@ -3725,13 +4343,15 @@ class Connection:
         capabilities: Mapping[str, Any] | None = None,
         pauses: Iterator[float] | None = None,
         by_hand: bool = False,
-    ) -> Generator[Item | Pause, Answer | None, Json]:
+        heard: Callable[[Item], None] | None = None,
+    ) -> Generator[Item | Pause, Answer | None, Json_runs]:
         """Send a request; give what the server says until it answers; return the result.
 
         A Question wants an answer by `send`: its result, or an McpFailure to refuse; nothing is a refusal.
         `timeout` in seconds, `inf` for none. `progress` asks the server for it. `capabilities` replaces the declared
         ones for this request (2026-07-28). With `pauses`, a Pause is given after so many seconds of silence each.
-        `by_hand` leaves an InputRequiredResult to the caller, and errors as the server worded them.
+        `by_hand` leaves an InputRequiredResult to the caller, and errors as the server worded them. `heard` may be
+        given progress and logs instead of the caller of this generator, on this thread; a plain session needs it.
         Raises InvalidParams for what JSON cannot say, McpFailure, Unreachable, Overdue. Closing the generator
         cancels the request.
         """
@@ -3740,16 +4360,19 @@ class Connection:
         run = Run(self._loop, method, seconds)
         run.capabilities, run.by_hand = (capabilities, by_hand)
         sent = _with_token(run, params or {}) if progress else dict(params or {})
-        done = self._core.at_once(run, method, sent)
+        plain = self._link.plain_result(run, method, sent, heard) if heard is not None else None
+        if plain is not None:
+            return plain
+        done = self._link.at_once(run, method, sent)
         future = None if done else self._loop.start(self._core.perform(run, method, sent))
         try:
             while True:
                 item = run.take(next(pauses, None) if pauses is not None else None)
                 if isinstance(item, End):
-                    return _result(item)
+                    return result_of(item)
                 if isinstance(item, Asked):
                     answer = yield item.question
-                    run.reply(item, _refusal(item.question) if answer is None else answer)
+                    run.reply(item, refusal(item.question) if answer is None else answer)
                 else:
                     yield (PAUSE if item is None else item)
         finally:
@@ -3764,9 +4387,11 @@ class Connection:
         *,
         timeout: float | None = None,
         on_event: Callable[[Item], None] | None = None,
-    ) -> Json:
+    ) -> Json_runs:
         """The result of a request; questions go to the `ask` of this connection, the rest to `on_event`."""
-        running = self.request(method, params, timeout=timeout, progress=on_event is not None)
+        running = self.request(
+            method, params, timeout=timeout, progress=on_event is not None, heard=on_event or _unheard_connections
+        )
         answer: Answer | None = None
         try:
             while True:
@@ -3775,32 +4400,32 @@ class Connection:
                 if on_event is not None and (not isinstance(item, (Question, Pause))):
                     on_event(item)
         except StopIteration as end:
-            result: Json = end.value
+            result: Json_runs = end.value
             return result
         finally:
             running.close()
 
     def _answer(self, question: Question) -> Answer:
         if self._ask is None:
-            return _refusal(question)
+            return refusal(question)
         try:
             return self._ask(question.method, question.params)
-        except McpFailure as refusal:
-            return refusal
+        except McpFailure as problem:
+            return problem
 
-    def tools(self) -> list[Json]:
+    def tools(self) -> list[Json_runs]:
         """All tools, of all pages, as the server describes them; none when the server has no such thing."""
         return list(self.pages("tools/list", "tools"))
 
-    def resources(self) -> list[Json]:
+    def resources(self) -> list[Json_runs]:
         """All resources."""
         return list(self.pages("resources/list", "resources"))
 
-    def templates(self) -> list[Json]:
+    def templates(self) -> list[Json_runs]:
         """All resource templates."""
         return list(self.pages("resources/templates/list", "resourceTemplates"))
 
-    def prompts(self) -> list[Json]:
+    def prompts(self) -> list[Json_runs]:
         """All prompts."""
         return list(self.pages("prompts/list", "prompts"))
 
@@ -3816,11 +4441,11 @@ class Connection:
         if not self.modern:
             for uri in uris:
                 self.result("resources/subscribe", {"uri": uri})
-            yield self._life
+            yield self._link.life
             for uri in () if self.closed else uris:
                 self.result("resources/unsubscribe", {"uri": uri})
             return
-        wanted: Json = {f"{kind}ListChanged": True for kind in kinds}
+        wanted: Json_runs = {f"{kind}ListChanged": True for kind in kinds}
         wanted |= {"resourceSubscriptions": list(uris)} if uris else {}
         run, begun = (Run(self._loop, LISTEN, None), Event_connections())
         run.sink = partial(self._heard, begun)
@@ -3830,7 +4455,7 @@ class Connection:
             if not begun.wait(self._timeout):
                 raise Overdue(f"{self._core.plan.reach.described} did not begin to listen within {self._timeout:g} s")
             if future.done():
-                _drained(run)
+                drained(run)
             yield future
         finally:
             future.cancel()
@@ -3841,9 +4466,9 @@ class Connection:
         elif isinstance(item, Notification):
             self._core.listener(item.method, dict(item.params))
 
-    def pages(self, method: str, key: str, on_page: Callable[[Json], object] | None = None) -> Iterator[Json]:
+    def pages(self, method: str, key: str, on_page: Callable[[Json_runs], object] | None = None) -> Iterator[Json_runs]:
         """All items of all pages of a list, `key` in each; `on_page` is given each page. Too many are a failure."""
-        params: Json = {}
+        params: Json_runs = {}
         cursors: set[str] = set()
         count = 0
         while len(cursors) < PAGES:
@@ -3866,13 +4491,13 @@ class Connection:
             params = {"cursor": cursor}
         raise McpFailure(-32603, f"{method} has more than {PAGES} pages")
 
-    def _page(self, method: str, key: str, params: Json) -> Json:
+    def _page(self, method: str, key: str, params: Json_runs) -> Json_runs:
         """A page; an empty one from a server that neither declares such things (none can templates) nor knows them."""
         kind = method.rpartition("/")[0]
         try:
             return self.result(method, params)
         except McpFailure as problem:
-            if problem.code != METHOD_NOT_FOUND or kind in self.capabilities or kind not in OFFERED:
+            if problem.code != METHOD_NOT_FOUND_runs or kind in self.capabilities or kind not in OFFERED:
                 raise
             return {key: []}
 
@@ -3884,23 +4509,27 @@ class Connection:
         timeout: float | None = None,
         meta: Mapping[str, Any] | None = None,
         on_event: Callable[[Item], None] | None = None,
-    ) -> Json:
+    ) -> Json_runs:
         """Call a tool; the result may have `isError`."""
         params = {"name": name, "arguments": dict(arguments or {})} | ({"_meta": dict(meta)} if meta else {})
         return self.result("tools/call", params, timeout=timeout, on_event=on_event)
 
-    def read(self, uri: str, *, timeout: float | None = None) -> Json:
+    def read(self, uri: str, *, timeout: float | None = None) -> Json_runs:
         """Read a resource."""
         return self.result("resources/read", {"uri": uri}, timeout=timeout)
 
-    def prompt(self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | None = None) -> Json:
+    def prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | None = None
+    ) -> Json_runs:
         """Get a prompt."""
         given = {"arguments": dict(arguments)} if arguments else {}
         return self.result("prompts/get", {"name": name} | given, timeout=timeout)
 
-    def complete(self, ref: Mapping[str, Any], name: str, value: str, context: Mapping[str, str] | None = None) -> Json:
+    def complete(
+        self, ref: Mapping[str, Any], name: str, value: str, context: Mapping[str, str] | None = None
+    ) -> Json_runs:
         """Completions of one argument; `ref` is a `ref/prompt` or `ref/resource` object."""
-        params: Json = {"ref": dict(ref), "argument": {"name": name, "value": value}}
+        params: Json_runs = {"ref": dict(ref), "argument": {"name": name, "value": value}}
         more = {"context": {"arguments": dict(context)}} if context else {}
         return self.result("completion/complete", params | more)
 
@@ -3912,17 +4541,13 @@ def _asking(ask: Asker) -> Callable[[Question], Any]:
     def answer(question: Question) -> Answer:
         try:
             return ask(question.method, question.params)
-        except McpFailure as refusal:
-            return refusal
+        except McpFailure as problem:
+            return problem
 
     async def asking(question: Question) -> Answer:
         return await anyio.to_thread.run_sync(answer, question, limiter=threads, abandon_on_cancel=True)
 
     return asking
-
-
-def _refusal(question: Question) -> McpFailure:
-    return McpFailure(METHOD_NOT_FOUND, f"this client does not answer {question.method}")
 
 
 def _sayable_connections(method: str, params: Mapping[str, Any]) -> None:
@@ -3933,23 +4558,9 @@ def _sayable_connections(method: str, params: Mapping[str, Any]) -> None:
         raise InvalidParams(f"the parameters of {method} cannot be sent as JSON: {problem}") from problem
 
 
-def _with_token(run: Run, params: Mapping[str, Any]) -> Json:
+def _with_token(run: Run, params: Mapping[str, Any]) -> Json_runs:
     run.token = f"patchbay-{next(_tokens)}"
     return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": run.token}}
-
-
-def _result(end: End) -> Json:
-    if end.problem is not None:
-        raise end.problem
-    return end.result or {}
-
-
-def _drained(run: Run) -> None:
-    """Wait for the end of a run whose items nobody wants; refuses questions."""
-    while not isinstance((item := run.take()), End):
-        if isinstance(item, Asked):
-            run.reply(item, _refusal(item.question))
-    _result(item)
 
 
 # patchbay/client/pool.py: Connections that are kept: one for each reach, however many records or threads want it.
@@ -4427,7 +5038,7 @@ def _chosen(value: Any, schema: Any, root: Any) -> Any:
 
 Operation = Literal["none", "list", "call", "read", "prompt"]
 
-LISTS = ("tools", "resources", "templates", "prompts", "all")
+LISTS_addresses = ("tools", "resources", "templates", "prompts", "all")
 
 FORMS = "mcp+LAUNCHER://..., mcp+stdio:COMMAND LINE, mcp://PRESET, http(s)://..., @PROFILE[/TOOL] or /mcp/SERVER"
 
@@ -4521,7 +5132,7 @@ def _naked(kind: str, rest: str) -> Address_addresses:
         raise AddressError(f"{kind}: expected {kind}://")
     rows = pairs(query_text)
     if kind == "mcp":
-        return _preset(decoded(place, "mcp"), rows)
+        return _preset(decoded_address_query(place, "mcp"), rows)
     query = sort(rows, False, _reach_words(kind))
     return _address(launched(launcher, place, query.reach), query, "")
 
@@ -4561,7 +5172,7 @@ def _profile(rest: str) -> Address_addresses:
 def _local(rest: str) -> Address_addresses:
     place, _, query_text = rest.partition("?")
     endpoint, slash, tool = place.removeprefix("/").partition("/")
-    endpoint = decoded(endpoint, _LOCAL)
+    endpoint = decoded_address_query(endpoint, _LOCAL)
     if endpoint and (not _ENDPOINT.fullmatch(endpoint)):
         raise AddressError(f"{_LOCAL}/: expected SERVER or SERVER@CID, got {endpoint[:200]!r}")
     if slash and (not endpoint):
@@ -4575,7 +5186,7 @@ def _local(rest: str) -> Address_addresses:
 def _path_tool(tool: str, slash: str, place: str) -> str:
     if slash and (not tool or "/" in tool):
         raise AddressError(f"{place}/{tool}: expected one tool after the slash (a slash in its name is written %2F)")
-    return decoded(tool, place)
+    return decoded_address_query(tool, place)
 
 
 def _plain_url(text: str) -> Address_addresses:
@@ -4618,8 +5229,8 @@ def _operation_addresses(control: Mapping[str, str], path_tool: str) -> tuple[Op
         both = " and ".join((f"{key}=" for key in asked))
         also = f"the path names the tool {path_tool!r}, beside " if path_tool else ""
         raise AddressError(f"{also}{both}: expected one thing to do; an argument of a tool is written arg.NAME=")
-    if control.get("list", LISTS[0]) not in LISTS:
-        raise AddressError(f"list={control['list']}: expected one of {', '.join(LISTS)}")
+    if control.get("list", LISTS_addresses[0]) not in LISTS_addresses:
+        raise AddressError(f"list={control['list']}: expected one of {', '.join(LISTS_addresses)}")
     if path_tool or "tool" in control:
         return ("call", path_tool or control["tool"])
     verbs: dict[str, Operation] = {"resource": "read", "list": "list", "prompt": "prompt"}
@@ -5647,7 +6258,7 @@ def judged_by_profile(profile: Profile, result: ValidationResult) -> None:
         log_source.warning("@%s: %s", profile.name, result.message)
 
 
-def _unheard(item: Item) -> None:
+def _unheard_source(item: Item) -> None:
     log_source.debug("nobody listens to %r", item)
 
 
@@ -5668,7 +6279,7 @@ class Means:
     blobs: Blobs | None = None
     timeout: float | None = None
     limit: int = LIMIT_source
-    tell: Callable[[Item], None] = _unheard
+    tell: Callable[[Item], None] = _unheard_source
     judge: Callable[[Profile, ValidationResult], None] | None = judged_by_profile
     judged: set[tuple[object, ...]] = field(default_factory=set)
 
@@ -5978,14 +6589,6 @@ def _transport_mcp(reach: Reach) -> str:
     if isinstance(reach, Http):
         return "http" if reach.transport == "auto" else reach.transport
     return "in-process" if isinstance(reach, Local) else "stdio"
-
-
-# patchbay/settings.py: Every setting: name, default, sentence. The command line, the environment and the docs come from this table.
-
-
-def whole_environment() -> dict[str, str]:
-    """The environment as it is now: for what an operator's configuration names in it, and for what clients inherit."""
-    return dict(os.environ)
 
 
 # patchbay/client/plugin.py: The source for MCP servers as a program of its own: the plugin `mcp_` of JN (JN-39).

@@ -175,7 +175,7 @@ class Connection:
         `timeout` in seconds, `inf` for none. `progress` asks the server for it. `capabilities` replaces the declared
         ones for this request (2026-07-28). With `pauses`, a Pause is given after so many seconds of silence each.
         `by_hand` leaves an InputRequiredResult to the caller, and errors as the server worded them. `heard` may be
-        given progress and logs instead of the caller of this generator, on this thread.
+        given progress and logs instead of the caller of this generator, on this thread; a plain session needs it.
         Raises InvalidParams for what JSON cannot say, McpFailure, Unreachable, Overdue. Closing the generator
         cancels the request.
         """
@@ -184,7 +184,7 @@ class Connection:
         run = Run(self._loop, method, seconds)
         run.capabilities, run.by_hand = capabilities, by_hand
         sent = _with_token(run, params or {}) if progress else dict(params or {})
-        plain = self._link.plain_result(run, method, sent, heard or _unheard)
+        plain = self._link.plain_result(run, method, sent, heard) if heard is not None else None
         if plain is not None:
             return plain
         done = self._link.at_once(run, method, sent)
@@ -213,7 +213,9 @@ class Connection:
         on_event: Callable[[Item], None] | None = None,
     ) -> Json:
         """The result of a request; questions go to the `ask` of this connection, the rest to `on_event`."""
-        running = self.request(method, params, timeout=timeout, progress=on_event is not None, heard=on_event)
+        running = self.request(
+            method, params, timeout=timeout, progress=on_event is not None, heard=on_event or _unheard
+        )
         answer: Answer | None = None
         try:
             while True:

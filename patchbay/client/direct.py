@@ -271,6 +271,8 @@ class Direct:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
         if not meta:
             del data["params"]["_meta"]
+        if not data["params"]:
+            del data["params"]
         body = _encoded({"jsonrpc": "2.0", "id": id, **data})
         stamped: Mapping[str, str] = options.get("headers") or {}
         headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}

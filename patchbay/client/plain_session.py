@@ -19,6 +19,7 @@ import h11
 import orjson
 
 from patchbay.client.direct import CLIENT_CAPABILITIES_META_KEY, PLAIN, Direct, Line, Place, Post, Stamp, next_id
+from patchbay.client.failures import Overdue
 from patchbay.client.plan import Adopted, Plan
 from patchbay.client.reach import Http, sendable
 from patchbay.client.runs import Item, Json, Run
@@ -91,6 +92,8 @@ class PlainSession:
         begun = time.monotonic()
         try:
             result = self._direct.begin(run, method, params, None, heard)
+            if result is None and run.seconds is not None and time.monotonic() - begun >= run.seconds:
+                raise Overdue(f"{self._plan.reach.described} did not answer {method} within {run.seconds:g} s")
         except BaseException:
             self._cancel(run)
             raise
@@ -212,7 +215,10 @@ class PlainSession:
 
     def _cancel(self, run: Run) -> None:
         """Tell a server of the older revisions that the caller has left; closing the connection tells the newest."""
-        if self.adopted.modern or run.begun is None:
+        if run.begun is None:
+            return
+        run.begun.close()
+        if self.adopted.modern:
             return
         params = {"requestId": run.begun.id, "reason": "caller left"}
         body = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
