@@ -104,6 +104,7 @@ from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pathlib import Path
+from pathlib import PurePath
 from pydantic import AnyUrl
 from pydantic import BaseModel
 from pydantic import ValidationError
@@ -2262,6 +2263,22 @@ def innermost(problem: BaseException) -> BaseException:
     return problem
 
 
+# patchbay/client/uv_cache.py: Starting a package of PyPI from what uv has fetched before, without asking the index anew at each start.
+
+OFFLINE = "--offline"
+
+_ASKS = ("--refresh", "--upgrade", "--reinstall", OFFLINE)
+
+
+def from_cache(reach: Stdio) -> Stdio | None:
+    """The same program out of uv's cache; None when it is no package that uv runs, or its newest version is wanted."""
+    is_uv = PurePath(reach.command).name in ("uv", "uv.exe")
+    options = reach.args[: reach.args.index("--with") + 1] if "--with" in reach.args else ()
+    if not is_uv or not options or options[0] != "run" or any((word.startswith(_ASKS) for word in options)):
+        return None
+    return replace(reach, args=("run", OFFLINE, *reach.args[1:]))
+
+
 # patchbay/client/handover.py: The transport of the official client's HTTP requests that goes on with an exchange which a caller has begun.
 
 
@@ -2619,7 +2636,9 @@ class Core:
         reach, era = (self.plan.reach, self.plan.era)
         if isinstance(reach, Stdio):
             eras: list[Era] = [era, "legacy"] if era == "auto" else [era]
-            return [(one, self._program) for one in eras]
+            cached = from_cache(reach)
+            kept = [(era, partial(self._program, cached))] if cached is not None else []
+            return kept + [(one, partial(self._program, reach)) for one in eras]
         if isinstance(reach, Http):
             sendable(reach.headers, reach.described)
             web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.adopted)
@@ -2646,9 +2665,8 @@ class Core:
         return isinstance(inner, MCPError) and self.child is not None and (self.child.exit is not None)
 
     @asynccontextmanager
-    async def _program(self) -> AsyncIterator[Any]:
-        assert isinstance(self.plan.reach, Stdio)
-        async with program(self.plan.reach, self.plan.environ, self.plan.limit) as (self.child, streams):
+    async def _program(self, reach: Stdio) -> AsyncIterator[Any]:
+        async with program(reach, self.plan.environ, self.plan.limit) as (self.child, streams):
             yield streams
 
     async def _stay(self, opening: Run, era: Era, way: AbstractAsyncContextManager[Any]) -> None:
@@ -3099,6 +3117,14 @@ def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio
         name = key.removeprefix("env.")
         if key == "launch.arg":
             extra.append(value)
+        elif key == "launch.with" and place == "mcp+uvx":
+            at = words.index("--with") + 2
+            words = [
+                *words[:at],
+                "--with",
+                _word(value, "a requirement such as mcp<2", f"{place}: {key}="),
+                *words[at:],
+            ]
         elif key == "launch.cwd" and cwd is None and value:
             cwd = value
         elif name != key and _VARIABLE.fullmatch(name) and (name not in env):
@@ -3108,7 +3134,7 @@ def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio
     return Stdio(words[0], (*words[1:], *extra), env, cwd)
 
 
-_PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD or one launch.cwd=DIRECTORY"
+_PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD, launch.with=REQUIREMENT (uvx) or one launch.cwd=DIRECTORY"
 
 _URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query= or one launch.transport="
 
@@ -3128,9 +3154,12 @@ def _uvx(rest: str, words: Sequence[str], place: str) -> list[str]:
         executable = named[0] if named else ""
     if rest.count("/") > 1:
         raise AddressError(f"{place}: expected PACKAGE or PACKAGE/EXECUTABLE (other slashes as %2F), got {rest!r}")
+    name, sign, version = package.rpartition("@")
+    newest = _PACKAGE_NAME.match(name) if sign and version == "latest" else None
     return [
         "uv",
         "run",
+        *(("--refresh-package", newest[0]) if newest else ()),
         "--with",
         _requirement(package),
         _word(executable, "an executable after the package", place),

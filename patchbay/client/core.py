@@ -14,6 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import anyio
@@ -37,6 +38,7 @@ from patchbay.client.reach import Era, Http, Stdio, sendable
 from patchbay.client.runs import CURRENT, Answer, End, Json, Run
 from patchbay.client.streams import Inlet, Outlet, Traffic
 from patchbay.client.telling import Scene, innermost, lost, told
+from patchbay.client.uv_cache import from_cache
 from patchbay.client.web import GET_INSTEAD, Web
 from patchbay.errors import PatchbayError
 from patchbay.events import Question
@@ -135,7 +137,9 @@ class Core:
         reach, era = self.plan.reach, self.plan.era
         if isinstance(reach, Stdio):
             eras: list[Era] = [era, "legacy"] if era == "auto" else [era]
-            return [(one, self._program) for one in eras]
+            cached = from_cache(reach)
+            kept = [(era, partial(self._program, cached))] if cached is not None else []
+            return kept + [(one, partial(self._program, reach)) for one in eras]
         if isinstance(reach, Http):
             sendable(reach.headers, reach.described)
             web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.adopted)
@@ -162,9 +166,8 @@ class Core:
         return isinstance(inner, MCPError) and self.child is not None and self.child.exit is not None
 
     @asynccontextmanager
-    async def _program(self) -> AsyncIterator[Any]:
-        assert isinstance(self.plan.reach, Stdio)
-        async with program(self.plan.reach, self.plan.environ, self.plan.limit) as (self.child, streams):
+    async def _program(self, reach: Stdio) -> AsyncIterator[Any]:
+        async with program(reach, self.plan.environ, self.plan.limit) as (self.child, streams):
             yield streams
 
     async def _stay(self, opening: Run, era: Era, way: AbstractAsyncContextManager[Any]) -> None:
