@@ -83,7 +83,7 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
     for kind in ("tools", "prompts"):
         dotted[kind], faults = _dotted(kind, owners[kind].values())
         problems += faults
-    problems += [Problem("variables/listing", f"no tool is served at /mcp: {problem}")] if problem else []
+    problems += [Problem("variables/listing", f"the variable listing cannot be used: {problem}")] if problem else []
     problems += listing.problems(gathered["tools"])
     tools = listing.kept(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -158,7 +159,7 @@ class Catalogue:
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()
         if self._folder and not self.readonly:
-            self._guarded(partial(self._look_into_folder, self._folder))
+            self._guarded(partial(self._take_from_folder, self._folder.start))
             self._spawn(partial(self._watch, self._folder), "servers folder")
 
     def close(self) -> None:
@@ -254,10 +255,10 @@ class Catalogue:
 
     def _watch(self, folder: Folder) -> None:
         while not self._ending.wait(folder.every):
-            self._guarded(partial(self._look_into_folder, folder))
+            self._guarded(partial(self._take_from_folder, folder.scan))
 
-    def _look_into_folder(self, folder: Folder) -> None:
-        if folder.scan():
+    def _take_from_folder(self, look: Callable[[], bool]) -> None:
+        if look():
             self.store.bus.publish(CHANGED)
             self.refresh()
 
@@ -275,7 +276,8 @@ class Catalogue:
             server = build(row, self._versions.keep(row), self._workshop())
         if server.broken:
             log.warning("the server %s is not served: %s", server.name, server.broken)
-        return server
+        replaced = row.replaces if isinstance(row, Row) else None
+        return replace(server, replaces=replaced) if replaced else server
 
     def _build_pinned(self, row: Row, version: str) -> Server:
         return build(row, version, self._workshop(), pinned=True)

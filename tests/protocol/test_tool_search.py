@@ -298,7 +298,9 @@ def test_listeners_hear_that_the_listing_changed(tmp_path: Any) -> None:
 
 def test_a_listing_that_cannot_be_read_serves_no_tool_and_says_why(tmp_path: Any) -> None:
     hub = Hub(tmp_path, {"zoo.py": ZOO})
-    variable(hub, {"serch": True})
+    store = hub.catalogue.store
+    store.names.move({"variables/listing": store.blobs.put(b'{"serch": true}')}, "an older hub", "a slip")
+    hub.catalogue.refresh()
     assert listed(hub, "", MODERN) == {} and "greet" in listed(hub, "zoo", MODERN)
     (problem,) = hub.catalogue.whole().problems
     assert problem.where == "variables/listing" and "did you mean search?" in problem.reason

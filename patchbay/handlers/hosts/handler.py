@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
@@ -42,16 +43,22 @@ TRIES = 3
 
 
 def hosted_handler(
-    hosts: Hosts, source: bytes, cid: str, name: str, limits: Limits, environment: Mapping[str, str] | None = None
+    hosts: Hosts,
+    source: bytes,
+    cid: str,
+    name: str,
+    limits: Limits,
+    environment: Mapping[str, str] | None = None,
+    own: Path | None = None,
 ) -> Handler:
     """What runs the functions of a definition in hosts. Nothing is started before the first call.
 
-    `environment` is for the hosts, with its references (`settings.resolved`).
+    `environment` is for the hosts, with its references (`settings.resolved`); `own` is the folder of the server.
 
     The handler raises what the function raises (a failure that is not the hub's own keeps its name
     and message), and ToolFailed when the host ends, or none is free before the deadline.
     """
-    order = Order(name, cid, source, limits, environment or {})
+    order = Order(name, cid, source, limits, environment or {}, own)
 
     def handle(call: Call) -> Events:
         conversation = yield from _begun(hosts, order, call)
