@@ -192,6 +192,13 @@ def suggest(name: str, value: str) -> None:
     os.environ.setdefault(name, value)
 
 
+def names_proxy() -> bool:
+    """Whether the environment may name a proxy for HTTP; `no_proxy` alone names none."""
+    return any(
+        name.lower().endswith("_proxy") and name.lower() != "no_proxy" and os.environ[name] for name in os.environ
+    )
+
+
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:
     """The part of the environment that a child process may see."""
     return {name: os.environ[name] for name in allowed if name in os.environ}

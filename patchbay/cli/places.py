@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchbay.settings import Settings
-from patchbay.store import Blobs, Store
-from patchbay.stores import open_store, store_exists
+from patchbay.store import Blobs, Store, store_exists
 
 
 def tokens(environ: Mapping[str, str]) -> Path:
@@ -43,6 +42,8 @@ class Contracts:
             if create:
                 self._reading = self._settings
             if self._store is None:
+                from patchbay.stores import open_store
+
                 self._store = open_store(self._reading.store, self._reading.data)
             return self._store.blobs
 

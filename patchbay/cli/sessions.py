@@ -33,7 +33,7 @@ from patchbay.client.pool import Connections
 from patchbay.client.profile_layouts import Profile
 from patchbay.client.profiles import homes
 from patchbay.client.reach import Era, Local, Reach
-from patchbay.client.signin import Person
+from patchbay.client.signin_ways import Person
 from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
 from patchbay.client.surroundings import launch_environment
@@ -108,6 +108,7 @@ def session(
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
+                    quick=True,
                 )
 
         connections = stack.enter_context(Connections(opened))
