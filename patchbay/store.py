@@ -74,8 +74,10 @@ class Names(Protocol):
         """
         ...
 
-    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
-        """Moves of one name (or of all names), newest first."""
+    def past(
+        self, name: str = "", limit: int = 100, before: int | None = None, prefixes: Sequence[str] = ()
+    ) -> list[Move]:
+        """Moves of one name (or of all names), newest first; with `prefixes` only of names that begin with one."""
         ...
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import orjson
 
+from patchbay.boot.healing import bytes_of
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image, reference_in
 from patchbay.boot.references import missing_from
 from patchbay.cid import cid_of
-from patchbay.errors import ConfigError, MissingBlob, ParseError
+from patchbay.errors import ConfigError, ContentError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs, Move, Store
 
@@ -47,12 +48,16 @@ def history(store: Store, limit: int = 100) -> list[Move]:
 def variable(store: Store, name: str) -> bytes | None:
     """The value of a variable: its definition or, when that is a CID, the bytes of it. None when there is no such.
 
-    Raises MissingBlob when the CID is not in the store.
+    Bytes that are damaged or lost are written again from the image of everything. Raises ConfigError when it does not
+    have them, MissingBlob or CorruptBlob when the CID that the definition consists of cannot be read.
     """
     cid = store.names.get(f"variables/{name}")
     if cid is None:
         return None
-    definition = store.blobs.get(cid)
+    try:
+        definition = store.blobs.get(cid)
+    except ContentError:
+        definition = bytes_of(f"variables/{name}", cid, store.blobs, _current(store))
     reference = reference_in(definition.decode("utf-8", "replace"))
     return definition if reference is None else store.blobs.get(reference)
 
@@ -167,8 +172,12 @@ def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
         part, _, rest = name.partition("/")
         if part in parts:
             parts[part][rest] = cid
-    variables = {name: _text(name, blobs.get(cid)) for name, cid in parts["variables"].items()}
-    rows = [{"name": name, **_row(name, blobs.get(cid))} for name, cid in parts["servers"].items()]
+    found = {
+        part: {name: bytes_of(f"{part}/{name}", cid, blobs, base) for name, cid in parts[part].items()}
+        for part in ("servers", "variables")
+    }
+    variables = {name: _text(name, data) for name, data in found["variables"].items()}
+    rows = [{"name": name, **_row(name, data)} for name, data in found["servers"].items()]
     document = {
         "version": 1,
         "readonly": base.readonly,

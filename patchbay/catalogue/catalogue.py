@@ -15,17 +15,20 @@ import time
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
+from secrets import token_bytes
 from typing import Any
 from uuid import uuid4
 
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.aggregate import Aggregate, aggregate
 from patchbay.catalogue.build import Workshop, broken, build
+from patchbay.catalogue.contents import Contents
 from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import vouched
 from patchbay.catalogue.plan import Planner, Refusal
+from patchbay.catalogue.results import Results
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
@@ -57,7 +60,7 @@ class Catalogue:
     """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started.
 
     `handlers` makes what runs their definitions; without it, Python runs inside the hub. `keepers` reach the servers
-    that are mounted.
+    that are mounted. `key` is the hub's own; without, one of this process.
     """
 
     def __init__(
@@ -67,9 +70,12 @@ class Catalogue:
         watch: bool = True,
         handlers: HandlerFor = handler_for,
         keepers: Keepers | None = None,
+        key: bytes | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
+        results = Results(store, key or token_bytes(32), settings.result_minutes, settings.result_size)
+        self.contents = Contents(store, results)
         self.hub = CatalogueHub(self, settings.read_limit)
         self.mcps_problem: str | None = None
         self.readonly = False

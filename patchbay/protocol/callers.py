@@ -8,6 +8,9 @@ from typing import Any
 
 from patchbay.protocol.versions import Revision
 
+LOCAL = "local"
+"""The principal of every caller, until there are others."""
+
 
 @dataclass(slots=True)
 class Session:
@@ -43,7 +46,7 @@ class Wire:
 
     endpoint: str
     headers: Mapping[str, str] | None = None
-    principal: str = "local"
+    principal: str = LOCAL
     streams: bool = True
     connection: str | None = None
     strict: bool = False

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
 
+from patchbay.catalogue.results import without_key
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
@@ -120,7 +121,8 @@ class Dispatcher:
         params = request.params
         meta = params.get("_meta")
         if request.method == "resources/read":
-            name = params.get("uri")
+            uri = params.get("uri")
+            name = without_key(uri) if isinstance(uri, str) else uri
             given: Any = {"uri": name}
         else:
             name, given = params.get("name"), params.get("arguments")

@@ -1,20 +1,23 @@
-"""Large output by reference: a text beyond the limit is kept under its CID; the result gets its head and a link.
+"""Large output by reference: a text beyond the limit is kept for its caller; the result gets its head and a link.
 
 Source: REQUIREMENTS X-14, T13.2; DESIGN section 6.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from patchbay.descriptors import Descriptor
-from patchbay.store import Blobs
+
+Keep = Callable[[bytes], str | None]
+"""Keeps a text for the caller; answers the URI that opens it, None where it is too large to be kept."""
 
 HEAD = 4096
 """Characters of a large text that stay in the result."""
 
 
-def limited(result: dict[str, Any], blobs: Blobs, limit: int, descriptor: Descriptor) -> dict[str, Any]:
+def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descriptor) -> dict[str, Any]:
     """A tool result in which no text is longer than `limit` bytes."""
     # A character takes at most four bytes in UTF-8: most results are passed without encoding them.
     if not any(len(item.get("text", "")) * 4 > limit for item in result["content"]):
@@ -27,19 +30,22 @@ def limited(result: dict[str, Any], blobs: Blobs, limit: int, descriptor: Descri
             content.append(item)
         else:
             cut = True
-            content += _by_reference(item["text"], data, blobs, descriptor)
+            content += _by_reference(item["text"], data, keep, descriptor)
     shown = {**result, "content": content}
     if cut and "outputSchema" not in descriptor.wire:
         shown.pop("structuredContent", None)
     return shown
 
 
-def _by_reference(text: str, data: bytes, blobs: Blobs, descriptor: Descriptor) -> list[dict[str, Any]]:
-    cid = blobs.put(data)
-    head = text[:HEAD] + f"\n[... {len(data)} bytes in all; the whole text is at cid://{cid}]"
+def _by_reference(text: str, data: bytes, keep: Keep, descriptor: Descriptor) -> list[dict[str, Any]]:
+    uri = keep(data)
+    if uri is None:
+        tail = f"\n[... {len(data)} bytes in all; the rest is too large to be kept (setting result_size)]"
+        return [{"type": "text", "text": text[:HEAD] + tail}]
+    head = text[:HEAD] + f"\n[... {len(data)} bytes in all; the whole text is at {uri}]"
     link = {
         "type": "resource_link",
-        "uri": f"cid://{cid}",
+        "uri": uri,
         "name": f"{descriptor.name} output",
         "mimeType": "text/plain",
         "size": len(data),

@@ -1,0 +1,34 @@
+"""Stored bytes of servers and variables that are damaged or lost, made again from the image of everything.
+
+The root image says each variable and each row of a server in full. Where the store no longer has the bytes that a name
+points to, they are written again from there, and only when their CID is the one that the name points to.
+Source: DESIGN section 11 (what cannot be read changes nothing).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from patchbay.boot.image import Image
+from patchbay.cid import cid_of
+from patchbay.errors import ConfigError, ContentError
+from patchbay.store import Blobs
+
+log = logging.getLogger(__name__)
+
+
+def bytes_of(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:
+    """The bytes that a name points to; `image` is the last image of everything.
+
+    Raises ConfigError, which names the name and what to do, where the image does not have them either.
+    """
+    try:
+        return blobs.get(cid)
+    except ContentError as problem:
+        data = image.blobs().get(name)
+        if data is None or cid_of(data) != cid:
+            sentence = f"expected its content, {cid}; {problem.message}. Set it again, or take it away"
+            raise ConfigError(name, "", sentence) from problem
+        blobs.put(data)
+        log.warning("the stored content of %s was damaged; it was written again from the last boot image", name)
+        return data
