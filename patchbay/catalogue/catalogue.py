@@ -29,10 +29,11 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import vouched
 from patchbay.catalogue.plan import Planner, Refusal
 from patchbay.catalogue.results import Results
+from patchbay.catalogue.revocations import RevokedServer, Revocations
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
-from patchbay.catalogue.versions import Pins, Versions
+from patchbay.catalogue.versions import Pins, Versions, never_had
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.handlers import handler_for
@@ -76,6 +77,7 @@ class Catalogue:
         self.settings = settings
         results = Results(store, key or token_bytes(32), settings.result_minutes, settings.result_size)
         self.contents = Contents(store, results)
+        self.revocations = Revocations(store)
         self.hub = CatalogueHub(self, settings.read_limit)
         self.mcps_problem: str | None = None
         self.readonly = False
@@ -113,16 +115,23 @@ class Catalogue:
             raise UnknownServer(f"there is no server {name!r:.140}{hint}")
         raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
 
-    def pinned(self, name: str, cid: str) -> Server:
-        """One version of a server for ever; `cid` is that of a version or definition this name has had.
+    def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
+        """One version of a server until it is revoked; `cid` is that of a version or definition this name has had.
 
-        A name that was taken away keeps its versions, unless it was disabled then. Raises UnknownServer for any
-        other CID, UnavailableServer when the server is disabled or that version is broken.
+        A name that was taken away keeps its versions for the operator, unless it was disabled then. Raises
+        UnknownServer for any other CID, UnavailableServer when the server is disabled or that version is broken,
+        RevokedServer when the operator has revoked the name, the version or a content that it is made of.
         """
-        now = self._servers.get(name) or self._pins.latest(name)
+        now = self._servers.get(name)
+        if now is None and not operator:
+            raise never_had(name, cid)
+        now = now or self._pins.latest(name)
         if now is not None and not now.enabled:
             raise UnavailableServer(f"the server {name} is not available: it is disabled")
         server = self._pins.find(name, cid)
+        revocation = self.revocations.of_row(self._pins.row(name, server.version))
+        if revocation is not None:
+            raise RevokedServer(revocation.sentence)
         if server.broken or not server.enabled:
             raise UnavailableServer(f"this version of {name} is not available: {server.broken or 'it is disabled'}")
         return server

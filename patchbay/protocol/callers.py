@@ -41,7 +41,8 @@ class Wire:
     trimmed values and is None where a transport has none (stdio). `streams` says that more than one
     message can be sent back. `connection` names the one peer that speaks on this wire (stdio); it is None
     where the request ids of many callers meet. `strict` says that a legacy request needs a session. `way` names the
-    way in where neither the headers nor their absence do.
+    way in where neither the headers nor their absence do. `operator` says that the operator is proved to send it;
+    it is asked only where an address is the operator's alone.
     """
 
     endpoint: str
@@ -51,6 +52,7 @@ class Wire:
     connection: str | None = None
     strict: bool = False
     way: str = ""
+    operator: bool = False
 
     @property
     def version(self) -> str | None:
