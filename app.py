@@ -16,6 +16,7 @@ from patchbay.transports.activity import activity_blueprint
 from patchbay.transports.content import content_blueprint
 from patchbay.transports.drain import Drain
 from patchbay.transports.editing import editing_blueprint
+from patchbay.transports.exposure import PersonalMode, check_exposure
 from patchbay.transports.failures import register_failures
 from patchbay.transports.finding import finding_blueprint
 from patchbay.transports.health import health_blueprint
@@ -43,6 +44,7 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     `hosts` are the processes that Python definitions run in, where several hubs are to share them.
     """
     settings = settings or Settings.load()
+    check_exposure(settings)
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.left, hosts)
     catalogue = dispatcher.desk.catalogue
@@ -77,5 +79,6 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     give_json_addresses(app)
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, app.wsgi_app)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
-    app.wsgi_app = McpOverHttp(dispatcher, settings, with_rpc)  # type: ignore[method-assign]
+    with_mcp = McpOverHttp(dispatcher, settings, with_rpc, site.operators.is_operator)
+    app.wsgi_app = PersonalMode(with_mcp, settings, site.operators.is_operator)  # type: ignore[method-assign]
     return app

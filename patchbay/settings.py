@@ -59,6 +59,11 @@ class Settings:
     allowed_origins: tuple[str, ...] = _setting(
         (), "Origins beside the hub's own that browsers may call from, such as https://app.example, comma-separated."
     )
+    access: str = _setting(
+        "personal",
+        "Who may look and call tools: everybody on this machine, or everybody who reaches the hub.",
+        choices=("personal", "open"),
+    )
     log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
     timeout: float = _setting(30.0, "How long a call may take unless its server says otherwise.", "seconds")
@@ -114,7 +119,7 @@ class Settings:
     activity_contents: str = _setting(
         "auto",
         "What a record holds of arguments and results: all up to 16 KiB each, their CIDs, or nothing."
-        " Auto is keep when the hub listens on this machine only, else digest.",
+        " Auto is keep in personal mode (access), else digest.",
         choices=("auto", "keep", "digest", "none"),
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from flask import Flask
@@ -167,6 +167,25 @@ class Hub:
         cid = str(blobs.put(data))
         change(self.catalogue.store, {f"variables/kept-{cid[-16:]}": blobs.put(cid.encode())}, "test", "keep bytes")
         return cid
+
+    @property
+    def token(self) -> str:
+        """The operator's token."""
+        token = self.app.extensions["operators"].token.kept()
+        assert isinstance(token, str)
+        return token
+
+    def as_operator(self) -> Self:
+        """Let the client send the operator's token with every request from now on, as programs do."""
+        self.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {self.token}"
+        return self
+
+    def log_in(self) -> Self:
+        """Let the client be a browser of the operator, which has a session and says where its requests come from."""
+        answer = self.client.get(self.app.extensions["operators"].links.make())
+        assert answer.status_code == 303, answer.text
+        self.client.environ_base["HTTP_ORIGIN"] = "http://localhost"
+        return self
 
     def close(self) -> None:
         self.catalogue.close()

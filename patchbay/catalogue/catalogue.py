@@ -29,7 +29,7 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import vouched
 from patchbay.catalogue.plan import Planner, Refusal
 from patchbay.catalogue.results import Results
-from patchbay.catalogue.revocations import RevokedServer, Revocations
+from patchbay.catalogue.revocations import Revocations, RevokedServer
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor

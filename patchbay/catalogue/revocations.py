@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import orjson
-
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.links import mentioned, when
 from patchbay.catalogue.rows import PREFIX as SERVERS
