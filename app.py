@@ -32,6 +32,7 @@ from patchbay.transports.operator_pages import operator_blueprint
 from patchbay.transports.pages import pages_blueprint
 from patchbay.transports.plain import plain_blueprint
 from patchbay.transports.rendering import rendering_blueprint
+from patchbay.transports.revocation_pages import revocation_blueprint
 from patchbay.transports.security import secure
 from patchbay.transports.server_pages import server_pages_blueprint
 from patchbay.transports.site import Site
@@ -68,6 +69,7 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     app.register_blueprint(editing_blueprint(site))
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
+    app.register_blueprint(revocation_blueprint(site))
     app.register_blueprint(finding_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from secrets import token_bytes
@@ -135,6 +135,14 @@ class Catalogue:
         if server.broken or not server.enabled:
             raise UnavailableServer(f"this version of {name} is not available: {server.broken or 'it is disabled'}")
         return server
+
+    def revoked_versions(self, name: str, versions: Iterable[str | None]) -> dict[str, str]:
+        """Those of a name's versions that are revoked, each with a sentence that says why."""
+        found = {}
+        for version in versions if self.revocations.state() else ():
+            if version is not None and (revocation := self.revocations.of_row(self._pins.row(name, version))):
+                found[version] = revocation.sentence
+        return found
 
     def version(self, name: str, cid: str) -> Server:
         """A version or definition a name has had, to be looked at and not to be served: it may be broken or disabled.

@@ -16,8 +16,8 @@ from patchbay.cid import content_in
 from patchbay.errors import ContentError
 from patchbay.store import Store
 
-DESCRIBING = ("servers/", "variables/", "templates/", "served/", "root", "boot")
-"""Prefixes of the names that describe the hub; `served/` holds the versions of a server."""
+DESCRIBING = ("servers/", "variables/", "templates/", "served/", "revoked/", "root", "boot")
+"""Prefixes of the names that describe the hub; `served/` holds the versions of servers, `revoked/` what was ended."""
 
 ROOT = "root"
 """The name of the image of everything. What it mentions, the other names point to as well."""

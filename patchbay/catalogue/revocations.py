@@ -109,8 +109,9 @@ class Revocations:
             what = canonical(target)
             known = not self._store.blobs.missing([what])
         else:
-            what = SERVERS + target.removeprefix(SERVERS)
-            known = bool(self._store.names.past(what, 1)) or bool(self._store.names.past(f"served/{target}", 1))
+            name = target.removeprefix(SERVERS)
+            what = SERVERS + name
+            known = bool(self._store.names.past(what, 1) or self._store.names.past(f"served/{name}", 1))
         if not known:
             raise InvalidParams(f"expected the CID of a content or the name of a server; this hub never had {target!r}")
         return what

@@ -138,8 +138,9 @@ class Run:
         elif type(said) is Result:
             result = said.result
             self.outcome = _outcome(result, late)
-            if self.outcome == "task":
-                self.task = digest_of(str(result["taskId"])) if type(result) is dict and "taskId" in result else None
+            if self.outcome == "task" and type(result) is dict and "taskId" in result:
+                self.task = digest_of(str(result["taskId"]))
+                result = {**result, "taskId": self.task}
             self._recorder.look(self, result)
         if self.trace is not None:
             self.trace.end(self.outcome, self.code, said.error.get("message") if type(said) is Failure else None)
