@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot.healing import bytes_of
+from patchbay.boot.healing import bytes_for_image, bytes_of
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image, reference_in
 from patchbay.boot.references import missing_from
 from patchbay.cid import cid_of
@@ -173,7 +173,7 @@ def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
         if part in parts:
             parts[part][rest] = cid
     found = {
-        part: {name: bytes_of(f"{part}/{name}", cid, blobs, base) for name, cid in parts[part].items()}
+        part: {name: bytes_for_image(f"{part}/{name}", cid, blobs, base) for name, cid in parts[part].items()}
         for part in ("servers", "variables")
     }
     variables = {name: _text(name, data) for name, data in found["variables"].items()}

@@ -32,3 +32,17 @@ def bytes_of(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:
         blobs.put(data)
         log.warning("the stored content of %s was damaged; it was written again from the last boot image", name)
         return data
+
+
+def bytes_for_image(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:
+    """The same for the next image of everything: what cannot be read stays in it as the last one has it.
+
+    Raises ConfigError where the last one does not have the name either.
+    """
+    try:
+        return bytes_of(name, cid, blobs, image)
+    except ConfigError:
+        said = image.blobs().get(name)
+        if said is None:
+            raise
+        return said

@@ -56,20 +56,18 @@ class Configured:
 
     def _read_moves(self) -> None:
         """With the lock: take in the moves since the last question."""
-        newest = self._store.names.past("", 1, prefixes=DESCRIBING)
-        last = newest[0].seq if newest else 0
-        before = last + 1
-        while before > self._seq + 1:
-            moves = self._store.names.past("", PAGE, before, DESCRIBING)
+        newest = self._store.names.past("", 1)
+        if not newest or newest[0].seq == self._seq:
+            return
+        before = newest[0].seq + 1
+        while moves := self._store.names.past("", PAGE, before, DESCRIBING, self._seq):
             for move in moves:
-                if move.seq > self._seq and move.cid is not None and move.cid not in self._reached:
+                if move.cid is not None and move.cid not in self._reached:
                     self._reached.add(move.cid)
                     if move.name != ROOT:
                         self._unread.append(move.cid)
-            if len(moves) < PAGE:
-                break
             before = moves[-1].seq
-        self._seq = max(self._seq, last)
+        self._seq = newest[0].seq
 
     def _read(self, cid: str) -> None:
         """With the lock: take in what a content mentions. What cannot be read reaches nothing."""

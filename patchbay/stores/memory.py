@@ -83,10 +83,15 @@ class MemoryNames:
             return len(self._past)
 
     def past(
-        self, name: str = "", limit: int = 100, before: int | None = None, prefixes: Sequence[str] = ()
+        self,
+        name: str = "",
+        limit: int = 100,
+        before: int | None = None,
+        prefixes: Sequence[str] = (),
+        after: int = 0,
     ) -> list[Move]:
         with self._lock:
-            older = self._past if before is None else self._past[: max(0, before - 1)]
+            older = self._past[max(0, after) :] if before is None else self._past[max(0, after) : max(0, before - 1)]
             named = (move for move in reversed(older) if not name or move.name == name)
             begun = (move for move in named if not prefixes or move.name.startswith(tuple(prefixes)))
             return list(islice(begun, max(0, limit)))

@@ -49,15 +49,20 @@ class SqliteNames:
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM moves").fetchone()[0])
 
     def past(
-        self, name: str = "", limit: int = 100, before: int | None = None, prefixes: Sequence[str] = ()
+        self,
+        name: str = "",
+        limit: int = 100,
+        before: int | None = None,
+        prefixes: Sequence[str] = (),
+        after: int = 0,
     ) -> list[Move]:
         begun = " OR ".join(f"(name >= :from{place} AND name < :to{place})" for place in range(len(prefixes)))
         query = (
             "SELECT seq, name, cid, at, who, why FROM moves"
-            f" WHERE (:name = '' OR name = :name) AND (:before IS NULL OR seq < :before) AND ({begun or '1'})"
-            " ORDER BY seq DESC LIMIT :limit"
+            " WHERE (:name = '' OR name = :name) AND seq > :after AND (:before IS NULL OR seq < :before)"
+            f" AND ({begun or '1'}) ORDER BY seq DESC LIMIT :limit"
         )
-        given: dict[str, str | int | None] = {"name": name, "before": before, "limit": max(0, limit)}
+        given: dict[str, str | int | None] = {"name": name, "after": after, "before": before, "limit": max(0, limit)}
         for place, prefix in enumerate(prefixes):
             given |= {f"from{place}": prefix, f"to{place}": f"{prefix}{LAST}"}
         with self._database.read() as connection:
