@@ -18,7 +18,7 @@ import orjson
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from app import create_app
+from patchbay.app import create_app
 from patchbay.boot import change
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.protocol.activity import Activity

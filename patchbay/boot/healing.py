@@ -9,12 +9,25 @@ from __future__ import annotations
 
 import logging
 
-from patchbay.boot.image import Image
+from patchbay.boot.image import Image, parse_image
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, ContentError
-from patchbay.store import Blobs
+from patchbay.store import Blobs, Store
 
 log = logging.getLogger(__name__)
+
+
+def read_or_heal(store: Store, name: str, cid: str) -> bytes:
+    """The bytes that a name points to, written again from the root where they are damaged or lost.
+
+    Raises ConfigError where the root does not have them, CorruptBlob or MissingBlob where it cannot be read itself.
+    """
+    try:
+        return store.blobs.get(cid)
+    except ContentError:
+        root = store.names.get("root")
+        image = Image() if root is None else parse_image(store.blobs.get(root), "the current image")
+        return bytes_of(name, cid, store.blobs, image)
 
 
 def bytes_of(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:

@@ -29,8 +29,11 @@ from granian.server import MPServer
 
 from patchbay.cli import exits, logs
 from patchbay.cli.hub_url import authority, hub_url, reachable
+from patchbay.cli.supervising import Supervisor
 from patchbay.errors import PatchbayError
+from patchbay.handlers.confinement.protections import protect_hub
 from patchbay.settings import Settings, forget_request_variables
+from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS
 from patchbay.transports.operators import Operators
 from patchbay.transports.peers import AtWork, Peers
@@ -61,9 +64,14 @@ class Once:
 
 
 def serve(settings: Settings) -> int:
-    """Serve until told to end; answers the exit code. Raises AddressTaken."""
+    """Serve until told to end; answers the exit code. Raises AddressTaken, and FolderInUse beside another hub."""
+    protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
+    lock = claim_folder(settings.data) if settings.store != "memory" else None
+    if lock is not None:
+        # A worker that outlives the supervisor ends its calls, and leaves the folder to the hub that comes next.
+        os.register_at_fork(after_in_child=lock.close)
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
     announced, refused = Once(), Once()
@@ -77,8 +85,8 @@ def serve(settings: Settings) -> int:
 
 def supervisor(settings: Settings) -> MPServer:
     """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request."""
-    return MPServer(
-        "app:create_app",
+    return Supervisor(
+        "patchbay.app:create_app",
         address=settings.host,
         port=settings.port,
         interface=Interfaces.WSGI,
@@ -105,10 +113,11 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
     Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
     """
     stand_alone()
+    protect_hub(settings.protections)
     logs.begin(settings)
     forget_request_variables()
     try:
-        app = importlib.import_module("app").create_app(settings)
+        app = importlib.import_module("patchbay.app").create_app(settings)
     except PatchbayError as problem:
         if refused.first():
             say(f"patchbay: {problem.message}")

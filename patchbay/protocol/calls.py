@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
@@ -28,7 +27,7 @@ from patchbay.events import Ask, Detach, Done, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
 from patchbay.protocol.headers import check_parameters
-from patchbay.protocol.large import Keep, limited
+from patchbay.protocol.large import limited
 from patchbay.protocol.task_methods import created, need_tasks, passed_on
 from patchbay.protocol.tasks import TASKS, Work
 from patchbay.protocol.tools import argument_problems, broken_promise, misfit, nearest, new_call, unknown_tool
@@ -288,10 +287,6 @@ def _asker(turn: Turn) -> Asker:
     return OpenStream(turn.desk.catalogue.store.bus, turn.caller.session)
 
 
-def _keeper(turn: Turn) -> Keep:
-    return partial(turn.desk.catalogue.contents.results.keep, principal=turn.caller.wire.principal)
-
-
 def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, Any]:
     result = fold.result()
     if "content" not in result:  # a task that a mounted server made of the call
@@ -302,5 +297,5 @@ def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, An
             result = {"content": [*result["content"], {"type": "text", "text": sentence}], "isError": True}
     if not result.get("isError"):
         turn.desk.catalogue.remember(turn.server, descriptor.name, result)
-    result = limited(result, _keeper(turn), turn.desk.settings.inline_limit, descriptor)
+    result = limited(result, turn.desk.keep(turn.caller.wire.principal), turn.desk.settings.inline_limit, descriptor)
     return stamped(tool_result(result, turn.caller.revision), turn.server, turn.caller.revision)

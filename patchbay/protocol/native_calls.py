@@ -12,7 +12,6 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 
 from patchbay.activation import Call, CancelFlag
 from patchbay.catalogue.servers import Server
@@ -51,7 +50,7 @@ def events_of(
     name = f"{server.name}.{descriptor.name}"
     terms = {"principal": wire.principal, "log_level": LOG_LEVEL, "chain": (name,), "cancelled": flag}
     call = new_call(desk.catalogue, server, descriptor, arguments, **terms)
-    keep = partial(desk.catalogue.contents.results.keep, principal=wire.principal)
+    keep = desk.keep(wire.principal)
     told = closing(_told(desk, server, descriptor, call, keep))
     with desk.activity.begin("tools/call", descriptor.name, server, wire, arguments) as run, told as events:
         call.meta = run.calls(descriptor, call.deadline, call.meta)

@@ -24,6 +24,7 @@ from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.channels import Channel
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.eras import Connection
+from patchbay.protocol.fitting import fitted
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
@@ -160,7 +161,10 @@ class HttpSse:
 
         session = self._session(channel, wire)
         connection = Connection(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
-        return Conversation(self._dispatcher, connection, channel.send, self._crew, opened)
+        keep = self._dispatcher.desk.keep(wire.principal)
+        return Conversation(
+            self._dispatcher, connection, channel.send, self._crew, opened, lambda said: fitted(said, keep)
+        )
 
     def _session(self, channel: Channel, wire: Wire) -> Session | None:
         id = channel.session_id

@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from patchbay.protocol.keys import load_key
 from patchbay.stores.sqlite import FILE
-from patchbay.transports.operator_token import TOKEN_FILE
+from patchbay.transports.login_links import LoginLinks
+from patchbay.transports.operator_token import TOKEN_FILE, OperatorToken
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BOUND = 60.0
@@ -72,6 +74,11 @@ class Hub:
     def link(self) -> str:
         """The link that the terminal shows, which logs a browser in once."""
         return self.line_with("/login?once=").rsplit(" ", 1)[1].strip()
+
+    def login_path(self) -> str:
+        """The path of another such link, as `patchbay login` makes it."""
+        data = self.folder / "data"
+        return LoginLinks(load_key(data), OperatorToken(data)).make()
 
     def as_operator(self) -> dict[str, str]:
         """The header that proves a program to be the operator's."""

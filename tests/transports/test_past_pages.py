@@ -158,7 +158,7 @@ def test_a_server_of_the_folder_goes_back_with_its_file(hub: Hub) -> None:
     assert (hub.servers / "town.py").read_text() == TOWN
     assert not served(hub, "town").broken
     moves = len(hub.catalogue.store.names.past("servers/town"))
-    hub.catalogue._folder.scan()
+    hub.catalogue._folder.start()
     assert len(hub.catalogue.store.names.past("servers/town")) == moves
     assert not list(hub.servers.glob(".*"))
 
