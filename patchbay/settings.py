@@ -89,6 +89,10 @@ class Settings:
     drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
     body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
+    result_minutes: float = _setting(60.0, "How long a text is kept that is too large for a result.", "minutes")
+    result_size: int = _setting(
+        64 * 1024 * 1024, "Most that such texts of one caller take; the oldest give way.", "bytes"
+    )
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
