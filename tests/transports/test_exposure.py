@@ -22,7 +22,7 @@ __all__ = ["exposed", "hub"]
     "name",
     ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Real-IP"],
 )
-def test_a_hub_in_personal_mode_serves_nobody_through_a_proxy_but_its_operator(hub: Hub, name: str) -> None:
+def test_a_hub_in_personal_mode_serves_only_its_operator_through_a_proxy(hub: Hub, name: str) -> None:
     proxied = {name: "127.0.0.1"}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     assert "came through a proxy" in hub.send("echo", call, proxied).error["message"]
