@@ -40,7 +40,14 @@ def section(path: Path) -> str:
     said = (ast.get_docstring(tree) or "").partition("\n\n")[0]
     about = " ".join(line for line in said.splitlines() if not line.startswith("Source"))
     place = path.relative_to(ROOT).as_posix()
-    lines = [f"### {in_words(path.stem)}", "", about, "", f"| [{path.name}](../{place}) shows | Test |", "| --- | --- |"]
+    lines = [
+        f"### {in_words(path.stem)}",
+        "",
+        about,
+        "",
+        f"| [{path.name}](../{place}) shows | Test |",
+        "| --- | --- |",
+    ]
     lines += [f"| {in_words(name)}. | `{name}` |" for name in tests_of(tree)]
     return "\n".join(lines) + "\n"
 
