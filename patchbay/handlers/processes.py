@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal
@@ -109,17 +108,19 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
         with TemporaryFile() as source:  # a file, so that neither side has to wait for the other
             source.write(command.input or b"")
             source.seek(0)
-            begin: Callable[[], subprocess.Popen[bytes]] = partial(
-                subprocess.Popen[bytes],
-                [*command.around, *command.argv],
-                stdin=source if command.input is not None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=command.folder,
-                env=environment,
-                start_new_session=True,
-                bufsize=0,
-            )
+
+            def begin() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    [*command.around, *command.argv],
+                    stdin=source if command.input is not None else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=command.folder,
+                    env=environment,
+                    start_new_session=True,
+                    bufsize=0,
+                )
+
             return begin() if command.confine is None else _begun_in_thread(begin, command.confine)
     except FileNotFoundError as problem:
         raise ToolFailed(

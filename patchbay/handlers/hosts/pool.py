@@ -24,7 +24,6 @@ from patchbay.activation import PAUSE, Call, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.handlers import sandbox
-from patchbay.handlers.confinement.protections import NAMESPACES
 from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.link import Gone, HostLink
 from patchbay.handlers.hosts.zygote import Zygote
@@ -286,8 +285,8 @@ class Hosts:
             if zygote is not None:
                 log.warning("the process that holds the hosts has ended; another one is started")
                 zygote.close()
-            wanted = [name for name in self.wanted if not (walls and name == NAMESPACES)]  # the sandbox has its own
-            zygote = self._zygotes[which] = Zygote(walls, wanted, self.hidden)
+            # The sandbox has namespaces of its own, a read-only file system, and nothing of the hub's data in it.
+            zygote = self._zygotes[which] = Zygote(walls, () if walls else self.wanted, self.hidden)
         return zygote
 
     def _warm(self, order: Order) -> None:
