@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections import Counter
@@ -28,6 +27,7 @@ from patchbay.library.history import History, Version
 from patchbay.library.notices import Listener, Teller
 from patchbay.library.searching import Match, Search
 from patchbay.library.shelf import Change, Document, Row, Shelf, document_of
+from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
 

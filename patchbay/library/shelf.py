@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import re
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +29,7 @@ from patchbay.library import front, paths
 from patchbay.library.disk import Disk
 from patchbay.library.errors import NoDocument, Unreadable
 from patchbay.library.front import Front
+from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
 

@@ -1,14 +1,19 @@
 """Large output by reference: a text beyond the limit is kept under its CID; the result gets its head and a link.
 
+A store that fails, such as on a full disk, keeps no text: the result has all of it then.
 Source: REQUIREMENTS X-14, T13.2; DESIGN section 6.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from patchbay.descriptors import Descriptor
+from patchbay.errors import ContentError
 from patchbay.store import Blobs
+
+log = logging.getLogger(__name__)
 
 HEAD = 4096
 """Characters of a large text that stay in the result."""
@@ -35,7 +40,11 @@ def limited(result: dict[str, Any], blobs: Blobs, limit: int, descriptor: Descri
 
 
 def _by_reference(text: str, data: bytes, blobs: Blobs, descriptor: Descriptor) -> list[dict[str, Any]]:
-    cid = blobs.put(data)
+    try:
+        cid = blobs.put(data)
+    except ContentError as problem:
+        log.warning("a large result of %s is not kept, and is given whole: %s", descriptor.name, problem.message)
+        return [{"type": "text", "text": text}]
     head = text[:HEAD] + f"\n[... {len(data)} bytes in all; the whole text is at cid://{cid}]"
     link = {
         "type": "resource_link",

@@ -74,6 +74,7 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
         "origin": server.origin,
         "status": status(server),
         "broken": server.broken,
+        "replaces": server.replaces,
         "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
         "version": server.version,

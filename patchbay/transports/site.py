@@ -97,6 +97,7 @@ class Site:
                 "readonly": self.catalogue.readonly,
                 "problem": self.catalogue.mcps_problem,
                 "url": base_url(),
+                "access": self.settings.access,
                 "standing": self.operators.shown(),
             },
         }

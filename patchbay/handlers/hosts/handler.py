@@ -234,12 +234,13 @@ class Conversation:
     def part(self, hosts: Hosts, grace: float) -> None:
         """Give the call up: the function is told, and has some seconds to clean up, then the host ends.
 
-        Nobody waits for that. What the function wishes while it cleans up is granted on a thread of its own.
+        The caller does not wait for that; the end of the hub does, because all hosts are killed when it is gone.
+        What the function wishes while it cleans up is granted on a thread of its own.
         """
         why = "given up" if self._call.cancelled or self._call.left() <= 0 else "lost"
         self.host.warn(grace)
         try:
-            threading.Thread(target=self._see_off, args=(hosts, grace, why), name="end of a tool", daemon=True).start()
+            threading.Thread(target=self._see_off, args=(hosts, grace, why), name="end of a tool", daemon=False).start()
         except RuntimeError:  # no more threads: it has to end without a farewell
             hosts.stop(self.host, why)
 
