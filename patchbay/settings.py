@@ -81,6 +81,9 @@ class Settings:
         " comma-separated, and empty for nothing.",
         choices=("landlock", "namespaces", "privacy"),
     )
+    writes: tuple[str, ...] = _setting(
+        (), "Folders that the code of every server may change beside its own, such as ~/notes, comma-separated."
+    )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
     hosts_idle: float = _setting(60.0, "How long such a process is kept that nobody needs.", "seconds")
     memory: int = _setting(
@@ -190,6 +193,12 @@ def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
 def suggest(name: str, value: str) -> None:
     """Set a variable that a library reads when it is loaded, unless whoever started this process did."""
     os.environ.setdefault(name, value)
+
+
+def sign_ins(environ: Mapping[str, str]) -> Path:
+    """The folder of the tokens that signing in to other servers gave."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".config")
+    return Path(base) / "patchbay" / "tokens"
 
 
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners
 from patchbay.protocol.tasks import Tasks
 from patchbay.protocol.turns import Desk, Running
-from patchbay.settings import Settings, whole_environment
+from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 
@@ -42,12 +42,15 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     """
     store = _opened_store(settings)
     hosts = hosts or Hosts(
-        settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle, protections=settings.protections
+        settings.hosts,
+        hidden=(settings.data, sign_ins(whole_environment())),
+        idle=settings.hosts_idle,
+        protections=settings.protections,
     )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)
     keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
-    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of)
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
     catalogue.hub.left = left
     catalogue.start()

@@ -42,7 +42,7 @@ class Places:
 
     def writable(self, covered: bool) -> list[str]:
         """The trees that can be changed; `covered` says that shared memory is its own."""
-        protected = (*KERNEL_FOLDERS, *self.hidden, *self.kept)
+        protected = (*KERNEL_FOLDERS, *self.kept, *(() if covered else self.hidden))
         named = [one for place in self.writes for one in beside(place.resolve(), protected)]
         return [*map(str, self.own), *named, *DEVICES, *((SHARED_MEMORY,) if covered else ())]
 
