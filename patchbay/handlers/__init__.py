@@ -51,8 +51,10 @@ def handler_for(
     writes = (*using.writes, *config.get("writes", ()))
     limits = Limits(config.get("memory", using.memory), is_sandboxed(config, inline, name), writes)
     if kind == "shell":
-        hidden, wanted = (using.hosts.hidden, using.hosts.wanted) if using.hosts is not None else ((), ())
-        return shell_handler(source, cid, name, environment, limits, hidden, wanted)
+        if using.hosts is None:
+            return shell_handler(source, cid, name, environment, limits)
+        around = (using.hosts.hidden, using.hosts.wanted, using.hosts.kept)
+        return shell_handler(source, cid, name, environment, limits, *around)
     if inline or using.hosts is None:
         return python_handler(source, cid, name)
     own = using.folder_of(name) if using.folder_of is not None else None

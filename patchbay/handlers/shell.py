@@ -60,11 +60,12 @@ def shell_handler(
     limits: Limits = Limits(),  # noqa: B008 (it never changes)
     hidden: Sequence[Path] = (),
     protections: Sequence[str] = (),
+    kept: Sequence[Path] = (),
 ) -> Handler:
     """What runs a shell definition. `cid` is not needed: nothing of a definition is kept between calls.
 
     A child sees `variables` (with their references, `settings.resolved`) beside those of ALLOWED, and nothing of the
-    folders `hidden`, by `protections` (`confinement/`) or the sandbox.
+    folders `hidden`, by `protections` (`confinement/`) or the sandbox. It changes nothing of those `kept`.
     """
     within = existing(limits.writes)
     before = tasks_of_user()
@@ -84,7 +85,7 @@ def shell_handler(
             if limits.sandbox:
                 around += walls(hidden, Path(folder))
             elif protections:
-                places = Places(hidden=tuple(hidden), own=(Path(folder),), writes=within)
+                places = Places(hidden=tuple(hidden), own=(Path(folder),), writes=within, kept=tuple(kept))
                 confine = partial(confine_thread, places, protections)
             yield from _events(Command([*start, *arguments], seen, home, stdin, around, confine), name, call)
 

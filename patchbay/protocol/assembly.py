@@ -6,10 +6,13 @@ Opens the store, imports the boot image, starts the catalogue and sets the desk 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from patchbay import __version__, boot
+from patchbay.assets import PACKAGE
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.handlers import Handlers
@@ -46,6 +49,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
         hidden=(settings.data, sign_ins(whole_environment())),
         idle=settings.hosts_idle,
         protections=settings.protections,
+        kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)

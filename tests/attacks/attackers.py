@@ -108,6 +108,8 @@ def attacked(folder: Path, protections: tuple[str, ...], *arguments: str) -> Ite
         ("spy.py", SPY),
         ("spy.mcp.json", orjson.dumps(CONFIG).decode()),
         ("run.sh", SHELL_SPY),
+        ("power.py", SPY),
+        ("power.mcp.json", orjson.dumps(CONFIG | {"writes": ["/"]}).decode()),
     ):
         (servers / name).write_text(text)
     with running(folder, "--protections", ",".join(protections), *arguments) as hub:
@@ -117,6 +119,11 @@ def attacked(folder: Path, protections: tuple[str, ...], *arguments: str) -> Ite
 def attack(hub: Hub, function: str, /, **arguments: Any) -> str:
     """What a function of the spy answers: its text, or its failure."""
     return _said(hub, "spy", function, arguments)
+
+
+def attack_with_power(hub: Hub, function: str, /, **arguments: Any) -> str:
+    """The same of a server that may change everything that is not the hub's."""
+    return _said(hub, "power", function, arguments)
 
 
 def command(hub: Hub, line: str) -> str:

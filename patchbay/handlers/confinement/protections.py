@@ -23,17 +23,20 @@ LARGEST_SHARED_MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Protections:
-    """What holds for the hosts of one fork server: the names in force, the folders that are hidden from all of them."""
+    """What holds for the hosts of one fork server: the names in force, the folders that are hidden from all of them,
+    and those that are kept from being changed.
+    """
 
     names: tuple[str, ...] = ()
     hidden: tuple[Path, ...] = ()
+    kept: tuple[Path, ...] = ()
 
     def take_on(self, places: Places, memory_mib: int) -> None:
         """Put this process, a host that has run nothing yet, under them for good. Raises OSError.
 
         `places` is what its server may use; what is hidden from all is added.
         """
-        known = replace(places, hidden=(*places.hidden, *self.hidden))
+        known = replace(places, hidden=(*places.hidden, *self.hidden), kept=(*places.kept, *self.kept))
         covered = NAMESPACES in self.names
         if covered:
             namespaces.cover(known, min(memory_mib, LARGEST_SHARED_MIB))
