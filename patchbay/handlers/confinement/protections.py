@@ -40,15 +40,10 @@ class Protections:
         covered = NAMESPACES in self.names
         if covered:
             namespaces.cover(known, min(memory_mib, LARGEST_SHARED_MIB))
-        confine_thread(known, self.names, covered)
-
-
-def confine_thread(places: Places, names: Collection[str] = ALL, covered: bool = False) -> None:
-    """Confine this thread, and every program that it begins, by what needs no namespaces. Raises OSError."""
-    if LINUX and (covered or LANDLOCK in names):
-        drop_capabilities()
-    if LANDLOCK in names and landlock.version():
-        landlock.restrict(places, covered)
+        if self.names:
+            drop_capabilities()
+        if LANDLOCK in self.names:
+            landlock.restrict(known, covered)
 
 
 def in_force(wanted: Collection[str]) -> tuple[str, ...]:
