@@ -81,6 +81,9 @@ class Settings:
         " comma-separated, and empty for nothing.",
         choices=("landlock", "namespaces", "privacy"),
     )
+    writes: tuple[str, ...] = _setting(
+        (), "Folders that the code of every server may change beside its own, such as ~/notes, comma-separated."
+    )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
     hosts_idle: float = _setting(60.0, "How long such a process is kept that nobody needs.", "seconds")
     memory: int = _setting(
@@ -201,6 +204,12 @@ def names_proxy() -> bool:
     return any(
         name.lower().endswith("_proxy") and name.lower() != "no_proxy" and os.environ[name] for name in os.environ
     )
+
+
+def sign_ins(environ: Mapping[str, str]) -> Path:
+    """The folder of the tokens that signing in to other servers gave."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".config")
+    return Path(base) / "patchbay" / "tokens"
 
 
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:
