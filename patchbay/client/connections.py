@@ -42,11 +42,8 @@ TIMEOUT = 60.0
 LIMIT = 32 * 1024 * 1024
 """Bytes in one message from a server."""
 
-LONGEST_END = 15.0
-"""Seconds that closing a connection may take; a program is killed long before."""
-
-MOST_LISTED = 100_000
-"""Tools, resources, templates or prompts of one server."""
+LONGEST_END, MOST_LISTED = 15.0, 100_000
+"""Seconds that closing a connection may take (a program is killed long before); entries of one list of a server."""
 
 OFFERED = ("tools", "resources", "resources/templates", "prompts")
 QUESTIONS = frozenset({"elicitation", "sampling", "list_roots"})
@@ -105,7 +102,8 @@ class Connection:
         """
         allowed = frozenset(questions if questions is not None else QUESTIONS if ask else ())
         auth = auth_for(reach.url, signin) if signin is not None and isinstance(reach, Http) else None
-        plan = Plan(reach, era, name, version, environ or {}, limit, allowed, extensions, auth, exchange, log_level)
+        kept = (extensions, auth, exchange, log_level, signin.issuer or "" if signin is not None else "")
+        plan = Plan(reach, era, name, version, environ or {}, limit, allowed, *kept)
         loop = shared()
         core = Core(plan, listener, _asking(ask) if ask else None)
         opening = Run(loop, "initialize", start_timeout)

@@ -104,6 +104,7 @@ class Plan:
     auth: httpx2.Auth | None = None
     exchange: Exchange | None = None
     log_level: str | None = None
+    issuer: str = ""
 
 
 @dataclass
@@ -157,7 +158,7 @@ class Core:
             return [(one, self._program) for one in eras]
         if isinstance(reach, Http):
             sendable(reach.headers, reach.described)
-            web = self.web = Web(reach, self.plan.auth, self.plan.limit)
+            web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.issuer)
             ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
                 "streamable-http": [(era, web.streamable)],
                 "sse": [("legacy" if era == "auto" else era, web.pair)],
