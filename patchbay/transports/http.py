@@ -3,7 +3,8 @@
 A WSGI application in front of the pages. Decides nothing about MCP: it reads the request, lets the
 dispatcher admit and answer it, and chooses JSON or a stream after the first message, so that a quick
 error keeps its status.
-Order of checks: Host and Origin, path, method, media types, size, JSON, envelope, then admission's.
+Order of checks: the head of the request, Host and Origin, path, method, media types, size, JSON, envelope, then
+admission's.
 Sources: DESIGN sections 7 and 11; SPEC-DIGEST 1.2, 1.3, 2.1; REQUIREMENTS T9.*.
 """
 
@@ -26,6 +27,7 @@ from patchbay.transports.batches import answer_batch
 from patchbay.transports.bodies import UPLOADS, accepted, check_json, headers_of, read_body
 from patchbay.transports.cors import with_cors
 from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.transports.request_checks import check_head
 from patchbay.transports.security import check_host_and_origin
 from patchbay.transports.site import wants_html
 from patchbay.transports.sse import listener_body, replay_body, stream_body
@@ -50,6 +52,9 @@ class McpOverHttp:
         self._uploads = threading.BoundedSemaphore(max(1, settings.threads // 4))
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        fault = check_head(environ)
+        if fault is not None:
+            return json_reply(failure(None, fault), fault.status).send(start_response)
         environ[UPLOADS] = self._uploads
         endpoint = _endpoint(environ)
         if endpoint is None:
