@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -25,7 +26,7 @@ from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import vouched
-from patchbay.catalogue.plan import Planner, Refusal
+from patchbay.catalogue.plan import Planner, Refusal, check_enabled
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
@@ -79,7 +80,7 @@ class Catalogue:
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
         self._folder = Folder(store, settings.servers) if watch else None
-        self._planner = Planner(store, self._configs)
+        self._planner = Planner(store, self._configs, settings.enable)
         self._servers: Mapping[str, Server] = {}
         self._announced: Mapping[str, Server] = {}
         self._served: Mapping[str, Server] = {}
@@ -149,15 +150,16 @@ class Catalogue:
     def start(self) -> None:
         """Read the folder, then keep up with folder and store in threads of their own.
 
-        Raises ConfigError when the folder to be watched is something else.
+        Raises ConfigError when the folder to be watched is something else, or the setting `enable` names no server.
         """
+        check_enabled(self.settings.enable, self._servers)
         if self._folder and not self.readonly:
             self._folder.check()
         ready = threading.Event()
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()
         if self._folder and not self.readonly:
-            self._guarded(partial(self._look_into_folder, self._folder))
+            self._guarded(partial(self._take_from_folder, self._folder.start))
             self._spawn(partial(self._watch, self._folder), "servers folder")
 
     def close(self) -> None:
@@ -253,10 +255,10 @@ class Catalogue:
 
     def _watch(self, folder: Folder) -> None:
         while not self._ending.wait(folder.every):
-            self._guarded(partial(self._look_into_folder, folder))
+            self._guarded(partial(self._take_from_folder, folder.scan))
 
-    def _look_into_folder(self, folder: Folder) -> None:
-        if folder.scan():
+    def _take_from_folder(self, look: Callable[[], bool]) -> None:
+        if look():
             self.store.bus.publish(CHANGED)
             self.refresh()
 
@@ -274,7 +276,8 @@ class Catalogue:
             server = build(row, self._versions.keep(row), self._workshop())
         if server.broken:
             log.warning("the server %s is not served: %s", server.name, server.broken)
-        return server
+        replaced = row.replaces if isinstance(row, Row) else None
+        return replace(server, replaces=replaced) if replaced else server
 
     def _build_pinned(self, row: Row, version: str) -> Server:
         return build(row, version, self._workshop(), pinned=True)

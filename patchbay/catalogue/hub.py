@@ -23,7 +23,7 @@ from patchbay.catalogue.outputs import keep_output
 from patchbay.catalogue.resources import Plugged, read_resource
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.state import State
-from patchbay.errors import ToolFailed, UnknownServer
+from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings
 from patchbay.views.fold import fold
@@ -170,11 +170,18 @@ class CatalogueHub:
         return State(self._catalogue.store, server, self._catalogue.readonly)
 
     def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
-        """Keep the text of a tool's successful result, where a resource shows it; nothing in a read-only hub."""
+        """Keep the text of a tool's successful result, where a resource shows it; nothing in a read-only hub.
+
+        A store that fails, such as on a full disk, costs the text and never the result.
+        """
         if tool not in server.remembered or self._catalogue.readonly:
             return
         text = "".join(block["text"] for block in result["content"] if block.get("type") == "text")
-        keep_output(self._catalogue.store, server.name, tool, text.encode())
+        try:
+            keep_output(self._catalogue.store, server.name, tool, text.encode())
+        except ContentError as problem:
+            log.warning("the last output of %s.%s is not kept: %s", server.name, tool, problem.message)
+            return
         for resource in server.resources.values():
             if resource.target.get("last_output_of") == tool:
                 self.updated(server.name, resource.name)

@@ -5,6 +5,7 @@ Opens the store, imports the boot image, starts the catalogue and sets the desk 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -18,14 +19,17 @@ from patchbay.handlers.upstreams.keepers import Keepers
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.keys import hub_id, load_key
+from patchbay.protocol.keys import has_key, hub_id, load_key
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners
 from patchbay.protocol.tasks import Tasks
 from patchbay.protocol.turns import Desk, Running
 from patchbay.settings import Settings, whole_environment
+from patchbay.store import Store
 from patchbay.stores import open_store
+
+log = logging.getLogger(__name__)
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None = None) -> Dispatcher:
@@ -36,14 +40,14 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
 
     Raises ConfigError, MissingBlob or CorruptBlob for settings, a data folder or a boot image that are wrong.
     """
-    store = open_store(settings.store, settings.data)
-    image, where = boot.load(settings.boot, store)
-    boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
-    hosts = hosts or Hosts(settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle)
+    store = _opened_store(settings)
+    hosts = hosts or Hosts(
+        settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle, protections=settings.protections
+    )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)
     keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
-    handlers = Handlers(hosts, settings.isolation, settings.memory)
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
     catalogue.hub.left = left
     catalogue.start()
@@ -64,3 +68,27 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
             hosts=hosts,
         )
     )
+
+
+def _opened_store(settings: Settings) -> Store:
+    """The store with the boot image in it; closed again when that image is refused.
+
+    Warns when the data folder has the key of a hub that ran before, and yet nothing in its database.
+    """
+    ran_before = settings.store != "memory" and has_key(settings.data)
+    served = {"servers": str(settings.servers.resolve()), "boot": settings.boot}
+    store = open_store(settings.store, settings.data, served)
+    try:
+        if ran_before and store.names.get("boot") is None:
+            log.warning(
+                "the data folder %s has the key of a hub that ran before, but its database is empty: variables, history"
+                " and changed servers of that hub are missing. To have them back, stop this hub and put the database"
+                " back from a backup",
+                settings.data,
+            )
+        image, where = boot.load(settings.boot, store)
+        boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
+    except BaseException:
+        store.close()
+        raise
+    return store

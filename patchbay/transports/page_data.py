@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.handlers.confinement import Confinement, confinement
+from patchbay.handlers.confinement.description import Confinement, confinement
+from patchbay.handlers.confinement.mounts import mount_confinement
 from patchbay.settings import Settings
 
 HINTS = {
@@ -74,6 +75,7 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
         "origin": server.origin,
         "status": status(server),
         "broken": server.broken,
+        "replaces": server.replaces,
         "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
         "version": server.version,
@@ -88,8 +90,9 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
 
 def runs(server: Server, settings: Settings) -> Confinement:
     """Where the code of a server runs."""
-    reach = server.upstream.reach if server.upstream is not None else None
-    return confinement(server.kind, server.config, settings.isolation, settings.memory, reach)
+    if server.upstream is not None:
+        return mount_confinement(server.upstream.reach)
+    return confinement(server.kind, server.config, settings.isolation, settings.memory)
 
 
 def detail(server: Server, settings: Settings) -> dict[str, Any]:

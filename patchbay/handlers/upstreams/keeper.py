@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from patchbay.client.failures import McpFailure, Unreachable
-from patchbay.client.reach import Era
+from patchbay.client.reach import Era, Reach
 from patchbay.client.surroundings import launch_environment
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.handlers.upstreams import snapshots
@@ -98,7 +98,7 @@ class Keeper:
         self.id = f"{ground.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
-        self.reach = mount.direct_reach
+        self.reach: Reach | None = mount.direct_reach
         """How it was reached last; before that what the address alone says, None where that is in a file."""
         self.lanes = Lanes(self._lane)
         self.settled = threading.Event()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Mapping
 
 from patchbay.cid import canonical, content_in
 from patchbay.errors import MissingBlob, Overtaken
+from patchbay.sqlite import sqlite3
 from patchbay.store import Move
 from patchbay.stores.sqlite.database import Database
 
