@@ -88,6 +88,16 @@ class Settings:
     )
     drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
     body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
+    bodies_limit: int = _setting(
+        12 * 1024 * 1024,
+        "Most that all request bodies above 16 KiB may have together in each worker while their requests are in work.",
+        "bytes",
+    )
+    connections: int = _setting(
+        1024,
+        "Most connections that one address may have open in each worker; half of its descriptors where that is less.",
+        least=1,
+    )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +15,10 @@ from tests.operation.running import BOUND, Hub, running
 
 MARK = '''"""Mark."""
 
-from pathlib import Path
 
-
-def mark(path: str) -> str:
-    """Leave a file."""
-    Path(path).write_text("ran")
-    return "ran"
+def mark() -> str:
+    """Say that it ran."""
+    return "r" + "an"
 '''
 
 
@@ -46,14 +42,13 @@ def sent(hub: Hub, line: str, headers: list[str], body: bytes = b"") -> bytes:
     return b"".join(pieces)
 
 
-def called(hub: Hub, path: Path, *headers: str, without: str = "") -> bytes:
-    """The answer to a call that leaves a file, with these headers more and one of the usual ones left out."""
-    params = {"name": "mark", "arguments": {"path": str(path)}}
+def called(hub: Hub, *headers: str) -> bytes:
+    """The answer to a call with these headers more."""
+    params = {"name": "mark", "arguments": {}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     usual = ["Host: localhost", "Content-Type: application/json", "Accept: application/json"]
     usual = [*usual, f"Content-Length: {len(body)}"]
-    kept = [line for line in usual if not without or not line.startswith(without)]
-    return sent(hub, "POST /mcp/mark HTTP/1.1", [*kept, *headers], body)
+    return sent(hub, "POST /mcp/mark HTTP/1.1", [*usual, *headers], body)
 
 
 @pytest.mark.parametrize(
@@ -79,18 +74,18 @@ def called(hub: Hub, path: Path, *headers: str, without: str = "") -> bytes:
         ["X: a\x00b"],
     ],
 )
-def test_a_head_that_can_be_read_in_two_ways_is_refused(hub: Hub, tmp_path: Path, headers: list[str]) -> None:
+def test_a_head_that_can_be_read_in_two_ways_is_refused(hub: Hub, headers: list[str]) -> None:
     """M12: 400 or 403, and the tool does not run."""
-    answer = called(hub, tmp_path / "ran", *headers)
+    answer = called(hub, *headers)
     assert answer.split(b" ")[1] in (b"400", b"403"), answer
-    assert not (tmp_path / "ran").exists()
+    assert b'"ran"' not in answer
 
 
 @pytest.mark.parametrize("headers", [[], ["Sec-Fetch-Site: same-origin"], ["Sec-Fetch-Site: none"]])
-def test_a_plain_head_is_not(hub: Hub, tmp_path: Path, headers: list[str]) -> None:
+def test_a_plain_head_is_not(hub: Hub, headers: list[str]) -> None:
     """The counterpart."""
-    assert called(hub, tmp_path / "ran", *headers).startswith(b"HTTP/1.1 200 ")
-    assert (tmp_path / "ran").exists()
+    answer = called(hub, *headers)
+    assert answer.startswith(b"HTTP/1.1 200 ") and b'"ran"' in answer
 
 
 @pytest.mark.parametrize("path", ["/mcp/mark/sse", "/rpc", "/healthz", "/servers"])
