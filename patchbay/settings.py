@@ -91,6 +91,16 @@ class Settings:
     )
     drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
     body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
+    bodies_limit: int = _setting(
+        12 * 1024 * 1024,
+        "Most that all request bodies above 16 KiB may have together in each worker while their requests are in work.",
+        "bytes",
+    )
+    connections: int = _setting(
+        1024,
+        "Most connections that one address may have open in each worker; half of its descriptors where that is less.",
+        least=1,
+    )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
     result_minutes: float = _setting(60.0, "How long a text is kept that is too large for a result.", "minutes")
     result_size: int = _setting(
