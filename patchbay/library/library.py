@@ -27,7 +27,7 @@ from patchbay.library.disk import LARGEST, Disk
 from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
 from patchbay.library.history import History, Version
 from patchbay.library.notices import Listener, Teller
-from patchbay.library.searching import Match, Search
+from patchbay.library.searching import Search
 from patchbay.library.shelf import Change, Document, Row, Shelf, document_of
 from patchbay.library.watching import Watcher
 
@@ -99,15 +99,9 @@ class Library:
         found = Counter(parts[1] for parts in inside if len(parts) > 2)
         return dict(sorted(found.items()))
 
-    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20) -> Search:
+    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20, offset: int = 0) -> Search:
         """The documents that fit, best first; `where` may say `top` and `grp`, their first and first two folders."""
-        return searching.search(self._shelf, query, where or {}, limit)
-
-    def matches(self, query: str, document: Document, every: bool = True) -> list[Match]:
-        """The lines of a found document that match."""
-        if searching.is_all(query):
-            return []
-        return searching.matches(self._shelf, query, document.row.key, every, document.front.lines)
+        return searching.search(self._shelf, query, where or {}, limit, offset)
 
     def history(self, path: str) -> list[Version]:
         """The versions of a document, newest first; it may be gone. Raises BadPath, NoDocument."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.library.library import Library
+from patchbay.library.passages import passages
 from tests.library.corpus import unpack
 
 pytestmark = [pytest.mark.process]
@@ -104,7 +105,7 @@ def test_matches_have_the_numbers_of_their_lines_in_the_file(corpus: Library) ->
     for hit in found.hits:
         document = corpus.read(hit.row.key)
         lines = document.text.split("\n")
-        for match in corpus.matches('"content type parser"', document, found.every):
+        for match in passages(found.reading, document.front.body, document.front.lines).lines:
             plain = match.text.replace("**", "").strip("…").strip()
             assert plain in lines[match.line - 1].replace("**", "") and "**" in match.text
             seen += 1
@@ -113,7 +114,7 @@ def test_matches_have_the_numbers_of_their_lines_in_the_file(corpus: Library) ->
 
 def test_line_numbers_count_the_front_matter_too(library: Library) -> None:
     document = library.create("a.md", {"title": "A"}, "one\ntwo pumpkins\n")
-    (match,) = library.matches("pumpkin", document)
+    (match,) = passages(library.search("pumpkin").reading, document.front.body, document.front.lines).lines
     assert document.text.split("\n")[match.line - 1] == "two pumpkins" and match.text == "two **pumpkins**"
 
 
