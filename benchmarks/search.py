@@ -76,9 +76,8 @@ def own(folder: Path) -> Search:
 def fts5(folder: Path) -> Search:
     """SQLite's FTS5 as its documentation shows it."""
     connection = sqlite3.connect(":memory:")
-    connection.execute(
-        "CREATE VIRTUAL TABLE found USING fts5(path UNINDEXED, title, body, tokenize='porter unicode61')"
-    )
+    columns = "path UNINDEXED, title, body, tokenize='porter unicode61'"
+    connection.execute(f"CREATE VIRTUAL TABLE found USING fts5({columns})")
     for path in sorted((folder / "specs").rglob("*.md")):
         body = path.read_text("utf-8")
         name = path.relative_to(folder / "specs").as_posix()

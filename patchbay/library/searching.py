@@ -1,9 +1,9 @@
 """Searching a library: the documents that fit, best first, each with the lines and the section that match.
 
 Documents with every word of the query, in any form, are found; where they are few, or the query is a question, those
-with some of its words too. Words in a title count most, then those in headings; words as they are written count more
-than their other forms, rare words more than common ones, and an identifier as it is written more than its parts. A word that no document has counts as the word that it probably
-means. `*`, or nothing, is every document by title.
+with some of its words too. Words in a title count most; words as they are written count more than their other forms,
+rare words more than common ones, an identifier as it is written more than its parts. A word that no document has counts
+as the word that it probably means. `*`, or nothing, is every document by title.
 Sources: REQUIREMENTS JANE-8, JANE-17, JANE-C10, A-F3.
 """
 
@@ -107,7 +107,7 @@ def _shares(hits: Sequence[Scored]) -> dict[str, float]:
 
 
 def _covered(index: Index, reading: Reading, where: Mapping[str, str]) -> Iterator[tuple[float, dict[str, float]]]:
-    """How much of the query a document has, in its text and in its title; rare words are more of it than common ones."""
+    """How much of the query a document has, in its text and in its title; rare words are more of it."""
     count = len(index)
     having = [index.having(word.wide, where) for word in reading.words]
     rarity = [math.log(1 + count / max(len(found), 0.5)) for found in having]

@@ -221,7 +221,7 @@ def test_front_matter_in_toml_is_read_and_changed_line_by_line() -> None:
 @pytest.mark.parametrize("block", ["title = 'no end\n", "a = 1\na = 2\n", 'title = """\nof\nlines"""\n'])
 def test_toml_that_cannot_be_changed_line_by_line_is_left_alone(block: str) -> None:
     """JANE-16: shown, and never changed."""
-    with pytest.raises(Unreadable, match="TOML|without losing"):
+    with pytest.raises(Unreadable, match=r"TOML|without losing"):
         front.changed(f"+++\n{block}+++\nbody", {"title": "new"})
 
 
