@@ -83,7 +83,8 @@ class Library:
     def read(self, path: str) -> Document:
         """A document as it is now. Raises BadPath, NoDocument, Unreadable."""
         parts = paths.document_path(path, self._endings)
-        return document_of(path, *self._disk.read(parts))
+        with self._failures_logged(path):
+            return document_of(path, *self._disk.read(parts))
 
     def rows(self, under: str = "") -> list[Row]:
         """What is known of the documents whose path begins so, by path."""
@@ -279,8 +280,18 @@ class Library:
             self._settle()
         if self._readonly:
             raise Unreadable("this library can only be read")
-        with self._disk.alone():
+        with self._failures_logged("a write"), self._disk.alone():
             yield
+
+    @contextmanager
+    def _failures_logged(self, what: str) -> Iterator[None]:
+        """Log the details of a file system's failure, of which a caller sees the sentence alone."""
+        try:
+            yield
+        except Unreadable as problem:
+            cause = problem.__cause__ or problem
+            log.warning("the library %s failed at %s: %s (%r)", self._disk.root, what, problem.message, cause)
+            raise
 
     @contextmanager
     def _alone(self, seconds: float) -> Iterator[None]:
