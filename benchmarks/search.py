@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from pathlib import Path, PurePosixPath
 
 from patchbay.library.headings import title_of
 from patchbay.library.library import Library
+from patchbay.sqlite import sqlite3
 
 PACKAGE = "fastapi==0.110.0"
 LANGUAGES = ("en", "de", "es", "fr", "ru")

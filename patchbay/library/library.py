@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import sqlite3
 import threading
 import time
 from collections import Counter
@@ -30,6 +29,7 @@ from patchbay.library.notices import Listener, Teller
 from patchbay.library.searching import Search
 from patchbay.library.shelf import Change, Document, Row, Shelf, document_of
 from patchbay.library.watching import Watcher
+from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ Sources: REQUIREMENTS JANE-8, JANE-17, JANE-C10, A-F3.
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,6 +18,7 @@ from patchbay.fulltext import Hit as Scored
 from patchbay.fulltext import Index
 from patchbay.fulltext_reading import Reading
 from patchbay.library.shelf import Row, Shelf, group_of
+from patchbay.sqlite import sqlite3
 
 FEW = 5
 """With so many documents that have every word, no others are looked for."""

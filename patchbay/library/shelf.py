@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from patchbay.library.disk import Disk
 from patchbay.library.errors import NoDocument, Unreadable
 from patchbay.library.front import Front
 from patchbay.library.headings import headings, title_of
+from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
 
