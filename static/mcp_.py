@@ -8,6 +8,7 @@
 #   "httpx2>=2.16,<3",
 #   "mcp>=2.3,<3",
 #   "mcp-types>=2.3,<3",
+#   "multiformats>=0.3.1.post4,<0.4",
 #   "orjson>=3.11,<4",
 #   "pydantic>=2.12,<3",
 #   "pyjwt>=2.10,<3",
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from anyio.streams.memory import MemoryObjectReceiveStream
 from anyio.streams.memory import MemoryObjectSendStream
+from base64 import b32decode
 from base64 import b32encode
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -60,7 +62,9 @@ from dataclasses import replace
 from datetime import UTC
 from datetime import datetime
 from difflib import SequenceMatcher
+from difflib import get_close_matches
 from functools import cache
+from functools import lru_cache
 from functools import partial
 from hashlib import sha256
 from mcp import ClientSession
@@ -103,6 +107,7 @@ from mcp_types import METHOD_NOT_FOUND as METHOD_NOT_FOUND_streams
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from multiformats import CID
 from pathlib import Path
 from pathlib import PurePath
 from pydantic import AnyUrl
@@ -196,6 +201,10 @@ class InvalidParams(PatchbayError):
 
 class ContentError(PatchbayError):
     """Something is wrong with stored content."""
+
+
+class BadCid(ContentError):
+    code, status = (-32602, 400)
 
 
 class ConfigError(ContentError):
@@ -1723,6 +1732,7 @@ class Child:
         self.exit: int | None = None
         self.said: deque[str] = deque(maxlen=LAST_LINES)
         self.noise: list[str] = []
+        self.oversized = False
         self._process = process
         self._control = control
         self._limit = limit
@@ -1737,6 +1747,8 @@ class Child:
     def story(self) -> str:
         """What is known about it, for an error: how it ended, what it said."""
         parts = [f"it ended with exit code {self.exit}"] if self.exit is not None else []
+        if self.oversized:
+            parts.append(f"it wrote a line of more than {self._limit} bytes, the largest message that is read")
         if self.noise:
             parts.append(f"it wrote to standard output what is no JSON-RPC message: {self.noise[0]!r}")
         if self.said:
@@ -1788,7 +1800,7 @@ class Child:
                     await self._message(line, to)
                 rest = lines[-1]
             if len(rest) > self._limit:
-                self.noise = [f"a line of more than {self._limit} bytes", *self.noise]
+                self.oversized = True
                 return
 
     async def _message(self, line: bytes, to: MemoryObjectSendStream[Received]) -> None:
@@ -2251,7 +2263,8 @@ def lost(scene: Scene, why: str) -> Unreachable:
     """The failure of what was under way when a connection ended."""
     if isinstance(scene.cause, Unreachable):
         return scene.cause
-    cause = f": {masked_urls(str(scene.cause))}" if scene.cause is not None else ""
+    told_already = scene.cause is not None and str(scene.cause).lower() in why.lower()
+    cause = f": {masked_urls(str(scene.cause))}" if scene.cause is not None and (not told_already) else ""
     return Unreachable(f"{scene.reach.described}: {why[:1].lower()}{why[1:]}{cause}{scene.seen}")
 
 
@@ -4251,7 +4264,7 @@ TIMEOUT_connections = 60.0
 
 LIMIT_connections = 32 * 1024 * 1024
 
-MOST_LISTED = 100000
+MOST_LISTED_connections = 100000
 
 OFFERED = ("tools", "resources", "resources/templates", "prompts")
 
@@ -4508,8 +4521,8 @@ class Connection:
             if not isinstance(items, list):
                 raise McpFailure(-32603, f"the answer to {method} has no list {key!r}")
             count += len(items)
-            if count > MOST_LISTED:
-                raise McpFailure(-32603, f"the server lists more than {MOST_LISTED} {key}")
+            if count > MOST_LISTED_connections:
+                raise McpFailure(-32603, f"the server lists more than {MOST_LISTED_connections} {key}")
             yield from items
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str):
@@ -5014,6 +5027,27 @@ def coerced(arguments: Mapping[str, str | list[str]], input_schema: Any) -> dict
     return {name: _value_coercion(given, known.get(name, others), input_schema) for name, given in arguments.items()}
 
 
+def coerced_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any]:
+    """A record as arguments: a text where the schema wants no text is read as in a query, as the cells of tables are.
+
+    An empty text for something optional that can be no text is left out: an empty cell. Raises nothing.
+    """
+    texts = {name: value for name, value in record.items() if isinstance(value, str)}
+    found = {**record, **coerced(texts, input_schema)}
+    if not isinstance(input_schema, dict):
+        return found
+    known, needed = (properties_of(input_schema, input_schema), required_of(input_schema, input_schema))
+    empty = {
+        name for name in known.keys() - set(needed) if found.get(name) == "" and _is_no_text(known[name], input_schema)
+    }
+    return {name: value for name, value in found.items() if name not in empty}
+
+
+def _is_no_text(schema: Any, root: Any) -> bool:
+    """Whether a schema names types, and text is not among them."""
+    return isinstance(schema, dict) and "string" not in types_of(schema, root)
+
+
 def _value_coercion(given: str | list[str], schema: Any, root: Any, inside: bool = False) -> Any:
     if not isinstance(schema, dict):
         return given
@@ -5368,7 +5402,13 @@ def _double(value: int) -> int | float:
 
 # patchbay/cid.py: Content identifiers: CIDv1, base32, raw codec, sha2-256, as IPFS makes them for a small file.
 
+LONGEST = 512
+
 HEAD = bytes((1, 85, 18, 32))
+
+USUAL = re.compile("bafkrei[a-z2-7]{52}")
+
+PADDING = "=" * 6
 
 
 def cid_of(data: bytes) -> str:
@@ -5379,6 +5419,30 @@ def cid_of(data: bytes) -> str:
 def cid_of_digest(digest: bytes) -> str:
     """The CID of the bytes whose SHA-256 digest this is."""
     return "b" + b32encode(HEAD + digest).decode().rstrip("=").lower()
+
+
+@lru_cache(maxsize=4096)
+def canonical(text: str) -> str:
+    """The one spelling of a CID under which content is kept (CIDv1 in base32).
+
+    Raises BadCid, with a sentence that says what is wrong, for anything that is no CID of the
+    raw codec hashed by sha2-256 or identity.
+    """
+    if USUAL.fullmatch(text) and cid_of_digest(b32decode(text[1:].upper() + PADDING)[len(HEAD) :]) == text:
+        return text
+    if not text or len(text) > LONGEST or (not text.isascii()):
+        raise BadCid(f"not a CID: expected 1 to {LONGEST} ASCII characters, such as bafkrei...")
+    try:
+        cid = CID.decode(text)
+    except (ValueError, KeyError, IndexError, TypeError) as problem:
+        raise BadCid(f"not a CID: {text!r} ({problem})") from problem
+    if cid.version != 1 or cid.codec.name != "raw" or cid.hashfun.name not in ("sha2-256", "identity"):
+        raise BadCid(
+            f"not a CID of this hub: {text!r} is version {cid.version}, {cid.codec.name}, {cid.hashfun.name}; expected version 1, raw, sha2-256"
+        )
+    if cid.hashfun.name == "sha2-256" and len(cid.raw_digest) != 32:
+        raise BadCid(f"not a CID of this hub: {text!r} has a digest of {len(cid.raw_digest)} bytes; expected 32")
+    return str(cid.set(base="base32"))
 
 
 # patchbay/client/drift_schemas.py: What changed between two JSON Schemas, as sentences, each with the effect on the values that are allowed.
@@ -5739,6 +5803,40 @@ def changes_between(old: Any, new: Any, noun: str) -> Iterator[Finding]:
     yield from Comparison(old, new, noun).run()
 
 
+# patchbay/client/nearest.py: The names that are nearest to one that does not exist, for an error that says the next step.
+
+MOST_NAMED = 3
+
+MOST_LISTED_nearest = 30
+
+_PARTS = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\\W\\d_a-zA-Z]+")
+
+
+def words_of(name: str) -> str:
+    """The words of a name in lower case, whatever its style: `getTime`, `get_time`, `get-time` and `GET.time` agree."""
+    return " ".join(_PARTS.findall(name)).lower() or name.lower()
+
+
+def nearest(name: str, known: Sequence[str]) -> list[str]:
+    """The known names that are most like a name, the best first."""
+    by_words: dict[str, list[str]] = {}
+    for one in known:
+        by_words.setdefault(words_of(one), []).append(one)
+    inside = [one for one in by_words if set(words_of(name).split()) <= set(one.split())]
+    found = [*get_close_matches(words_of(name), list(by_words), MOST_NAMED), *inside]
+    return [one for words in dict.fromkeys(found) for one in by_words[words]][:MOST_NAMED]
+
+
+def not_listed(name: str, known: Sequence[str], what: str = "tool") -> str:
+    """A sentence: a name is not among the known ones, and which are nearest."""
+    close = nearest(name, known)
+    if close:
+        return f"there is no {what} {name!r}; did you mean {' or '.join((repr(one) for one in close))}?"
+    listed = ", ".join(sorted(known)[:MOST_LISTED_nearest]) or "none"
+    more = f" and {len(known) - MOST_LISTED_nearest} more" if len(known) > MOST_LISTED_nearest else ""
+    return f"there is no {what} {name!r}; there are: {listed}{more}"
+
+
 # patchbay/client/drift.py: What changed between two lists of tools, and whether it matters: breaking, non-breaking, or to be reviewed.
 
 Tool = Mapping[str, Any]
@@ -5757,6 +5855,8 @@ _HINTS: Mapping[str, bool] = {
 }
 
 _SAME_NAME = 0.6
+
+_TEXTS = frozenset({"title", "description", "examples", "$comment", "$schema"})
 
 _INPUT: Mapping[str, Kind] = {
     "narrower": "breaking",
@@ -5943,16 +6043,30 @@ def _said_drift(value: Any) -> str:
 def _renamed(gone: Mapping[str, Tool], added: Mapping[str, Tool]) -> dict[str, str]:
     """Old tool to new tool, where the input is the same and the name or the description says it is the same one."""
     rows = [
-        (alike(old, new) + _same_words(gone[old], added[new]), old, new)
+        (max(alike(old, new), alike(words_of(old), words_of(new))) + _same_words(gone[old], added[new]), old, new)
         for old in gone
         for new in added
-        if canonical_json(gone[old].get("inputSchema")) == canonical_json(added[new].get("inputSchema"))
+        if _demands(gone[old].get("inputSchema")) == _demands(added[new].get("inputSchema"))
     ]
     found: dict[str, str] = {}
     for score, old, new in sorted(rows, key=lambda row: -row[0]):
         if score >= _SAME_NAME and old not in found and (new not in found.values()):
             found[old] = new
     return found
+
+
+def _demands(schema: Any) -> bytes:
+    """An input schema without its texts: what a call has to be."""
+
+    def bare(value: Any, names: bool = False) -> Any:
+        if isinstance(value, list):
+            return [bare(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        inner = {key: one for key, one in value.items() if names or key not in _TEXTS}
+        return {key: bare(one, not names and key in ("properties", "$defs")) for key, one in inner.items()}
+
+    return canonical_json(bare(schema))
 
 
 def _same_words(old: Tool, new: Tool) -> float:
@@ -6095,6 +6209,11 @@ class ValidationResult:
     current_hash: str = ""
     expected: str | None = None
 
+    def for_tool(self, tool: str) -> ValidationResult:
+        """The same with the changes of one tool first: what breaks it, then what breaks others, then the rest."""
+        changes = sorted(self.changes, key=lambda one: (one.kind != "breaking", one.tool != tool))
+        return replace(self, changes=tuple(changes))
+
     @property
     def breaking(self) -> bool:
         """Whether something that worked no longer does."""
@@ -6207,13 +6326,19 @@ def used_by(profile: Profile) -> dict[str, set[str]]:
     return used
 
 
-def check_pin(cid: str, tools: Sequence[Tool], blobs: Blobs, tool: str = "") -> ValidationResult:
+def check_pin(cid: str, tools: Sequence[Tool], blobs: Blobs | None, tool: str = "") -> ValidationResult:
     """Whether a server's tools are those of a kept snapshot, to the letter (a call with `schema=<cid>`).
 
-    With `tool` only that one counts. Any difference is `changed`; `changes` say whether it breaks. Raises nothing.
+    With `tool` only that one counts. Any difference is `changed`; `changes` say whether it breaks. A snapshot that is
+    not kept here holds when the present tools have its CID. Raises nothing.
     """
     try:
         now = contract_cid(tools)
+        if now == canonical(cid) and (not tool or tool in by_name(tools)):
+            return ValidationResult("valid", "The contract holds", (), now, cid)
+        if blobs is None or blobs.missing([cid]):
+            known = "; it is not kept here, so the changes cannot be named (profile create --pin keeps one)"
+            return ValidationResult("changed", f"The contract is not the one of {cid}{known}", (), now, cid)
         old = kept(cid, blobs)
         new = [one for one in tools if one["name"] == tool] if tool else list(tools)
         old = [one for one in old if one["name"] == tool] if tool else old
@@ -6426,9 +6551,13 @@ class McpSource:
     name = "mcp"
     schemes: Collection[str] = ("mcp", "http", "https", "@", "/")
 
-    def __init__(self, fetched: Fetched | None = None) -> None:
-        """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers."""
+    def __init__(self, fetched: Fetched | None = None, describes: Callable[[str, Means], bool] | None = None) -> None:
+        """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers.
+
+        `describes` says whether an HTTP API describes itself at a URL, which is told when no MCP server is there.
+        """
         self._fetched = fetched
+        self._describes = describes
         self._tools: WeakKeyDictionary[Connection, list[dict[str, Any]]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
@@ -6480,7 +6609,9 @@ class McpSource:
         connection = self._checked(target, means)
         for record in records:
             try:
-                yield from self._called(target.with_arguments(exact=arguments_of(record)), connection, means)
+                tool = self._tool(target.name, connection)
+                given = coerced_record(arguments_of(record), tool.get("inputSchema") if tool else None)
+                yield from self._called(target.with_arguments(exact=given), connection, means)
             except PatchbayError as problem:
                 yield error_record("mcp_error", problem.message, tool=target.name)
                 connection = self._checked(target, means)
@@ -6489,7 +6620,10 @@ class McpSource:
         """Everything a server offers and says about itself."""
         found = parse_address(address)
         reach = reached(found, means.profiles(), means.environ)
-        connection = means.connections.get(reach)
+        connection = self._connected(reach, means)
+        lists = {
+            "resourceTemplates" if what == "templates" else what: self._listed(connection, what) for what in EVERYTHING
+        }
         return {
             "server": connection.info.get("name") or found.target.described,
             "transport": _transport_mcp(reach),
@@ -6499,10 +6633,8 @@ class McpSource:
             "protocolVersion": connection.revision,
             "capabilities": connection.capabilities,
             **({"instructions": connection.instructions} if connection.instructions else {}),
-            **{
-                "resourceTemplates" if what == "templates" else what: self._listed(connection, what)
-                for what in EVERYTHING
-            },
+            "contract": contract_cid(lists["tools"]),
+            **lists,
         }
 
     def explores(self, address: str, means: Means) -> dict[str, Any]:
@@ -6521,7 +6653,7 @@ class McpSource:
     def validates(self, profile: Profile, means: Means) -> ValidationResult:
         """Whether the server's tools are what the profile expects; `error` when that cannot be told."""
         try:
-            connection = means.connections.get(reach_of(profile, means.environ))
+            connection = self._connected(reach_of(profile, means.environ), means)
             return validate(profile, self._listed(connection, "tools"), means.blobs)
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
@@ -6529,11 +6661,25 @@ class McpSource:
     def versions(self, address: str, means: Means) -> str | None:
         """JN's hash of all tools (JN-57)."""
         reach = reached(parse_address(address), means.profiles(), means.environ)
-        return calculate_schema_hash(self._listed(means.connections.get(reach), "tools"))
+        return calculate_schema_hash(self._listed(self._connected(reach, means), "tools"))
 
     def tools(self, address: Address_addresses, means: Means) -> list[dict[str, Any]]:
         """The tools of the server that an address names, asked for once per connection."""
-        return self._known_tools(means.connections.get(reached(address, means.profiles(), means.environ)))
+        return self._known_tools(self._connected(reached(address, means.profiles(), means.environ), means))
+
+    def _connected(self, reach: Reach, means: Means) -> Connection:
+        """The connection to a server; when there is none at a URL, the error says whether an HTTP API is there."""
+        try:
+            return means.connections.get(reach)
+        except (Unreachable, McpFailure) as problem:
+            if not isinstance(reach, Http) or self._describes is None or isinstance(problem, (Overdue, SignInNeeded)):
+                raise
+            if not self._describes(reach.url, means):
+                raise
+            api = f"openapi+{masked_url(reach.url)}"
+            raise Unreachable(
+                f"{problem.message}; an HTTP API describes itself there, whose address is {api}"
+            ) from problem
 
     def _listed(self, connection: Connection, what: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = getattr(connection, what)()
@@ -6552,11 +6698,12 @@ class McpSource:
     def _checked(self, address: Address_addresses, means: Means) -> Connection:
         """The connection for an address, after a look at the contract that is expected of it."""
         reach = reached(address, means.profiles(), means.environ)
-        connection = means.connections.get(reach)
+        connection = self._connected(reach, means)
         if address.schema and means.judge is not None:
             self._pinned(address, connection, means)
         if _is_profile(address) and means.judge is not None:
-            self._judged(means.profiles().load(address.target.name), connection, means)
+            profile = means.profiles().load(address.target.name)
+            self._judged(profile, address.name if address.operation == "call" else "", connection, means)
         return connection
 
     def _instead(self, refusal: PatchbayError | None, address: Address_addresses, means: Means) -> Connection:
@@ -6569,25 +6716,35 @@ class McpSource:
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
     def _pinned(self, address: Address_addresses, connection: Connection, means: Means) -> None:
-        if means.blobs is None:
-            raise ContractError(f"schema={address.schema}: there is no store here in which contracts are kept")
         tool = address.name if address.operation == "call" else ""
         result = check_pin(address.schema, self._known_tools(connection), means.blobs, tool)
         if result.status != "valid":
             changes = "".join((f"\n  - {change.kind}: {change.sentence}" for change in result.changes))
             raise ContractError(f"{result.message}{changes}", result.to_json())
 
-    def _judged(self, profile: Profile, connection: Connection, means: Means) -> None:
+    def _judged(self, profile: Profile, tool: str, connection: Connection, means: Means) -> None:
         mark = (profile.name, id(connection))
         if profile.minimal or profile.schema_validation == "ignore" or mark in means.judged or (means.judge is None):
             return
-        means.judge(profile, validate(profile, self._known_tools(connection), means.blobs))
+        means.judge(profile, validate(profile, self._known_tools(connection), means.blobs).for_tool(tool))
         means.judged.add(mark)
 
+    def _tool(self, name: str, connection: Connection) -> dict[str, Any] | None:
+        """The tool of this name, as the server lists it."""
+        return next((one for one in self._known_tools(connection) if one.get("name") == name), None)
+
     def _called(self, address: Address_addresses, connection: Connection, means: Means) -> Iterator[Record_source]:
-        tool = next((one for one in self._known_tools(connection) if one.get("name") == address.name), None)
+        tool = self._tool(address.name, connection)
         arguments = address.call_arguments(tool.get("inputSchema") if tool else None)
-        result = connection.call(address.name, arguments, timeout=_seconds(address, means), on_event=means.tell)
+        unknown = "" if tool else not_listed(address.name, [str(one["name"]) for one in self._known_tools(connection)])
+        try:
+            result = connection.call(address.name, arguments, timeout=_seconds(address, means), on_event=means.tell)
+        except McpFailure as problem:
+            raise (
+                McpFailure(problem.code, f"{problem.message}; {unknown}", problem.data) if unknown else problem
+            ) from problem
+        if unknown and result.get("isError"):
+            means.tell(Log("warning", unknown, "patchbay.client"))
         records = list(of_call(address.name, result))
         if _is_profile(address) and (not result.get("isError")):
             self._compare_output(address, records, means)
