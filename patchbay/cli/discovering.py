@@ -15,6 +15,7 @@ from patchbay.cli.completing import addresses
 from patchbay.cli.exits import with_examples
 from patchbay.cli.ndjson import emit
 from patchbay.cli.sessions import Session, with_reach
+from patchbay.cli.telling import note
 from patchbay.client.addresses import parse_address
 from patchbay.client.contracts import calculate_schema_hash, contract_cid, schema_hash
 from patchbay.client.nearest import not_listed
@@ -79,12 +80,14 @@ def schema(work: Session, /, address: str, tool: str) -> None:
 def hash_(work: Session, /, address: str, kind: str | None) -> None:
     """Print the hash of a server's tools and the CID of their contract, which change when the contract does.
 
-    A call with schema=CID in its address is refused when the contract is another one.
+    The CID stands on standard error, so that scripts get the hash alone. A call with schema=CID in its address is
+    refused when the contract is another one.
     """
     kinds = {"md5": calculate_schema_hash, "sha256": schema_hash, "cid": contract_cid}
     found = _tools(work, address)
-    for one in [kind] if kind else ["md5", "cid"]:
-        click.echo(kinds[one](found))
+    click.echo(kinds[kind or "md5"](found))
+    if kind is None:
+        note(f"Contract: {contract_cid(found)}")
 
 
 def _tools(work: Session, text: str) -> list[dict[str, Any]]:

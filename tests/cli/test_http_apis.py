@@ -95,7 +95,7 @@ def test_the_operations_are_listed_as_tools_are(desk: Desk, api: str) -> None:
     assert json.loads(desk.quick(f"jn mcp explore openapi+{api}").out)["plugin"] == "http"
     shown = desk.quick(f"jn inspect openapi+{api}").out
     assert "listTrials(X-Key: string, gene: string, limit?: integer = 5)" in shown
-    _, cid = desk.quick(f"jn mcp hash openapi+{api}").out.splitlines()
+    cid = desk.quick(f"jn mcp hash openapi+{api} --kind cid").out.strip()
     assert f"\nContract: {cid}\n" in shown
     pinned = f"jn call 'openapi+{api}?schema={cid}&header.X-Key=k' listTrials gene=A"
     assert desk.quick(pinned).code == exits.OK

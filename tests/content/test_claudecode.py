@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchbay.handlers.hosts.zygote import ALLOWED
-from patchbay.settings import ROOT, resolved
+from patchbay.settings import ROOT
 from tests.handlers.calls import alive
 from tests.hubs import Answer, Hub, until
 from tests.protocol.natives import items
@@ -164,15 +164,6 @@ def test_loopback_hands_claude_the_address_of_the_hub(desk: Desk) -> None:
     assert "--allowedTools=mcp__patchbay" in desk.argv()
     (given,) = [word.partition("=")[2] for word in desk.argv() if word.startswith("--mcp-config=")]
     assert json.loads(given) == {"mcpServers": {"patchbay": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}}
-
-
-def test_the_address_of_the_api_its_token_and_proxies_are_handed_on() -> None:
-    """Issue 12 part 7."""
-    handed = {"ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}
-    mine = {name: f"value of {name}" for name in handed}
-    found = resolved(CONFIG["environment"], "claudecode", mine)
-    assert {name: found.get(name) for name in handed} == mine
-    assert not handed & resolved(CONFIG["environment"], "claudecode", {}).keys()
 
 
 def test_claude_sees_no_variable_of_the_hub_that_nobody_gave_it(desk: Desk) -> None:
