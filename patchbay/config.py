@@ -8,7 +8,6 @@ Sources: DESIGN section 5; REQUIREMENTS 3.2, V-C3, V-C12, S-F8; SPEC-DIGEST 1.2 
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -25,8 +24,6 @@ from patchbay.cid import canonical
 from patchbay.errors import BadCid, ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs
-
-log = logging.getLogger(__name__)
 
 SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "mcps.schema.json").read_bytes())
 TRANSFORMS = ("tools", "resources", "prompts")
@@ -79,12 +76,11 @@ class Config:
 class Mcps:
     """The `mcps` variable: configurations by server, the CID each asked for, and why some could not be had.
 
-    `broken` says for one server why its configuration cannot be used; `problem` why nothing of the variable can.
+    `broken` says for one server why its configuration cannot be used.
     """
 
     configs: Mapping[str, Config] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
-    problem: str | None = None
 
     def fields(self, server: str) -> Mapping[str, Any]:
         """A server's configuration; empty for one without an entry (T1.5)."""
@@ -100,19 +96,16 @@ class Configs:
         self._kept: OrderedDict[str, Config] = OrderedDict()
 
     def load_mcps(self, text: bytes | None, where: str = "variables/mcps") -> Mcps:
-        """Every configuration the `mcps` variable names; nothing when it is empty or broken (T1.1, T1.4).
+        """Every configuration the `mcps` variable names; nothing when it is empty (T1.1).
 
-        `text` is the variable with a CID in it already resolved (T1.3).
+        `text` is the variable with a CID in it already resolved (T1.3). Raises ConfigError for a text that is no object
+        of server names; one entry that cannot be used is among the broken ones.
         """
         if text is None or not text.strip():
             return Mcps()
-        try:
-            value = _json(text, where)
-            if not isinstance(value, dict):
-                raise ConfigError(where, "", f"expected an object of server names; this is {_kind(value)}")
-        except ConfigError as problem:
-            log.warning("no mcps configuration is used: %s", problem.message)
-            return Mcps(problem=problem.message)
+        value = _json(text, where)
+        if not isinstance(value, dict):
+            raise ConfigError(where, "", f"expected an object of server names; this is {_kind(value)}")
         configs: dict[str, Config] = {}
         broken: dict[str, str] = {}
         for name, row in value.items():
@@ -333,7 +326,7 @@ def _expected(error: jsonschema.ValidationError) -> str:
         case "required":
             return f"expected the field {', '.join(name for name in rule if name not in value)}"
         case "oneOf":
-            names = [one["required"][0] for one in rule]
+            names = [one["required"][0] for one in rule if "required" in one]
             given = " and ".join(name for name in names if name in value)
             return f"expected exactly one of {', '.join(names)}; there is {given or 'none'}"
         case "type":

@@ -16,7 +16,7 @@ import orjson
 from patchbay.cid import cid_of
 
 Kind = Literal["tool", "resource", "template", "prompt"]
-Source = Literal["static", "transform", "discovered"]
+Source = Literal["static", "transform", "discovered", "upstream"]
 
 NAME = r"[A-Za-z0-9_.-]{1,128}"
 """What a server's or a tool's name may be (SPEC-DIGEST 3.2, DESIGN section 11)."""
@@ -29,6 +29,7 @@ class Descriptor:
     Targets of a tool or prompt: `{"function": name}`, `{"argv": [...]}` (shell), `{"messages": [...]}` (prompt).
     Targets of a resource: one of `text`, `blob` (base64), `cid`, `variable`, `function`, `last_output_of`.
     A template's target is `{"function": name}`, which gets the URI's variables as arguments.
+    `belongs_to` is the server and the name there, where all servers are listed as one.
     """
 
     kind: Kind
@@ -36,6 +37,12 @@ class Descriptor:
     wire: Mapping[str, Any]
     target: Mapping[str, Any] = field(default_factory=dict)
     source: Source = "static"
+    belongs_to: tuple[str, str] | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every name that patterns match: its own and, where all servers are listed as one, `server.tool`."""
+        return (self.name, ".".join(self.belongs_to)) if self.belongs_to else (self.name,)
 
     @cached_property
     def digest(self) -> str:
@@ -44,7 +51,9 @@ class Descriptor:
 
     @property
     def read_only(self) -> bool:
-        """Whether a tool says that it changes nothing."""
+        """Whether a tool is known to change nothing. What an upstream says of its own tools is only a hint: False."""
+        if self.source == "upstream":
+            return False
         annotations = self.wire.get("annotations") or {}
         return bool(annotations.get("readOnlyHint", False))
 

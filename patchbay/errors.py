@@ -23,6 +23,7 @@
         ├── Overtaken                 -32600  409   somebody else changed it meanwhile
         ├── BadCid                    -32602  400   a string that is no CID we can use
         ├── MissingBlob               -32602  404   names every CID that is not there
+        ├── FolderInUse                             another hub uses the data folder
         ├── CorruptBlob                             bytes that do not hash to their CID
         └── ConfigError                             names the file, the path inside it, what was expected
 
@@ -176,6 +177,10 @@ class MissingBlob(ContentError):
 
 class CorruptBlob(ContentError):
     """Bytes that do not hash to the CID they are kept under or were sent as."""
+
+
+class FolderInUse(ContentError):
+    """The data folder belongs to another hub that is running."""
 
 
 class ConfigError(ContentError):

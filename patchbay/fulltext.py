@@ -16,7 +16,6 @@ Source: https://www.sqlite.org/fts5.html.
 from __future__ import annotations
 
 import re
-import sqlite3
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ import orjson
 
 from patchbay.errors import ConfigError
 from patchbay.fulltext_words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
+from patchbay.sqlite import sqlite3
 
 MOST_ENDINGS = 32
 """How many words an unfinished word is tried as, where it is none itself."""

@@ -1,7 +1,7 @@
-"""Make one self-contained file of `patchbay/client/plugin.py` and everything it needs: `static/mcp_.py` (JN-39).
+"""Make one self-contained file of `patchbay/client/plugin.py` and everything it needs: `mcp_.py` (JN-39).
 
-    scripts/single_file.py            write it
-    scripts/single_file.py --check    exit 1 when it is not what the present source makes
+    scripts/single_file.py          write dist/mcp_.py
+    scripts/single_file.py FILE     write FILE
 
 The modules that are needed are put one after another, those that others need first. Of each, what is not reached from
 the plugin is left out, imports of the project are dropped, and a name that two modules have gets the module's name
@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY = "patchbay.client.plugin"
-TARGET = ROOT / "static" / "mcp_.py"
+TARGET = ROOT / "dist" / "mcp_.py"
 WARDEN = "patchbay/client/warden.py"
 HEAD = '''"""MCP servers as records: a program in one file. Made by scripts/single_file.py; change its sources instead.
 
@@ -354,20 +354,11 @@ def formatted(text: str) -> str:
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def main() -> int:
-    """Write the file, or check it: two files are the same when they are the same program and ask for the same."""
-    text = formatted(made())
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(text, "utf-8")
-        return 0
-    return 0 if same(text, TARGET.read_text("utf-8")) else 1
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two texts are one program, however Python writes it, with the same metadata."""
-    heads = [text.partition('"""')[0].strip() for text in (one, other)]
-    return heads[0] == heads[1] and ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+def write(target: Path) -> None:
+    """Write the file, its folder too where it is missing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(formatted(made()), "utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ class Counting:
 def test_an_empty_variable_is_no_configuration(store: Store, text: bytes | None) -> None:
     """T1.1"""
     loaded = Configs(store.blobs).load_mcps(text)
-    assert (loaded.configs, loaded.broken, loaded.problem) == ({}, {}, None)
+    assert (loaded.configs, loaded.broken) == ({}, {})
 
 
 def test_a_valid_variable_is_a_map_of_configurations(store: Store) -> None:
@@ -56,16 +55,9 @@ def test_a_valid_variable_is_a_map_of_configurations(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b"5", b"\xff", b'{"a":{},"a":{}}'])
-def test_a_broken_variable_counts_as_empty_and_is_logged(
-    store: Store, text: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    """T1.4"""
-    with caplog.at_level(logging.WARNING):
-        loaded = Configs(store.blobs).load_mcps(text)
-    assert loaded.configs == {}
-    assert loaded.problem is not None
-    assert loaded.problem.startswith("variables/mcps: expected")
-    assert loaded.problem in caplog.text
+def test_a_broken_variable_is_refused_with_a_sentence(store: Store, text: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"^variables/mcps: expected"):
+        Configs(store.blobs).load_mcps(text)
 
 
 def test_a_server_without_an_entry_has_an_empty_configuration(store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from patchbay.errors import ConfigError
 from patchbay.fulltext import BEGIN, END, Document, Index, require
 from patchbay.fulltext_words import MOST_CHARACTERS, MOST_WORDS, parts, pieces, read
+from patchbay.sqlite import sqlite3
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)
 WORD = st.text("abcdefghijklmnopqrstuvwxyz", min_size=2, max_size=14)

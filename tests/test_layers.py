@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS: dict[str, int] = {
-    **dict.fromkeys(("errors", "events", "cid", "settings"), 1),
+    **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite"), 1),
     **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
     "fulltext_words": 2,
     **dict.fromkeys(("stores", "views", "client", "library"), 3),
@@ -36,11 +36,13 @@ FILLERS: dict[str, set[str]] = {
 """What fills each seam, today or by design; the other modules of these folders are what fillers share."""
 
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "flask": ("app.py", "patchbay/transports/", "benchmarks/peers/"),
-    "werkzeug": ("app.py", "patchbay/transports/"),
+    "flask": ("patchbay/app.py", "patchbay/transports/", "benchmarks/peers/"),
+    "werkzeug": ("patchbay/app.py", "patchbay/transports/"),
     "click": ("patchbay/cli/",),
     "granian": ("patchbay/cli/",),
-    "sqlite3": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/"),
+    "sqlite3": ("patchbay/sqlite.py",),
+    "pysqlite3": ("patchbay/sqlite.py",),
+    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/"),
     "subprocess": ("patchbay/handlers/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""
@@ -156,9 +158,10 @@ def client_alone(module: Module) -> list[Fault]:
 def libraries_in_place(module: Module) -> list[Fault]:
     """Some libraries are known in one place only."""
     return [
-        f"{module.path}:{line}: {name} may only be imported in {', '.join(ONLY_IN[name.split('.')[0]])}"
+        f"{module.path}:{line}: {name} may only be imported in {', '.join(places)}"
         for line, name in module.imports()
-        if not module.path.startswith(ONLY_IN.get(name.split(".")[0], ("",)))
+        for library, places in ONLY_IN.items()
+        if f"{name}.".startswith(f"{library}.") and not module.path.startswith((*places, "tests/"))
     ]
 
 

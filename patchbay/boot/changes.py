@@ -13,7 +13,9 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot.image import Image, canonical_json, is_name, parse_image, reference_in
+from patchbay.boot.documents import LISTING, check_documents, text_of_variable
+from patchbay.boot.healing import bytes_for_image, read_or_heal
+from patchbay.boot.image import Image, canonical_json, is_name, parse_image
 from patchbay.boot.references import missing_from
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
@@ -47,14 +49,14 @@ def history(store: Store, limit: int = 100) -> list[Move]:
 def variable(store: Store, name: str) -> bytes | None:
     """The value of a variable: its definition or, when that is a CID, the bytes of it. None when there is no such.
 
-    Raises MissingBlob when the CID is not in the store.
+    Bytes that are damaged or lost are written again from the image of everything. Raises ConfigError when it does not
+    have them, MissingBlob or CorruptBlob when the CID that the definition consists of cannot be read.
     """
     cid = store.names.get(f"variables/{name}")
     if cid is None:
         return None
-    definition = store.blobs.get(cid)
-    reference = reference_in(definition.decode("utf-8", "replace"))
-    return definition if reference is None else store.blobs.get(reference)
+    read_or_heal(store, f"variables/{name}", cid)
+    return text_of_variable(store.blobs, cid)
 
 
 def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> str:
@@ -81,6 +83,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     for blob in image.blobs().values():
         store.blobs.put(blob)
     changes |= _cids(image)
+    check_documents(store, {LISTING: changes.get(LISTING)})
     own = {name for name, cid in changes.items() if _own(name, now, before) and now.get(name) != cid}
     kept = set() if image.readonly else {name for name in own if name in before and changes[name] == before[name]}
     _tell(where, kept, own - kept)
@@ -102,7 +105,7 @@ def change(
 
     Answers the new root CID. With `expected` only if these names still point there. Raises Overtaken when they do
     not, MissingBlob for CIDs that are not in the store and ConfigError for a name or a content that cannot be in an
-    image; then nothing has changed.
+    image, and for a configuration document that cannot be read; then nothing has changed.
     """
     for name in changes:
         part, _, rest = name.partition("/")
@@ -111,6 +114,7 @@ def change(
     missing = store.blobs.missing(cid for cid in changes.values() if cid is not None)
     if missing:
         raise MissingBlob(missing, why)
+    check_documents(store, changes)
     served = _image_of(_after(store.names.all(), changes), store.blobs, _current(store))
     store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why, expected)
     root = _settled(store, who, why)
@@ -167,8 +171,12 @@ def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
         part, _, rest = name.partition("/")
         if part in parts:
             parts[part][rest] = cid
-    variables = {name: _text(name, blobs.get(cid)) for name, cid in parts["variables"].items()}
-    rows = [{"name": name, **_row(name, blobs.get(cid))} for name, cid in parts["servers"].items()]
+    found = {
+        part: {name: bytes_for_image(f"{part}/{name}", cid, blobs, base) for name, cid in parts[part].items()}
+        for part in ("servers", "variables")
+    }
+    variables = {name: _text(name, data) for name, data in found["variables"].items()}
+    rows = [{"name": name, **_row(name, data)} for name, data in found["servers"].items()]
     document = {
         "version": 1,
         "readonly": base.readonly,

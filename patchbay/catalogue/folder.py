@@ -3,8 +3,8 @@
     hello.py, hello.sh     a server with code; hello.mcp.json beside it is its configuration
     hello.json             a server without code
 
-Rules: the folder is looked at twice a second, and read only where size, time or inode changed, so that a
-file that is half written is read again when it grows; the file is the truth, but whether its server is
+Rules: the folder is looked at twice a second; a file is served when two looks agree and no program is writing it
+(`settling.py`), and read only where size, time or inode changed; the file is the truth, but whether its server is
 enabled is not said in it; nothing but regular files inside the folder is read; the same state of the
 folder twice changes nothing, so any number of processes may watch it.
 Sources: DESIGN sections 2 and 5; THREATS 1.6 (regular files only).
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from patchbay.catalogue.dropins import DropIn, drop_ins
 from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
+from patchbay.catalogue.settling import CONFIG, Settling, Signature, is_temporary, server_of
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
@@ -43,10 +45,10 @@ LARGEST = 1024 * 1024
 NAMED = 10
 """How many files one entry of the history names."""
 
-ENDINGS: dict[str, Kind] = {".py": "python", ".sh": "shell", ".json": "static"}
-CONFIG = ".mcp.json"
+AGAIN_SECONDS = 0.05
+"""Between the first two looks, when the hub starts."""
 
-Signature = tuple[int, int, int, int]
+ENDINGS: dict[str, Kind] = {".py": "python", ".sh": "shell", ".json": "static"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Folder:
         self._path = path
         self._seen: tuple[object, ...] = ()
         self._cids: dict[str, tuple[Signature, str]] = {}
+        self._settling = Settling(path)
+        self._waiting: frozenset[str] = frozenset()
         self._unreadable = ""
         self.refused: Mapping[str, str] = {}
 
@@ -102,15 +106,26 @@ class Folder:
         elif not self._path.is_dir():
             raise ConfigError("the setting servers", "", f"expected a folder; {self._path} is none")
 
+    def start(self) -> bool:
+        """Look twice where files were saved a moment ago, so that they are served at once; whether anything changed."""
+        changed = self.scan()
+        if self._waiting:
+            time.sleep(AGAIN_SECONDS)
+            changed |= self.scan()
+        return changed
+
     def scan(self) -> bool:
-        """Look once; whether anything changed."""
+        """Look once; whether anything changed. What differs from the look before waits for the next one."""
         refused: dict[str, str] = {}
         try:
             files = dict(self._files(refused))
         except OSError as problem:
             return self._cannot_look(problem)
         self._unreadable = ""
-        state = (files, dict(refused))
+        self._waiting = self._settling.look(files)
+        for file in [file for file in files if server_of(file) in self._waiting]:
+            del files[file]
+        state = (files, dict(refused), self._waiting)
         if (*state, self._store.names.all(ROWS)) == self._seen:
             return False
         wanted = self._wanted(files, refused)
@@ -136,7 +151,7 @@ class Folder:
         except FileNotFoundError:
             return
         for entry in listed:
-            if entry.name.startswith((".", "__")) or Path(entry.name).suffix not in ENDINGS:
+            if is_temporary(entry.name) or Path(entry.name).suffix not in ENDINGS:
                 continue
             try:
                 found = entry.stat()
@@ -160,7 +175,7 @@ class Folder:
                     stem = file.removesuffix(CONFIG)
                     refused[file] = f"expected {stem}.py or {stem}.sh beside it, which it would configure"
                 continue
-            name, kind = Path(file).stem, ENDINGS[Path(file).suffix]
+            name, kind = server_of(file), ENDINGS[Path(file).suffix]
             problem = name_problem(name)
             if name in wanted:
                 problem = f"{wanted[name].file} is the server {name} already: rename one of the two"
@@ -202,7 +217,7 @@ class Folder:
         rows = self._store.names.all(ROWS)
         known, moves = drop_ins(self._store), Moves()
         for name, found in known.items():
-            if name not in wanted:
+            if name not in wanted and name not in self._waiting:
                 now = self._row(name, rows)
                 ours = now is not None and now.definition_cid == found.definition_cid
                 moves.remove(name, found.file, {ROWS + name: found.base} if ours else {})

@@ -19,16 +19,20 @@ from typing import Any, Protocol
 
 from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
 from patchbay.arguments import misfits, told, validator
+from patchbay.boot import variable
 from patchbay.catalogue.outputs import keep_output
 from patchbay.catalogue.resources import Plugged, read_resource
+from patchbay.catalogue.rows import PREFIX, parse_row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.state import State
-from patchbay.errors import ToolFailed, UnknownServer
+from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings
 from patchbay.views.fold import fold
 
 log = logging.getLogger(__name__)
+
+VARIABLES = "variables/"
 
 DEEPEST = 8
 """How many tools may call each other in one chain."""
@@ -133,6 +137,18 @@ class CatalogueHub:
             with self._counting:
                 self._alone.discard(call.cancelled)
 
+    def configured(self, kind: str) -> dict[str, str]:
+        """The texts of all `variables`, or the definitions of all `servers` that are switched on, by name."""
+        store = self._catalogue.store
+        if kind == "servers":
+            cids = store.names.all(PREFIX).items()
+            rows = [parse_row(name.removeprefix(PREFIX), store.blobs.get(cid)) for name, cid in cids]
+            sources = {row.name: store.blobs.get(row.definition_cid) for row in rows if row.enabled}
+            return {name: source.decode("utf-8", "replace") for name, source in sources.items()}
+        names = [name.removeprefix(VARIABLES) for name in store.names.all(VARIABLES)]
+        values = {name: variable(store, name) for name in names}
+        return {name: value.decode("utf-8", "replace") for name, value in values.items() if value is not None}
+
     def folder(self, server: str) -> Path:
         """The folder for files of a server's own."""
         return self._catalogue.settings.folder_of(server)
@@ -170,11 +186,18 @@ class CatalogueHub:
         return State(self._catalogue.store, server, self._catalogue.readonly)
 
     def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
-        """Keep the text of a tool's successful result, where a resource shows it; nothing in a read-only hub."""
+        """Keep the text of a tool's successful result, where a resource shows it; nothing in a read-only hub.
+
+        A store that fails, such as on a full disk, costs the text and never the result.
+        """
         if tool not in server.remembered or self._catalogue.readonly:
             return
         text = "".join(block["text"] for block in result["content"] if block.get("type") == "text")
-        keep_output(self._catalogue.store, server.name, tool, text.encode())
+        try:
+            keep_output(self._catalogue.store, server.name, tool, text.encode())
+        except ContentError as problem:
+            log.warning("the last output of %s.%s is not kept: %s", server.name, tool, problem.message)
+            return
         for resource in server.resources.values():
             if resource.target.get("last_output_of") == tool:
                 self.updated(server.name, resource.name)

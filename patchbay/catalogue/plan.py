@@ -1,38 +1,42 @@
 """Which servers there are to be: the rows of the store, each with its origin and its configuration.
 
-Rules: a drop-in's own configuration wins, then that of the `mcps` variable, then the row's; a row that
-cannot be used is a Refusal with a sentence, and all others stand.
+Rules: a drop-in's own configuration wins, then that of the `mcps` variable, then the row's; a drop-in that replaces
+another definition takes nothing over from it, and none of its entry in `mcps`; a row that cannot be used is a Refusal
+with a sentence, and all others stand.
 Sources: REQUIREMENTS V-C2, VWR-13, T1.3, T1.8; THREATS S18; DESIGN section 8 (reserved names).
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from patchbay.boot import is_readonly, variable
+from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
-from patchbay.catalogue.dropins import drop_ins
-from patchbay.catalogue.folder import CONFIG
+from patchbay.catalogue.dropins import DropIn, drop_ins
 from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.revocations import Revocations
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
+from patchbay.catalogue.settling import CONFIG
 from patchbay.config import Configs, Mcps, parse_listing
-from patchbay.errors import ContentError
+from patchbay.errors import ConfigError, ContentError
 from patchbay.handlers.upstreams import snapshots
 from patchbay.store import Store
 
-log = logging.getLogger(__name__)
-
-MCPS = "variables/mcps"
-LISTING = "variables/listing"
-"""How the tools of all servers together are listed, as the field `listing` of a configuration says it."""
-
 PAGE = 500
 """How many moves of a name are read at once."""
+
+_LISTING = Document(
+    LISTING,
+    lambda text: Listing.of(parse_listing(text, LISTING)),
+    # It may be to hide some.
+    Listing(include=()),
+    "no tool is served at /mcp",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +64,36 @@ class Plan:
 
 
 class Planner:
-    """Reads plans out of a store. The `mcps` variable is parsed again only when its text is another."""
+    """Reads plans out of a store. The `mcps` variable is parsed again only when its text is another.
 
-    def __init__(self, store: Store, configs: Configs) -> None:
+    The servers that `enable` names are on, although their rows switch them off; a configuration still may.
+    """
+
+    def __init__(self, store: Store, configs: Configs, enable: Iterable[str] = ()) -> None:
         self._store = store
         self._configs = configs
+        self._enable = frozenset(enable)
+        self._revocations = Revocations(store)
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
+        self._mcps = Document(MCPS, self._loaded, Mcps(), "no server is configured by it")
 
     def stamp(self) -> tuple[object, ...]:
         """What a plan depends on, as CIDs."""
         names = self._store.names
         single = (names.get(MCPS), names.get(LISTING), names.get("root"))
-        return (names.all(PREFIX), names.all(DROP_INS), snapshots.names(self._store), *single)
+        revoked = self._revocations.state()
+        return (names.all(PREFIX), names.all(DROP_INS), snapshots.names(self._store), revoked, *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """The plan for now; `refused` are files of the watched folder that are no servers, and why."""
-        stamp, mcps = self.stamp(), self._mcps()
+        stamp, (mcps, problem) = self.stamp(), in_force(self._store, self._mcps)
         rows = {**_mounts(mcps), **dict(self._rows(mcps))}
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
-        checked, lists = self._checked_names(rows), snapshots.names(self._store)
-        return Plan(checked, is_readonly(self._store), mcps.problem, stamp, self._listing(), lists)
+        checked, lists = self._unrevoked(self._checked_names(rows)), snapshots.names(self._store)
+        return Plan(checked, is_readonly(self._store), problem, stamp, in_force(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, Row | Refusal]]:
         files = drop_ins(self._store)
@@ -95,7 +106,23 @@ class Planner:
                 continue
             file = files.get(name)
             own = file is not None and file.definition_cid == row.definition_cid
-            yield name, _configured(replace(row, origin=PREFIX + file.file) if file and own else row, mcps, own)
+            if name in self._enable:
+                row = replace(row, enabled=True)
+            if file is None or not own:
+                yield name, _configured(row, mcps)
+                continue
+            replaced = self._replaced(name, file)
+            row = replace(row, origin=PREFIX + file.file, replaces=replaced)
+            # What was written for the server that the file replaces is not about this definition.
+            yield name, row if replaced or row.config_cid else _configured(row, mcps)
+
+    def _replaced(self, name: str, file: DropIn) -> str | None:
+        """The definition that a drop-in of another content stands before; None where there is none."""
+        try:
+            base = parse_row(name, self._store.blobs.get(file.base)) if file.base else None
+        except ContentError:
+            return file.base
+        return base.definition_cid if base and base.definition_cid != file.definition_cid else None
 
     def _checked_names(self, rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
         """The rows, refusing those whose name is reserved or differs from an earlier one by case alone."""
@@ -107,10 +134,21 @@ class Planner:
             # Whoever was there first stays: a file saved later cannot take a live server down.
             first = names[0] if len(names) == 1 else min(names, key=self._since)
             for name in names:
-                sentence = name_problem(name)
+                sentence = name_problem(name, _row(rows[name]).origin)
                 if name != first:
                     sentence = f"its name differs from that of {first} by case alone: rename one of the two"
                 found[name] = Refusal(_row(rows[name]), sentence) if sentence else rows[name]
+        return found
+
+    def _unrevoked(self, rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
+        """The rows, refusing those that are revoked, by name or by a content that they are made of."""
+        found = dict(rows)
+        if not self._revocations.state():
+            return found
+        for name, row in rows.items():
+            revocation = self._revocations.of_row(row) if isinstance(row, Row) else None
+            if revocation is not None:
+                found[name] = Refusal(_row(row), revocation.sentence)
         return found
 
     def _since(self, name: str) -> float:
@@ -124,22 +162,22 @@ class Planner:
             before = moves[-1].seq
         return since
 
-    def _listing(self) -> tuple[Listing, str | None]:
-        """How all tools are listed. What cannot be read lets none be seen: it may say which ones nobody is to call."""
-        try:
-            return Listing.of(parse_listing(variable(self._store, "listing"), LISTING)), None
-        except ContentError as problem:
-            log.warning("no tool is served at /mcp: %s", problem.message)
-            return Listing(include=()), problem.message
-
-    def _mcps(self) -> Mcps:
-        try:
-            text = variable(self._store, "mcps")
-        except ContentError as problem:
-            return Mcps(problem=f"the variable mcps cannot be read: {problem.message}")
+    def _loaded(self, text: bytes | None) -> Mcps:
         if text != self._read[0]:
             self._read = (text, self._configs.load_mcps(text))
         return self._read[1]
+
+
+def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raises ConfigError when the setting `enable` names a server that there is not."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, 3)
+            hint = f"; did you mean {', '.join(close)}?" if close else f"; there are {', '.join(known)}"
+            raise ConfigError(
+                "the setting enable", "", f"expected names of servers; there is no server {name[:128]!r}{hint}"
+            )
 
 
 def _mounts(mcps: Mcps) -> dict[str, Row | Refusal]:
@@ -151,8 +189,8 @@ def _mounts(mcps: Mcps) -> dict[str, Row | Refusal]:
     return rows
 
 
-def _configured(row: Row, mcps: Mcps, drop_in: bool) -> Row | Refusal:
-    if row.kind == "static" or (drop_in and row.config_cid):
+def _configured(row: Row, mcps: Mcps) -> Row | Refusal:
+    if row.kind == "static":
         return row
     if row.name in mcps.broken:
         return Refusal(row, mcps.broken[row.name])

@@ -31,12 +31,18 @@ RESERVED = frozenset(
 )
 """Names that the hub's own addresses have (DESIGN section 8)."""
 
+SHIPPED = "mcp"
+"""The name of a server of the boot image that no other server has: /mcp is the address of all servers together."""
+
 _NAME = re.compile(NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One plugged-in server: what it is made of. `config_cid` may come from the `mcps` variable."""
+    """One plugged-in server: what it is made of. `config_cid` may come from the `mcps` variable.
+
+    `replaces` is the definition of the server that a drop-in of the same name stands before.
+    """
 
     name: str
     kind: Kind
@@ -44,6 +50,7 @@ class Row:
     config_cid: str | None = None
     enabled: bool = True
     origin: str = BOOT
+    replaces: str | None = None
 
     def encoded(self) -> bytes:
         """The row as it is kept: canonical JSON, without name and origin."""
@@ -78,10 +85,12 @@ def parse_row(name: str, data: bytes, origin: str = BOOT) -> Row:
     return Row(name, kind, parts["definition_cid"], config, parts.get("enabled", True) is True, origin)
 
 
-def name_problem(name: str) -> str | None:
-    """Why a server cannot have this name, or None."""
+def name_problem(name: str, origin: str = "") -> str | None:
+    """Why a server of this origin cannot have this name, or None."""
     if not _NAME.fullmatch(name) or name in (".", ".."):
         return f"a server cannot be called {name!r}: expected 1 to 128 letters, digits, _, . or -"
     if name.lower() in RESERVED:
         return f"a server cannot be called {name!r}: the hub has a page of its own at this address"
+    if name.lower() == SHIPPED and origin != BOOT:
+        return f"a server cannot be called {name!r}: the hub ships with a server of this name"
     return None

@@ -17,10 +17,11 @@ from pathlib import Path
 from patchbay.boot import change
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
 from patchbay.catalogue.dropins import DropIn, drop_ins
-from patchbay.catalogue.folder import CONFIG, ENDINGS, discovering
+from patchbay.catalogue.folder import ENDINGS, discovering
 from patchbay.catalogue.mounted import reaches_out, vouched
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
+from patchbay.catalogue.settling import CONFIG
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, Overtaken, Refused
 from patchbay.store import Store

@@ -26,7 +26,8 @@ class Server:
     templates are by URI and URI template, skills by name. `problems` are shown on the meta page. A server with
     `broken` set is not served; the sentence says why. `listing` decides what a list shows of `tools`. `rendered`
     holds lists as bytes, made once for each revision. `upstream` is the server behind a mounted one, `offers` the
-    capabilities that it declared, `via` the mounts that its lists come by.
+    capabilities that it declared, `via` the mounts that its lists come by. `replaces` is the definition of the server
+    that a drop-in of the same name stands before.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Server:
     upstream: Keeper | None = None
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
+    replaces: str | None = None
     rendered: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property

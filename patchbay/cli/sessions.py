@@ -22,7 +22,7 @@ import click
 import patchbay
 from patchbay.cli.answering import Answers
 from patchbay.cli.endings import ending
-from patchbay.cli.places import Contracts, tokens
+from patchbay.cli.places import Contracts, settings_for_reading
 from patchbay.cli.showing import Display
 from patchbay.cli.telling import is_terminal, note, program, typed
 from patchbay.cli.unread import watched_output
@@ -38,11 +38,14 @@ from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
 from patchbay.client.surroundings import launch_environment
 from patchbay.events import LOG_LEVELS
-from patchbay.settings import Settings, whole_environment
+from patchbay.settings import Settings, sign_ins, whole_environment
 
 Command = Callable[..., Any]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
+
+CREATING = {"call", "put"}
+"""The commands that run tools of this machine's hub, and so may create its store."""
 
 
 @dataclass
@@ -63,8 +66,12 @@ def session(
     ignore_schema: bool = False,
     answers: Answers | None = None,
     level: str | None = None,
+    creates: bool = False,
 ) -> Iterator[Session]:
-    """Everything that a command needs to reach servers; all of it is ended afterwards."""
+    """Everything that a command needs to reach servers; all of it is ended afterwards.
+
+    `creates` says that the command may create the store of this machine's hub where there is none.
+    """
     environ = whole_environment()
     display = Display(level or "warning")
     answers = answers or Answers()
@@ -72,7 +79,7 @@ def session(
     interactive = is_terminal(sys.stderr)
     answers.interactive = interactive
     settings = Settings.load()
-    signin = Person(tokens(environ), _show if interactive else None, _hint())
+    signin = Person(sign_ins(environ), _show if interactive else None, _hint())
     with ExitStack() as stack:
         stack.enter_context(_hushed())
         contracts = Contracts(settings)
@@ -81,7 +88,7 @@ def session(
         @cache
         def here() -> Any:
             """The hub, which is loaded where an address names one of its servers."""
-            hub = import_module("patchbay.cli.hubs").Here(settings)
+            hub = import_module("patchbay.cli.hubs").Here(settings if creates else settings_for_reading(settings))
             stack.callback(hub.close)
             return hub
 
@@ -163,7 +170,7 @@ def with_reach(command: Command) -> Command:
         answers = Answers(flat, options.pop("decline"), options.pop("sample"), options.pop("root"))
         era = cast(Era, options.pop("era"))
         ways = {name: options.pop(name) for name in ("timeout", "start_timeout", "ignore_schema", "level")}
-        with ending(), session(era=era, answers=answers, **ways) as work:
+        with ending(), session(era=era, answers=answers, creates=command.__name__ in CREATING, **ways) as work:
             return command(work, *arguments, **options)
 
     for option in reversed(_OPTIONS):

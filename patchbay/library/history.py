@@ -8,7 +8,6 @@ Sources: DESIGN section 4; issue "a library of documents"; https://www.sqlite.or
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 import weakref
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from patchbay.cid import cid_of, verify
 from patchbay.library.errors import NoDocument
+from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ Sources: REQUIREMENTS JANE-8, JANE-17, JANE-C10, A-F3.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from patchbay.fulltext import BEGIN, END, Index
 from patchbay.library.shelf import Row, Shelf, group_of
+from patchbay.sqlite import sqlite3
 
 FEW = 5
 """With so many documents that have every word, no others are looked for."""

@@ -5,10 +5,14 @@ Opens the store, imports the boot image, starts the catalogue and sets the desk 
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from patchbay import __version__, boot
+from patchbay.assets import PACKAGE
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.handlers import Handlers
@@ -18,14 +22,17 @@ from patchbay.handlers.upstreams.keepers import Keepers
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.keys import hub_id, load_key
+from patchbay.protocol.keys import has_key, hub_id, load_key
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners
 from patchbay.protocol.tasks import Tasks
 from patchbay.protocol.turns import Desk, Running
-from patchbay.settings import Settings, whole_environment
+from patchbay.settings import Settings, sign_ins, whole_environment
+from patchbay.store import Store
 from patchbay.stores import open_store
+
+log = logging.getLogger(__name__)
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None = None) -> Dispatcher:
@@ -36,15 +43,19 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
 
     Raises ConfigError, MissingBlob or CorruptBlob for settings, a data folder or a boot image that are wrong.
     """
-    store = open_store(settings.store, settings.data)
-    image, where = boot.load(settings.boot, store)
-    boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
-    hosts = hosts or Hosts(settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle)
+    store = _opened_store(settings)
+    hosts = hosts or Hosts(
+        settings.hosts,
+        hidden=(settings.data, sign_ins(whole_environment())),
+        idle=settings.hosts_idle,
+        protections=settings.protections,
+        kept=(settings.servers, PACKAGE, Path(sys.prefix)),
+    )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)
     keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
-    handlers = Handlers(hosts, settings.isolation, settings.memory)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
+    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
     catalogue.hub.left = left
     catalogue.start()
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
@@ -57,10 +68,34 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
             sessions=sessions,
             lists=Lists(key, settings.page_size),
             listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed),
-            states=States(key),
+            states=States(key, store.journal),
             running=Running(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),
             hosts=hosts,
         )
     )
+
+
+def _opened_store(settings: Settings) -> Store:
+    """The store with the boot image in it; closed again when that image is refused.
+
+    Warns when the data folder has the key of a hub that ran before, and yet nothing in its database.
+    """
+    ran_before = settings.store != "memory" and has_key(settings.data)
+    served = {"servers": str(settings.servers.resolve()), "boot": settings.boot}
+    store = open_store(settings.store, settings.data, served)
+    try:
+        if ran_before and store.names.get("boot") is None:
+            log.warning(
+                "the data folder %s has the key of a hub that ran before, but its database is empty: variables, history"
+                " and changed servers of that hub are missing. To have them back, stop this hub and put the database"
+                " back from a backup",
+                settings.data,
+            )
+        image, where = boot.load(settings.boot, store)
+        boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
+    except BaseException:
+        store.close()
+        raise
+    return store

@@ -11,11 +11,17 @@ from pathlib import Path
 from patchbay.errors import ConfigError
 
 LENGTH = 32
+FILE = "key"
 
 
 def hub_id(key: bytes) -> str:
     """What tells this hub from every other, for all to see: nothing of its key can be learnt from it."""
     return hmac.new(key, b"the name of this hub", sha256).hexdigest()[:32]
+
+
+def has_key(folder: Path) -> bool:
+    """Whether a hub has kept its key in this folder before."""
+    return (folder / FILE).exists()
 
 
 def load_key(folder: Path | None) -> bytes:
@@ -26,8 +32,8 @@ def load_key(folder: Path | None) -> bytes:
     """
     if folder is None:
         return secrets.token_bytes(LENGTH)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "key"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / FILE
     if not path.exists():
         keep_once(path, secrets.token_hex(LENGTH))
     try:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchbay.errors import ConfigError
 from patchbay.store import Store
+from patchbay.stores.folder_lock import share_folder
 from patchbay.stores.memory import MemoryStore
 from patchbay.stores.sqlite import SqliteStore
 
 KINDS = ("memory", "sqlite")
 
 
-def open_store(kind: str, folder: Path) -> Store:
+def open_store(kind: str, folder: Path, served: Mapping[str, str] | None = None) -> Store:
     """A store of a kind, kept in `folder` (which is made when it is not there).
 
-    Raises ConfigError for an unknown kind, and ContentError when what is in the folder cannot be used.
+    `served` are the settings in which all hubs that use the folder agree, None for a program that only reads. Raises
+    ConfigError for an unknown kind, FolderInUse while a hub with other settings uses the folder, and ContentError when
+    what is in the folder cannot be used.
     """
     if kind == "memory":
         return MemoryStore()
     if kind == "sqlite":
-        return SqliteStore(folder)
+        return SqliteStore(folder, share_folder(folder, served) if served is not None else None)
     raise ConfigError("the setting store", "", f"expected one of {', '.join(KINDS)}; got {kind!r}")

@@ -149,6 +149,7 @@ SHAPES: dict[str, Schema] = {
     "History": record(changes=many(named("Change")), older=maybe(WHOLE)),
     "Moves": record(only=TEXT, moves=many(_MOVE), older=maybe(WHOLE)),
     "Compared": record(old=TEXT, new=TEXT, roots=FLAG, differences=many(_DIFFERENCE), contents=maybe(_COMPARISON)),
+    "Revoked": record(revocations=many(record(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
     "WayBack": record(what=TEXT, differences=many(_DIFFERENCE)),
     "Links": {"type": "object"},
     "Found": record(kind=TEXT, server=TEXT, name=TEXT, title=maybe(TEXT), snippet=TEXT, page=TEXT),
@@ -166,7 +167,7 @@ SHAPES: dict[str, Schema] = {
         slowest=_TOOL_TIMES,
         open=_OPEN,
     ),
-    "Operator": record(operator=FLAG, how=one_of("", "here", "session", "token"), needs_token=FLAG),
+    "Operator": record(operator=FLAG, how=one_of("", "session", "token"), access=one_of("personal", "open")),
     "Inspected": record(
         address=TEXT,
         era=one_of("auto", "modern", "legacy"),

@@ -71,6 +71,14 @@ PAGES = (
         query=(Query("name", "Only this name, such as servers/echo."), _BEFORE),
     ),
     Row("GET", "/history/compare", "Two roots, or two contents.", named("Compared"), page=True, query=_PAIR),
+    Row(
+        "GET",
+        "/history/revoke",
+        "What is revoked, and why.",
+        named("Revoked"),
+        page=True,
+        query=(Query("target", "What to fill into the form: a CID, or the name of a server."),),
+    ),
     Row("GET", "/history/rollback", "What going back would change.", named("WayBack"), page=True, query=_BACK),
     Row(
         "GET",
@@ -111,7 +119,8 @@ PAGES = (
         "Who is the operator here.",
         named("Operator"),
         page=True,
-        query=(Query("next", "Where to go then."),),
+        query=(Query("next", "Where to go then."), Query("once", "What a login link carries; it works once.")),
+        status=(200, 303),
     ),
 )
 """What people open; each has its JSON."""
@@ -176,6 +185,14 @@ CHANGES = (
         "/history/rollback",
         "Go back.",
         body=_form("csrf", root="", name="", cid="", why="", seen=""),
+        status=(303,),
+        operator=True,
+    ),
+    Row(
+        "POST",
+        "/history/revoke",
+        "Revoke a content or a server, or take that back.",
+        body=_form("csrf", "target", why="", do=""),
         status=(303,),
         operator=True,
     ),

@@ -25,7 +25,6 @@ from patchbay.transports.contents import text_of
 from patchbay.transports.highlighting import readable, source
 from patchbay.transports.mcp_pages import shown
 from patchbay.transports.page_answers import answer
-from patchbay.transports.page_data import detail
 from patchbay.transports.page_templates import pretty
 from patchbay.transports.site import Site
 
@@ -47,20 +46,22 @@ class _Views:
         """A server with its source, configuration and versions. Raises UnknownServer."""
         found, _ = shown(self._site, name)
         text = definition_text(self._store, found)
+        versions = past(self._store, f"served/{found.name}")
         return answer(
             self._site,
             "server.html",
             "servers",
             {
-                "server": detail(found, self._site.settings),
+                "server": self._site.detail(found),
                 "source": text,
-                "versions": past(self._store, f"served/{found.name}"),
+                "versions": versions,
                 "past": past(self._store, f"servers/{found.name}"),
             },
             code=source(text, LANGUAGES[found.kind]) if text is not None else None,
             wrong=wrong_lines(found),
             config=source(pretty(found.config), "json") if found.config else None,
             sealed=why_not(self._site),
+            revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
         )
 
     def compare(self, name: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,8 +138,8 @@ def test_a_disabled_server_is_not_reachable_by_a_pin(bench: Any) -> None:
         catalogue.pinned("hello", version)
 
 
-def test_a_withdrawn_server_keeps_its_pins(bench: Any) -> None:
-    """DESIGN section 4: for ever, also for a hub that is started later"""
+def test_a_withdrawn_server_keeps_its_pins_for_the_operator(bench: Any) -> None:
+    """DESIGN section 4: also for a hub that is started later"""
     definition = bench.plug("hello", HELLO)
     catalogue = bench.open()
     server = catalogue.find("hello")
@@ -147,9 +148,10 @@ def test_a_withdrawn_server_keeps_its_pins(bench: Any) -> None:
     for hub in (catalogue, bench.open()):
         with pytest.raises(UnknownServer, match="there is no server"):
             hub.find("hello")
-        assert wires(hub.pinned("hello", definition)) == wires(server)
-        with pytest.raises(UnknownServer, match="never had"):
-            hub.pinned("hello", cid_of(b"never"))
+        assert wires(hub.pinned("hello", definition, operator=True)) == wires(server)
+        for cid, operator in ((cid_of(b"never"), True), (definition, False)):
+            with pytest.raises(UnknownServer, match="never had"):
+                hub.pinned("hello", cid, operator)
 
 
 @pytest.mark.parametrize("config", [None, {"enabled": False}])
@@ -163,7 +165,7 @@ def test_a_server_that_was_disabled_when_it_was_withdrawn_has_no_pins(bench: Any
     bench.change({"servers/hello": None})
     catalogue.refresh()
     with pytest.raises(UnavailableServer, match="disabled"):
-        catalogue.pinned("hello", version)
+        catalogue.pinned("hello", version, operator=True)
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
@@ -173,10 +175,15 @@ def test_reserved_names_are_refused_with_a_sentence(bench: Any, name: str) -> No
     assert "a page of its own" in (bench.server(name).broken or "")
 
 
-def test_the_name_mcp_is_allowed(bench: Any) -> None:
-    """VWR-34"""
+def test_the_name_mcp_belongs_to_the_boot_image(bench: Any) -> None:
     bench.plug("mcp", HELLO)
-    assert bench.server("mcp").broken is None
+    bench.drop("mcp.py", WAVE)
+    bench.drop("MCP.sh", "echo")
+    catalogue = bench.open(watch=True)
+    catalogue.start()
+    assert list(catalogue.find("mcp").tools) == ["hello"]
+    for file in ("mcp.py", "MCP.sh"):
+        assert "the hub ships with a server of this name" in catalogue.refused[file]
 
 
 def test_names_that_differ_by_case_alone_do_not_both_serve(bench: Any) -> None:
@@ -195,12 +202,16 @@ def test_the_mcps_variable_may_hold_a_cid(bench: Any) -> None:
     assert bench.server("hello").title == "Through two CIDs"
 
 
-def test_a_broken_mcps_variable_is_told_and_servers_are_discovered(bench: Any) -> None:
+def test_a_broken_mcps_variable_without_an_earlier_one_counts_as_empty_and_is_logged(
+    bench: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     """T1.4"""
     bench.plug("hello", HELLO)
-    bench.change({"variables/mcps": bench.keep("{")})
-    catalogue = bench.open()
+    bench.store.names.move({"variables/mcps": bench.keep("{")}, "an older hub", "broken")
+    with caplog.at_level(logging.WARNING):
+        catalogue = bench.open()
     assert "expected JSON" in (catalogue.mcps_problem or "")
+    assert "the variable variables/mcps cannot be used: variables/mcps: expected JSON" in caplog.text
     assert list(catalogue.find("hello").tools) == ["hello"]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from patchbay.catalogue.dropins import drop_ins
 from patchbay.catalogue.folder import LARGEST, Folder
+from patchbay.catalogue.settling import SETTLED_SECONDS
 from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
@@ -174,13 +175,47 @@ def test_a_broken_file_takes_down_itself_alone(bench: Any, until: Until, caplog:
     until(lambda: tools(catalogue, "hello") == ["hello"])
 
 
-def test_a_half_written_file_is_read_again(bench: Any, until: Until) -> None:
+def test_a_file_is_served_when_two_looks_agree(bench: Any) -> None:
     """DESIGN section 5"""
-    catalogue = live(bench)
+    folder = Folder(bench.store, bench.settings.servers)
+    assert not folder.scan()
     bench.drop("hello.py", HELLO[:20])
-    until(lambda: catalogue.all())
+    assert not folder.scan()
     bench.drop("hello.py", HELLO)
-    until(lambda: tools(catalogue, "hello") == ["hello"])
+    assert not folder.scan()
+    assert bench.store.names.all("servers/") == {}
+    assert folder.scan()
+    assert bench.server("hello").definition == bench.keep(HELLO)
+
+
+def test_a_server_stays_as_it_is_while_its_files_change(bench: Any) -> None:
+    """Its configuration is taken away and put back, as some editors save, and keeps functions back meanwhile."""
+    bench.drop("hello.py", HELLO + WAVE)
+    bench.drop("hello.mcp.json", {"tools": {"hello": {}}})
+    folder = Folder(bench.store, bench.settings.servers)
+    assert folder.start()
+    bench.remove("hello.mcp.json")
+    assert not folder.scan()
+    assert list(bench.server("hello").tools) == ["hello"]
+    bench.drop("hello.mcp.json", {"tools": {"wave": {}}})
+    assert not folder.scan()
+    assert list(bench.server("hello").tools) == ["hello"]
+    assert folder.scan()
+    assert list(bench.server("hello").tools) == ["wave"]
+    bench.remove("hello.py")
+    bench.remove("hello.mcp.json")
+    assert not folder.scan()
+    assert list(bench.server("hello").tools) == ["wave"]
+    assert folder.scan()
+    assert bench.store.names.all("servers/") == {}
+
+
+def test_an_old_file_needs_no_second_look_when_the_hub_starts(bench: Any) -> None:
+    bench.drop("hello.py", HELLO)
+    saved = (bench.settings.servers / "hello.py").stat().st_ctime
+    while time.time() - saved <= SETTLED_SECONDS:
+        threading.Event().wait(0.05)
+    assert Folder(bench.store, bench.settings.servers).scan()
 
 
 def test_a_drop_in_stands_before_a_boot_server_until_it_goes(bench: Any, until: Until) -> None:
@@ -225,11 +260,11 @@ def test_the_same_folder_twice_changes_nothing(bench: Any) -> None:
     bench.drop("hello.py", HELLO)
     bench.drop("bad name.py", HELLO)
     first, second = (Folder(bench.store, bench.settings.servers) for _ in range(2))
-    assert first.scan()
+    assert first.start()
     last = bench.store.names.past("", 1)
-    assert not first.scan()
-    second.scan()
-    assert not second.scan()
+    assert not first.start()
+    second.start()
+    assert not second.start()
     assert bench.store.names.past("", 1) == last
 
 
@@ -249,7 +284,15 @@ def test_a_file_that_cannot_be_a_server_is_refused(bench: Any, file: str, expect
     assert bench.store.names.all("servers/") == {}
 
 
-@pytest.mark.parametrize("file", [".hidden.py", "__init__.py", "notes.txt", "hello.py~", "README"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        *(".hidden.py", "__init__.py", "notes.txt", "hello.py~", "README"),
+        *(".hello.py.swp", ".#hello.py", "#hello.py#", "#hello.py", "~hello.py", "~$hello.json", "4913", "hello~.py"),
+        *("hello.tmp.py", "hello.py.tmp.4711.1700000000.py", "hello.swp.json", "hello.bak.mcp.json", "hello.orig.sh"),
+        *(".hello.py.a1b2c3", ".goutputstream-A1B2C3", "hello.py___jb_tmp___", "hello.py.kate-swp", "hello.py.save"),
+    ],
+)
 def test_other_files_are_none_of_its_business(bench: Any, file: str) -> None:
     """DESIGN section 5"""
     bench.drop(file, HELLO)
@@ -302,11 +345,11 @@ def test_a_folder_that_cannot_be_read_any_more_is_told_once(bench: Any, caplog: 
     """THREATS 1.6: the servers stay as they are"""
     folder = Folder(bench.store, bench.settings.servers)
     bench.drop("hello.py", HELLO)
-    assert folder.scan()
+    assert folder.start()
     bench.settings.servers.rename(bench.settings.servers.with_name("away"))
     bench.settings.servers.write_text("a file")
     with caplog.at_level(logging.WARNING):
-        assert not any(folder.scan() for _ in range(3))
+        assert not any(folder.start() for _ in range(3))
     assert caplog.text.count("cannot be read: Not a directory") == 1
     assert bench.store.names.all("servers/").keys() == {"servers/hello"}
 
@@ -325,7 +368,7 @@ def test_two_hubs_that_start_together_agree_on_what_stood_there_before(bench: An
     for name in names:
         bench.drop(f"{name}.py", HELLO)
     folders = [Folder(bench.store, bench.settings.servers) for _ in range(4)]
-    threads = [threading.Thread(target=folder.scan) for folder in folders]
+    threads = [threading.Thread(target=folder.start) for folder in folders]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -333,7 +376,7 @@ def test_two_hubs_that_start_together_agree_on_what_stood_there_before(bench: An
     assert {found.base for found in drop_ins(bench.store).values()} == {None}
     for name in names:
         bench.remove(f"{name}.py")
-    folders[0].scan()
+    folders[0].start()
     assert bench.store.names.all("servers/") == {}
 
 

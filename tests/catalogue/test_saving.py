@@ -61,12 +61,12 @@ def test_a_file_is_changed_with_its_server_and_the_watcher_agrees(store: Store, 
     (tmp_path / "a.py").write_bytes(ONE)
     (tmp_path / "a.mcp.json").write_bytes(b'{"auto_discover": true}')
     folder = Folder(store, tmp_path)
-    folder.scan()
+    folder.start()
     Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
     assert (tmp_path / "a.py").read_bytes() == TWO
     assert (tmp_path / "a.mcp.json").read_bytes() == b'{"auto_discover": true}'
     before = store.names.all()
-    folder.scan()
+    folder.start()
     assert store.names.all() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mcp.json", "a.py"]
 
@@ -76,16 +76,16 @@ def test_a_file_that_stands_before_another_server_gives_way_to_it(store: Store, 
     saving.definition("a", "python", ONE, None, "ada", "in the store")
     below = store.names.get("servers/a")
     (tmp_path / "a.py").write_bytes(TWO)
-    folder.scan()
+    folder.start()
     assert definition(store, "a") == cid_of(TWO)
     saving.names({"servers/a": below}, "ada", "back")
-    folder.scan()
+    folder.start()
     assert (definition(store, "a"), list(tmp_path.iterdir()), drop_ins(store)) == (cid_of(ONE), [], {})
 
 
 def test_a_file_that_cannot_be_written_leaves_all_as_it_was(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(ONE)
-    Folder(store, tmp_path).scan()
+    Folder(store, tmp_path).start()
     (tmp_path / "a.py").unlink()
     (tmp_path / "a.py").mkdir()
     before = store.names.all()
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_written_leaves_all_as_it_was(store: Store, tmp_pa
 
 def test_a_content_that_is_not_there_touches_no_file(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(ONE)
-    Folder(store, tmp_path).scan()
+    Folder(store, tmp_path).start()
     with pytest.raises(MissingBlob):
         Saving(store, tmp_path).names({"servers/a": None, "variables/v": cid_of(b"absent")}, "ada", "why")
     assert (tmp_path / "a.py").read_bytes() == ONE
@@ -108,13 +108,13 @@ def test_a_file_never_gets_a_mount_that_nobody_wrote_into_it(store: Store, tmp_p
     mount = b'{"kind": "upstream", "address": "mcp+stdio:server"}'
     (tmp_path / "a.json").write_bytes(b"{}")
     folder, saving = Folder(store, tmp_path), Saving(store, tmp_path)
-    folder.scan()
+    folder.start()
     for text in (mount, b'{"kind": "documents", "root": "/"}'):
         with pytest.raises(Refused, match="by hand"):
             saving.definition("a", "static", text, cid_of(b"{}"), "ada", "over HTTP")
         assert (tmp_path / "a.json").read_bytes() == b"{}"
     (tmp_path / "a.json").write_bytes(mount)
-    folder.scan()
+    folder.start()
     saving.definition("a", "static", b'{"title": "b"}', cid_of(mount), "ada", "something else")
     saving.definition("a", "static", mount, cid_of(b'{"title": "b"}'), "ada", "back to what stood there")
     assert (tmp_path / "a.json").read_bytes() == mount
@@ -124,7 +124,7 @@ def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_pat
     """Nobody else has those bytes yet: the watcher has not looked."""
     (tmp_path / "a.py").write_bytes(ONE)
     folder = Folder(store, tmp_path)
-    folder.scan()
+    folder.start()
     saving = Saving(store, tmp_path)
     for file in ("a.py", "a.mcp.json"):
         (tmp_path / file).write_bytes(mine := b'{"timeout": 7}' if file.endswith("json") else b"x = 'mine'\n")
@@ -134,7 +134,7 @@ def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_pat
         with pytest.raises(Overtaken):
             saving.definition("a", "python", TWO, definition(store, "a"), "ada", "better")
         assert (tmp_path / file).read_bytes() == mine
-        folder.scan()
+        folder.start()
     saving.definition("a", "python", TWO, definition(store, "a"), "ada", "better")
     assert (tmp_path / "a.py").read_bytes() == TWO
 
@@ -143,7 +143,7 @@ def test_a_configuration_that_stays_keeps_its_bytes(store: Store, tmp_path: Path
     """It is kept with `auto_discover` said; its author's file is not about to say that too."""
     (tmp_path / "a.py").write_bytes(ONE)
     (tmp_path / "a.mcp.json").write_bytes(config := b'{ "timeout": 7 }\n')
-    Folder(store, tmp_path).scan()
+    Folder(store, tmp_path).start()
     Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
     assert (tmp_path / "a.py").read_bytes() == TWO
     assert (tmp_path / "a.mcp.json").read_bytes() == config

@@ -20,7 +20,7 @@ import pytest
 from patchbay.cli import exits
 from patchbay.protocol.tasks import TASKS
 from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, until
-from tests.operation.running import BOUND, alive, running
+from tests.operation.running import BOUND, alive, marks, running
 from tests.operation.test_stdio_process import OPEN, started
 
 TOOLS = '''
@@ -28,8 +28,8 @@ import os
 import time
 from pathlib import Path
 
-def wait(folder: str, context, stubborn: bool = False, background: bool = False) -> str:
-    """Wait for ever, and write down how that ended; a stubborn one takes no notice."""
+def wait(folder: str, context, stubborn: bool = False, background: bool = False, tidies: float = 0) -> str:
+    """Wait for ever, and write down how that ended, after some seconds of tidying; a stubborn one takes no notice."""
     if background:
         context.background(required=True)
     written(folder, "began", str(os.getpid()))
@@ -40,6 +40,7 @@ def wait(folder: str, context, stubborn: bool = False, background: bool = False)
         except Exception:
             pass
         except BaseException as problem:
+            time.sleep(tidies)
             written(folder, "told", type(problem).__name__)
             if not stubborn:
                 raise
@@ -57,6 +58,10 @@ FILES["inline.mcp.json"] = json.dumps({"auto_discover": True, "isolation": "inli
 
 SHORT = 0.4
 """Seconds that a call or a task has whose time is to be up soon."""
+
+
+TIDIES = 0.3
+"""Seconds that a tool tidies up when the hub stops: longer than the hub needs to end, shorter than it may take."""
 
 
 def in_time(seconds: float) -> dict[str, Any]:
@@ -187,14 +192,14 @@ def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, iso
     """SUB-5, SUB-37: and it is no failure."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "piped.py").write_text(TOOLS)
-    with started(tmp_path, "piped", "--isolation", isolation) as child:
+    with started(tmp_path, "piped", "--isolation", isolation, "--writes", str(marks(tmp_path))) as child:
         child.ask("initialize", OPEN)
-        child.send("tools/call", {"name": "wait", "arguments": {"folder": str(tmp_path)}}, 2)
-        until((tmp_path / "began").exists, "the call runs")
+        child.send("tools/call", {"name": "wait", "arguments": {"folder": str(marks(tmp_path))}}, 2)
+        until((marks(tmp_path) / "began").exists, "the call runs")
         child.process.send_signal(signal.SIGINT)
         code, rest, _ = child.ends()
     assert (code, rest) == (exits.OK, b"")
-    assert told(tmp_path) == "Stopped"
+    assert told(marks(tmp_path)) == "Stopped"
 
 
 @pytest.mark.process
@@ -203,10 +208,10 @@ def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, iso
 def test_a_call_that_outlasts_the_drain_is_told_and_answered_with_that(
     tmp_path: Path, isolation: str, way: str
 ) -> None:
-    """X22: its answer is not cut off, and the hub ends as it should."""
+    """X22: its answer is not cut off, and the hub ends as it should, after the tool has tidied up."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "draining.py").write_text(TOOLS)
-    arguments = {"folder": str(tmp_path)}
+    arguments = {"folder": str(marks(tmp_path)), "tidies": TIDIES}
     meta = {"progressToken": "t"} if way == "stream" else {}
     message, headers = modern_request("tools/call", {"name": "wait", "arguments": arguments}, meta=meta)
     body, path = (arguments, "/draining/wait") if way == "plain" else (message, "/mcp/draining")
@@ -214,10 +219,10 @@ def test_a_call_that_outlasts_the_drain_is_told_and_answered_with_that(
     with running(tmp_path, "--drain", "1", "--timeout", "600", "--isolation", isolation) as program:
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=BOUND)
         connection.request("POST", path, json.dumps(body), headers)
-        until((tmp_path / "began").exists, "the call runs")
+        until((marks(tmp_path) / "began").exists, "the call runs")
         program.process.terminate()
         said = connection.getresponse().read().decode()
         connection.close()
         assert program.finished() == 0
     assert "the hub is stopping; the call was given up after" in said
-    assert told(tmp_path) == "Stopped"
+    assert told(marks(tmp_path)) == "Stopped"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from patchbay.library.disk import OWN, TEMPORARY
 from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
 from patchbay.library.library import Library
 from patchbay.library.shelf import Change
+from patchbay.sqlite import sqlite3
 from tests.hubs import until
 
 TEXT = "---\ntitle: Rooms\nx-owner: [ann, bob]   # both\nno: 1\n---\n\n# Rooms\n\nWhat a room is.\n"

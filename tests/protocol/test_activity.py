@@ -12,6 +12,7 @@ import pytest
 
 from patchbay.errors import InvalidParams
 from patchbay.protocol.activity_records import OUTCOMES, TOPIC, Filter, Record
+from patchbay.protocol.runs import digest_of
 from tests.hubs import Hub, modern_request
 from tests.protocol.jobs import FILES as JOBS
 from tests.protocol.jobs import KNOWS
@@ -145,7 +146,7 @@ def test_a_question_and_a_task_are_outcomes_of_their_own(hub: Hub) -> None:
     assert newest(hub).outcome == "asked"
     made = hub.modern("jobs", "tools/call", {"name": "work"}, KNOWS).result
     record = newest(hub)
-    assert (record.outcome, record.task) == ("task", made["taskId"])
+    assert (record.outcome, record.task) == ("task", digest_of(made["taskId"]))
 
 
 def test_a_caller_that_leaves_a_modern_stream_has_cancelled(hub: Hub) -> None:
@@ -214,8 +215,9 @@ def test_where_only_cids_are_kept_they_are_those_of_what_would_be_kept(tmp_path:
 @pytest.mark.parametrize(
     ("settings", "kept", "known"),
     [
-        ({"host": "0.0.0.0"}, False, True),
-        ({"host": "0.0.0.0", "activity_contents": "keep"}, True, True),
+        ({"host": "0.0.0.0", "access": "open"}, False, True),
+        ({"access": "open"}, False, True),
+        ({"access": "open", "activity_contents": "keep"}, True, True),
         ({"host": "::1"}, True, True),
         ({"activity_contents": "none"}, False, False),
         ({"config": {"activity": "digest"}}, False, True),

@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,8 +14,9 @@ import pytest
 
 from patchbay.cid import cid_of
 from patchbay.errors import ContentError, CorruptBlob
-from patchbay.stores.sqlite import FILE, SqliteStore
-from patchbay.stores.sqlite.database import known_defect
+from patchbay.sqlite import known_defect, sqlite3
+from patchbay.store import DATABASE_FILE as FILE
+from patchbay.stores.sqlite import SqliteStore
 
 SOON = 60.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,22 +103,12 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         SqliteStore(tmp_path / "file" / "data")
 
 
-@pytest.mark.parametrize(
-    ("version", "bad"),
-    [((3, 6, 23), False), ((3, 7, 0), True), ((3, 40, 1), True), ((3, 51, 2), True), ((3, 51, 3), False)],
-)
-def test_versions_with_the_wal_reset_bug_are_known(version: tuple[int, int, int], bad: bool) -> None:
-    sentence = known_defect(version)
-    assert (sentence is not None) is bad
-    assert sentence is None or "3.51.3" in sentence
-
-
 def test_a_bad_version_is_named_in_the_log_once_for_each_opening(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "patchbay.stores"):
         SqliteStore(tmp_path).close()
-    expected = known_defect(sqlite3.sqlite_version_info)
+    expected = known_defect()
     assert [record.getMessage() for record in caplog.records] == ([] if expected is None else [expected])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from patchbay.boot import change
 from patchbay.cid import cid_of
-from patchbay.handlers.confinement import confinement
+from patchbay.handlers.confinement.description import confinement
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER, get, links, read, said, set_variable, town_hub
 from tests.transports.hostile import Reader
@@ -56,7 +56,7 @@ def test_the_meta_page_and_its_json_say_how_a_server_runs(hub: Hub) -> None:
         runs = confinement(server.kind, server.config, hub.settings.isolation, hub.settings.memory)
         assert rows[name] == asdict(runs)
         assert runs.sentence[1:] in Reader(read(hub, f"/mcp/meta/{name}")).text
-    assert rows["town"]["sentence"] == "in a process of its own, memory 512 MiB, otherwise unconfined"
+    assert rows["town"]["sentence"] == "in a process of its own, memory 512 MiB"
 
 
 def test_the_meta_page_says_why_something_is_not_listed(hub: Hub) -> None:
@@ -124,10 +124,14 @@ def test_the_configurations_in_mcps_are_links(hub: Hub) -> None:
 
 def test_a_mistake_in_mcps_is_told_where_people_look(tmp_path: Path) -> None:
     hub = Hub(tmp_path)
-    set_variable(hub, "mcps", b"{not json", "a slip")
+    store = hub.catalogue.store
+    good = store.names.get("variables/mcps")
+    store.names.move({"variables/mcps": store.blobs.put(b"{not json")}, "an older hub", "a slip")
     hub.catalogue.refresh()
     for path in ("/", "/mcp", "/variables/mcps"):
-        assert "cannot be used" in Reader(read(hub, path)).text
+        text = Reader(read(hub, path)).text
+        assert "cannot be used" in text
+        assert f"its value {good} from before is in force" in text
     hub.close()
 
 

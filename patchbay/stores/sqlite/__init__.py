@@ -11,21 +11,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchbay.errors import ContentError
-from patchbay.store import Blobs, Bus, Journal, Names
+from patchbay.store import DATABASE_FILE, Blobs, Bus, Journal, Names
+from patchbay.stores.folder_lock import FolderLock
 from patchbay.stores.sqlite.blobs import SqliteBlobs
 from patchbay.stores.sqlite.bus import SqliteBus
 from patchbay.stores.sqlite.database import Database
 from patchbay.stores.sqlite.journal import SqliteJournal
 from patchbay.stores.sqlite.names import SqliteNames
 
-FILE = "patchbay.sqlite3"
-
 
 class SqliteStore:
-    """The four together, in `<folder>/patchbay.sqlite3`. Raises ContentError when the file cannot be used."""
+    """The four together, in `<folder>/patchbay.sqlite3`. Raises ContentError when the file cannot be used.
 
-    def __init__(self, folder: Path) -> None:
-        self._database = Database(folder / FILE)
+    `lock` is the lock on the folder, which ends with the store.
+    """
+
+    def __init__(self, folder: Path, lock: FolderLock | None = None) -> None:
+        self._lock = lock
+        try:
+            self._database = Database(folder / DATABASE_FILE)
+        except BaseException:
+            self._unlock()
+            raise
         self.blobs: Blobs = SqliteBlobs(self._database)
         self.names: Names = SqliteNames(self._database)
         self.journal: Journal = SqliteJournal(self._database)
@@ -43,3 +50,8 @@ class SqliteStore:
     def close(self) -> None:
         self._bus.close()
         self._database.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()

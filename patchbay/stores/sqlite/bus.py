@@ -8,13 +8,13 @@ Rows are swept after a minute by whoever publishes.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Sequence
 from uuid import uuid4
 
 from patchbay.errors import ContentError
+from patchbay.sqlite import sqlite3
 from patchbay.stores.bus import LocalBus, LocalSubscription
 from patchbay.stores.sqlite.database import Database, connect, own_errors
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from patchbay.errors import ContentError
+from patchbay.sqlite import known_defect, sqlite3
 
 log = logging.getLogger(__name__)
 
@@ -48,20 +48,6 @@ CREATE INDEX messages_by_time ON messages (at);
 """
 
 
-def known_defect(version: tuple[int, int, int]) -> str | None:
-    """What is wrong with a version of the SQLite library, as a sentence, or None.
-
-    The WAL-reset bug (https://sqlite.org/wal.html#walresetbug) needs two connections that write at
-    once. One process of ours never does that; two processes may.
-    """
-    if not (3, 7, 0) <= version <= (3, 51, 2):
-        return None
-    return (
-        f"SQLite {'.'.join(map(str, version))} has the WAL-reset bug (3.7.0 to 3.51.2, fixed in 3.51.3): two processes"
-        " that write at the same moment can, very rarely, damage the database; run one worker or a newer SQLite"
-    )
-
-
 @contextmanager
 def own_errors() -> Iterator[None]:
     """Turn what SQLite raises into a ContentError without paths or values."""
@@ -79,7 +65,7 @@ class Database:
         self._lock = threading.Lock()
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
-        defect = known_defect(sqlite3.sqlite_version_info)
+        defect = known_defect()
         if defect:
             log.warning("%s", defect)
         try:

@@ -1,0 +1,84 @@
+"""Which servers of the watched folder have files that are whole: two looks agree, and no program is writing them.
+
+Rules: the files of one server (definition and configuration) count together, so that a definition is never served
+beside half of its configuration or without it; a file that an editor takes away and puts back is a change like any
+other; temporary and swap files of editors are no servers.
+Sources: issue 11, item 12; fcntl(2), F_SETLEASE: a read lease is refused while the file is open for writing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+CONFIG = ".mcp.json"
+"""The end of the name of a configuration beside a definition."""
+
+SETTLED_SECONDS = 0.5
+"""A file that nothing has changed for this long needs no second look when the hub starts."""
+
+Signature = tuple[int, int, int, int]
+"""Time of the last change of content, and of anything, in nanoseconds; size in bytes; inode."""
+
+_TEMPORARY = re.compile(r"[.~#]|__|.*(?:~|\.(?:tmp|swp|swx|bak|orig)(?:\.[0-9]+)*)\.", re.IGNORECASE)
+"""How names of files begin that editors and other programs write beside the real ones."""
+
+
+def is_temporary(file: str) -> bool:
+    """Whether a name is that of a hidden file, a backup, or a temporary or swap file of an editor."""
+    return bool(_TEMPORARY.match(file))
+
+
+def server_of(file: str) -> str:
+    """The name of the server that a file belongs to."""
+    return file.removesuffix(CONFIG) if file.endswith(CONFIG) else Path(file).stem
+
+
+class Settling:
+    """Compares each look at the folder with the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._before: Mapping[str, Mapping[str, Signature]] | None = None
+        self._pending: frozenset[str] = frozenset()
+
+    def look(self, files: Mapping[str, Signature]) -> frozenset[str]:
+        """The names of the servers that have to wait for another look, from all files that are there now."""
+        now: dict[str, dict[str, Signature]] = defaultdict(dict)
+        for file, signature in files.items():
+            now[server_of(file)][file] = signature
+        before, self._before = self._before, now
+        if before is None:
+            since = time.time_ns() - int(SETTLED_SECONDS * 1e9)
+            changed = {name for name, own in now.items() if any(changed > since for _, changed, *_ in own.values())}
+        else:
+            changed = {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
+        written = {name for name in self._pending - changed if any(map(self._is_written, now.get(name, ())))}
+        self._pending = frozenset(changed | written)
+        return self._pending
+
+    def _is_written(self, file: str) -> bool:
+        """Whether a program has the file open for writing, as far as the system tells (Linux, files of our own)."""
+        try:
+            descriptor = os.open(self._folder / file, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            # A program that opens the file meanwhile breaks the lease; the signal that says so is one without effect.
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except AttributeError:  # a system without leases
+            return False
+        except OSError as problem:
+            return problem.errno == errno.EAGAIN
+        finally:
+            os.close(descriptor)
+        return False

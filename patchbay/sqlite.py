@@ -1,0 +1,35 @@
+"""The SQLite library that the package uses: `sqlite3`, as every other module imports it from here.
+
+Rule: `pysqlite3` comes first, because its wheel brings a SQLite without the WAL-reset bug. The module of the
+platform's Python takes its place where that wheel does not exist. One process uses one of the two: two copies of
+SQLite that open the same file in one process undo each other's locks.
+Sources: https://sqlite.org/wal.html#walresetbug; https://sqlite.org/howtocorrupt.html, section 2.2.1; DESIGN section 9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = ["known_defect", "sqlite3"]
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        from pysqlite3 import dbapi2 as sqlite3
+    except ImportError:
+        import sqlite3
+
+
+def known_defect(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -> str | None:
+    """What is wrong with a version of the SQLite library, as a sentence, or None.
+
+    The WAL-reset bug needs two connections that write at once. One process of ours never does that; two processes may.
+    """
+    if not (3, 7, 0) <= version <= (3, 51, 2):
+        return None
+    return (
+        f"SQLite {'.'.join(map(str, version))} has the WAL-reset bug (3.7.0 to 3.51.2, fixed in 3.51.3): two processes"
+        " that write at the same moment can, very rarely, damage the database; run one worker, or install pysqlite3,"
+        " which brings a newer SQLite"
+    )
