@@ -117,7 +117,7 @@ def _tool_at(plugged: Plugged, uri: str, rest: str) -> Place:
     if tool is None:
         raise ResourceNotFound(uri, f"{server.name} has no tool of this name")
     if not tool.read_only:
-        raise InvalidParams(f"{tool.name} of {server.name} is not marked as read-only: call it instead of reading it")
+        raise InvalidParams(f"{tool.name} of {server.name} is not known to be read-only: call it instead of reading it")
     schema = tool.wire["inputSchema"]
     arguments = arguments_of(parse_qsl(query, keep_blank_values=True), schema)
     wrong = problems(validator(schema), arguments)

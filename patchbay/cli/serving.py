@@ -37,6 +37,8 @@ from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS
 from patchbay.transports.peers import AtWork, Peers
+from patchbay.transports.sockets import return_large_blocks
+from patchbay.transports.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +97,7 @@ def supervisor(settings: Settings) -> MPServer:
         http=HTTPModes.http1,
         websockets=False,
         workers=settings.workers,
-        blocking_threads=settings.threads,
+        blocking_threads=settings.threads + EXTRA_THREADS,
         # Threads that many listeners needed go soon after them.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
@@ -126,7 +128,9 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exits.USAGE)
     app.extensions["site"].prepare()
-    at_work = app.wsgi_app = AtWork(app.wsgi_app, settings.idle_timeout)
+    at_work = AtWork(app.wsgi_app, settings.idle_timeout)
+    app.wsgi_app = WorkLimits(at_work, settings.threads)
+    return_large_blocks()
     Peers(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]
     drain.watch_signals()

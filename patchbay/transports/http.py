@@ -3,14 +3,14 @@
 A WSGI application in front of the pages. Decides nothing about MCP: it reads the request, lets the
 dispatcher admit and answer it, and chooses JSON or a stream after the first message, so that a quick
 error keeps its status.
-Order of checks: Host and Origin, path, method, media types, size, JSON, envelope, then admission's.
+Order of checks: the head of the request, Host and Origin, path, method, media types, size, JSON, envelope, then
+admission's.
 Sources: DESIGN sections 7 and 11; SPEC-DIGEST 1.2, 1.3, 2.1; REQUIREMENTS T9.*.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
@@ -24,9 +24,20 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams import LISTENER, Pulse, Replay, parse_event_id
 from patchbay.settings import Settings
 from patchbay.transports.batches import answer_batch
-from patchbay.transports.bodies import UPLOADS, accepted, check_json, headers_of, read_body
+from patchbay.transports.bodies import (
+    BODIES,
+    HELD,
+    Holding,
+    accepted,
+    check_json,
+    headers_of,
+    read_body,
+    release_body,
+)
+from patchbay.transports.body_budget import Bodies
 from patchbay.transports.cors import with_cors
 from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.transports.request_checks import check_head
 from patchbay.transports.security import check_host_and_origin
 from patchbay.transports.site import wants_html
 from patchbay.transports.sse import listener_body, replay_body, stream_body
@@ -53,15 +64,23 @@ class McpOverHttp:
         self.settings = settings
         self._others = others
         self._pulse = Pulse(dispatcher.desk.catalogue.store)
-        # Far below the number of threads: bodies that do not arrive leave most of them to everybody else.
-        self._uploads = threading.BoundedSemaphore(max(1, settings.threads // 4))
+        self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        environ[UPLOADS] = self._uploads
-        endpoint = _endpoint(environ)
-        if endpoint is None:
-            return self._others(environ, start_response)
-        return with_cors(environ, self.reply(environ, endpoint)).send(start_response)
+        fault = check_head(environ)
+        if fault is not None:
+            return json_reply(failure(None, fault), fault.status).send(start_response)
+        environ[BODIES] = self._bodies
+        try:
+            endpoint = _endpoint(environ)
+            if endpoint is None:
+                body = self._others(environ, start_response)
+            else:
+                body = with_cors(environ, self.reply(environ, endpoint)).send(start_response)
+        except BaseException:
+            release_body(environ)
+            raise
+        return Holding(body, environ) if HELD in environ else body
 
     def reply(self, environ: Environ, endpoint: str) -> Reply:
         """The answer to a request; errors are JSON-RPC messages, never a page."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ from patchbay.views.sse import COMMENT, address, event
 
 log = logging.getLogger(__name__)
 
-Environ = Mapping[str, Any]
+Environ = MutableMapping[str, Any]
 
 _PATH = re.compile(r"/mcp/([^/]+)/(sse|messages)")
 

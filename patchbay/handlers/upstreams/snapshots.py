@@ -162,7 +162,7 @@ def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
     if faults:
         return Problem(name, f"not served: {faults[0]}")
     wire = {field: value for field, value in entry.items() if value is not None}
-    return Descriptor(kind, name, wire, target_of(kind, name), "discovered")
+    return Descriptor(kind, name, wire, target_of(kind, name), "upstream")
 
 
 def _faults(kind: Kind, entry: Json) -> Iterator[str]:
