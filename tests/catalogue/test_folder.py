@@ -16,6 +16,7 @@ from patchbay.catalogue.dropins import drop_ins
 from patchbay.catalogue.folder import LARGEST, Folder
 from patchbay.catalogue.settling import SETTLED_SECONDS
 from patchbay.errors import ConfigError, UnknownServer
+from patchbay.settings import ROOT
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
 WAVE = 'def wave() -> str:\n    """Waves."""\n    return "o/"\n'
@@ -208,6 +209,12 @@ def test_a_server_stays_as_it_is_while_its_files_change(bench: Any) -> None:
     assert list(bench.server("hello").tools) == ["wave"]
     assert folder.scan()
     assert bench.store.names.all("servers/") == {}
+
+
+def test_two_looks_fit_into_the_two_seconds_that_the_documents_promise() -> None:
+    """VWR-1: docs/definitions.md says how soon a saved file is live."""
+    assert "A saved file is live within two seconds." in (ROOT / "docs" / "definitions.md").read_text()
+    assert 3 * Folder.every <= 2  # a file that is saved just after a look needs two more
 
 
 def test_an_old_file_needs_no_second_look_when_the_hub_starts(bench: Any) -> None:
