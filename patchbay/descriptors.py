@@ -29,6 +29,7 @@ class Descriptor:
     Targets of a tool or prompt: `{"function": name}`, `{"argv": [...]}` (shell), `{"messages": [...]}` (prompt).
     Targets of a resource: one of `text`, `blob` (base64), `cid`, `variable`, `function`, `last_output_of`.
     A template's target is `{"function": name}`, which gets the URI's variables as arguments.
+    `belongs_to` is the server and the name there, where all servers are listed as one.
     """
 
     kind: Kind
@@ -36,6 +37,12 @@ class Descriptor:
     wire: Mapping[str, Any]
     target: Mapping[str, Any] = field(default_factory=dict)
     source: Source = "static"
+    belongs_to: tuple[str, str] | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every name that patterns match: its own and, where all servers are listed as one, `server.tool`."""
+        return (self.name, ".".join(self.belongs_to)) if self.belongs_to else (self.name,)
 
     @cached_property
     def digest(self) -> str:

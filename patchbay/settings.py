@@ -14,9 +14,9 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from patchbay.assets import HOME
 from patchbay.errors import ConfigError
 
-ROOT = Path(__file__).resolve().parent.parent
 PREFIX = "PATCHBAY_"
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -40,14 +40,17 @@ class Settings:
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(8000, "Port to listen on.", most=65535)
-    data: Path = _setting(Path("data"), "Folder of the database and the hub's own key.")
+    data: Path = _setting(HOME / "data", "Folder of the database and the hub's own key.")
     jane_dir: str = _setting(
         "",
         "Folder of the documents of the server jane; `jane` in the data folder when empty. `JANE_DIR` says the same.",
         alias="JANE_DIR",
     )
-    servers: Path = _setting(ROOT / "servers", "Folder that is watched for drop-in servers.")
+    servers: Path = _setting(HOME / "servers", "Folder that is watched for drop-in servers.")
     boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
+    enable: tuple[str, ...] = _setting(
+        (), "Shipped servers that are off, to switch on: everything, bash, claudecode; comma-separated."
+    )
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
     threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
     store: str = _setting(
@@ -59,6 +62,11 @@ class Settings:
     allowed_origins: tuple[str, ...] = _setting(
         (), "Origins beside the hub's own that browsers may call from, such as https://app.example, comma-separated."
     )
+    access: str = _setting(
+        "personal",
+        "Who may look and call tools: everybody on this machine, or everybody who reaches the hub.",
+        choices=("personal", "open"),
+    )
     log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
     timeout: float = _setting(30.0, "How long a call may take unless its server says otherwise.", "seconds")
@@ -66,6 +74,12 @@ class Settings:
         "process",
         "Where Python definitions run unless their server says otherwise: in a process, or in the hub.",
         choices=("process", "inline"),
+    )
+    protections: tuple[str, ...] = _setting(
+        ("landlock", "namespaces", "privacy"),
+        "What protects the hub from its own tools, of the three that there are, where the machine has it;"
+        " comma-separated, and empty for nothing.",
+        choices=("landlock", "namespaces", "privacy"),
     )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
     hosts_idle: float = _setting(60.0, "How long such a process is kept that nobody needs.", "seconds")
@@ -110,13 +124,15 @@ class Settings:
     activity_contents: str = _setting(
         "auto",
         "What a record holds of arguments and results: all up to 16 KiB each, their CIDs, or nothing."
-        " Auto is keep when the hub listens on this machine only, else digest.",
+        " Auto is keep in personal mode (access), else digest.",
         choices=("auto", "keep", "digest", "none"),
     )
 
     @classmethod
     def load(cls, given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
         """Settings from the command line (`given`: name to value, None is absent) over the environment over defaults.
+
+        The folders come out as absolute paths, whatever the working directory becomes later.
 
         Raises ConfigError naming the setting and what it has to be.
         """
@@ -131,6 +147,9 @@ class Settings:
             chosen = (given or {}).get(row.name)
             if chosen is not None:
                 values[row.name] = converted(row, chosen, "--" + row.name.replace("_", "-"))
+        for name in ("data", "servers"):
+            if name in values:
+                values[name] = values[name].expanduser().absolute()
         return cls(**values)
 
     def folder_of(self, server: str) -> Path:
@@ -145,7 +164,10 @@ def converted(row: Field[Any], value: Any, where: str) -> Any:
     kind: type[Any] = type(row.default)
     try:
         if kind is tuple:
-            return tuple(part.strip() for part in value.split(",") if part.strip())
+            parts = tuple(part.strip() for part in value.split(",") if part.strip())
+            for part in parts:
+                _check(row.metadata, part, where)
+            return parts
         if kind in (int, float) and kind(value) < 0:
             raise ValueError("negative")
         value = kind(value)
@@ -168,6 +190,13 @@ def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
 def suggest(name: str, value: str) -> None:
     """Set a variable that a library reads when it is loaded, unless whoever started this process did."""
     os.environ.setdefault(name, value)
+
+
+def names_proxy() -> bool:
+    """Whether the environment may name a proxy for HTTP; `no_proxy` alone names none."""
+    return any(
+        name.lower().endswith("_proxy") and name.lower() != "no_proxy" and os.environ[name] for name in os.environ
+    )
 
 
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:

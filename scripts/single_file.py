@@ -1,7 +1,7 @@
-"""Make one self-contained file of `patchbay/client/plugin.py` and everything it needs: `static/mcp_.py` (JN-39).
+"""Make one self-contained file of `patchbay/client/plugin.py` and everything it needs: `mcp_.py` (JN-39).
 
-    scripts/single_file.py            write it
-    scripts/single_file.py --check    exit 1 when it is not what the present source makes
+    scripts/single_file.py          write dist/mcp_.py
+    scripts/single_file.py FILE     write FILE
 
 The modules that are needed are put one after another, those that others need first. Of each, what is not reached from
 the plugin is left out, imports of the project are dropped, and a name that two modules have gets the module's name
@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY = "patchbay.client.plugin"
-TARGET = ROOT / "static" / "mcp_.py"
+TARGET = ROOT / "dist" / "mcp_.py"
 WARDEN = "patchbay/client/warden.py"
 HEAD = '''"""MCP servers as records: a program in one file. Made by scripts/single_file.py; change its sources instead.
 
@@ -68,12 +68,33 @@ class Part:
         return set(bound(self.body))
 
 
+class Hoister(ast.NodeTransformer):
+    """Takes the imports out of functions and of `if TYPE_CHECKING`: in one file there is nothing to load late."""
+
+    def __init__(self) -> None:
+        self.found: list[ast.stmt] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        for outer in ast.walk(node):
+            if isinstance(outer, ast.FunctionDef | ast.If | ast.With | ast.For | ast.While | ast.Try):
+                self.found += [one for one in outer.body if isinstance(one, ast.Import | ast.ImportFrom)]
+                outer.body = [one for one in outer.body if not isinstance(one, ast.Import | ast.ImportFrom)]
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            return node
+        self.found += node.body
+        return None
+
+
 def read(name: str) -> Part:
     """A module, its imports taken out of its statements."""
     path = ROOT / f"{name.replace('.', '/')}.py"
     tree = ast.parse(path.read_text("utf-8"), str(path))
     part = Part(name, [], (ast.get_docstring(tree) or "").partition("\n")[0])
-    for node in tree.body:
+    hoister = Hoister()
+    for node in [*hoister.visit(tree).body, *hoister.found]:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 local = alias.asname or alias.name
@@ -333,20 +354,11 @@ def formatted(text: str) -> str:
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def main() -> int:
-    """Write the file, or check it: two files are the same when they are the same program and ask for the same."""
-    text = formatted(made())
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(text, "utf-8")
-        return 0
-    return 0 if same(text, TARGET.read_text("utf-8")) else 1
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two texts are one program, however Python writes it, with the same metadata."""
-    heads = [text.partition('"""')[0].strip() for text in (one, other)]
-    return heads[0] == heads[1] and ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+def write(target: Path) -> None:
+    """Write the file, its folder too where it is missing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(formatted(made()), "utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET)

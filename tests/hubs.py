@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from app import create_app
+from patchbay.app import create_app
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.protocol.activity import Activity
 from patchbay.settings import Settings
@@ -159,6 +159,25 @@ class Hub:
         found = self.app.extensions["dispatcher"].desk.activity
         assert isinstance(found, Activity)
         return found
+
+    @property
+    def token(self) -> str:
+        """The operator's token."""
+        token = self.app.extensions["operators"].token.kept()
+        assert isinstance(token, str)
+        return token
+
+    def as_operator(self) -> Self:
+        """Let the client send the operator's token with every request from now on, as programs do."""
+        self.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {self.token}"
+        return self
+
+    def log_in(self) -> Self:
+        """Let the client be a browser of the operator, which has a session and says where its requests come from."""
+        answer = self.client.get(self.app.extensions["operators"].links.make())
+        assert answer.status_code == 303, answer.text
+        self.client.environ_base["HTTP_ORIGIN"] = "http://localhost"
+        return self
 
     def close(self) -> None:
         self.catalogue.close()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from generate_boot_image import FOLDER, GENERATED, BootImageGenerator, main, present
+from patchbay.boot.generate import FOLDER, GENERATED, BootImageGenerator, main, present
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 
 
 @pytest.fixture

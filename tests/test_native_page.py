@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from patchbay.protocol.introspection import METHODS
-from patchbay.settings import ROOT
 from patchbay.transports.native import NDJSON, PATH
 from patchbay.views import native
+from tests.checkout import ROOT
 from tests.hubs import Hub
 
 PAGE = (ROOT / "docs" / "native.md").read_text("utf-8")

@@ -54,7 +54,7 @@ def test_no_way_to_run_a_tool_goes_around_its_schema(hub: Hub, name: str) -> Non
     bad = "--file=/etc/hostname"
     host = {"Host": "localhost"}
     assert hub.call("date", "date", {name: bad}).result["isError"] is True
-    assert hub.modern("", "tools/call", {"name": "date.date", "arguments": {name: bad}}).result["isError"] is True
+    assert hub.modern("", "tools/call", {"name": "date__date", "arguments": {name: bad}}).result["isError"] is True
     assert "error" in hub.legacy("echo", "resources/read", {"uri": f"server://date/date?{name}={bad}"}).last
     assert hub.client.get(f"/date/date?{name}={bad}", headers=host).status_code in (400, 422)
     source = f"def go(context):\n    return context.call('date', 'date', {name}={bad!r})\n\n\n"

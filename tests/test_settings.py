@@ -21,7 +21,7 @@ def test_the_command_line_wins_over_the_environment_over_the_default() -> None:
 def test_values_have_the_type_of_their_default() -> None:
     environ = {"PATCHBAY_DATA": "x", "PATCHBAY_DRAIN": "2.5", "PATCHBAY_ALLOWED_HOSTS": " a , b,"}
     settings = Settings.load(environ=environ)
-    assert (settings.data, settings.drain, settings.allowed_hosts) == (Path("x"), 2.5, ("a", "b"))
+    assert (settings.data, settings.drain, settings.allowed_hosts) == (Path("x").absolute(), 2.5, ("a", "b"))
 
 
 @pytest.mark.parametrize(("name", "text"), [("PORT", "x"), ("PORT", "-1"), ("PORT", ""), ("DRAIN", "-0.5")])

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from patchbay.assets import REFERENCE_TEMPLATES as FOLDER
 from patchbay.cid import canonical, cid_of, is_cid, verify
 from patchbay.errors import ConfigError, ContentError
-from patchbay.settings import ROOT
 from patchbay.store import Store
-
-FOLDER = ROOT / "reference_templates"
 
 
 def load(boot: str, store: Store) -> tuple[bytes, str]:

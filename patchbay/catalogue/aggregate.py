@@ -1,13 +1,13 @@
-"""All servers as one: tools and prompts are called `server.tool`, resources keep their URIs.
+"""All servers as one: tools and prompts are called `server__tool`, resources keep their URIs.
 
-A public name is a function of server and tool alone, never of the order in which servers came. Where two
-would be called the same, or share a URI, neither is served: no server can pass for another (X-8).
-Sources: DESIGN section 7; REQUIREMENTS X-8, SUB-15, SUB-C13.
+A public name (`patchbay/catalogue/public_names.py`) is a function of server and tool alone, never of the order in
+which servers came. Where two would have one name, or share a URI, neither is served: no server can pass for another
+(X-8). The names of before, `server.tool` and `server_tool`, can still be called.
+Sources: DESIGN sections 7 and 8; REQUIREMENTS X-8, SUB-15, SUB-C13.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.public_names import public_name
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.skills import Skill
 from patchbay.catalogue.uritemplates import compiled
 from patchbay.cid import cid_of
-from patchbay.descriptors import NAME, Descriptor, Problem
+from patchbay.descriptors import Descriptor, Problem
 
 NAME_OF_ALL = "patchbay"
 """What the server of all servers calls itself."""
@@ -29,9 +30,14 @@ Owner = tuple[Server, str]
 
 @dataclass(frozen=True)
 class Aggregate(Server):
-    """A server made of others. `owners` leads from a list and a public key to the server and the key it has there."""
+    """A server made of others.
+
+    `owners` leads from a list and a public key to the server and the key it has there, `dotted` from `tools` or
+    `prompts` and `server.name`.
+    """
 
     owners: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
+    dotted: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
 
     @property
     def heard(self) -> str:
@@ -39,9 +45,12 @@ class Aggregate(Server):
         return ""
 
     def owner(self, kind: str, key: str) -> Owner | None:
-        """Whose `tools`, `prompts`, `resources` or `templates` entry this is; tools also in the form `server_tool`."""
-        known = self.owners[kind]
-        return known.get(key) or (self._underscored(key) if kind == "tools" else None)
+        """Whose `tools`, `prompts`, `resources` or `templates` entry this is.
+
+        Tools and prompts also go by `server.name`, tools also by `server_tool`.
+        """
+        found = self.owners[kind].get(key) or self.dotted.get(kind, {}).get(key)
+        return found or (self._underscored(key) if kind == "tools" else None)
 
     def reader(self, uri: str) -> Server | None:
         """The server that reads a URI: by its resources, then by its templates."""
@@ -54,7 +63,7 @@ class Aggregate(Server):
     def _underscored(self, key: str) -> Owner | None:
         # The longest server name that fits wins: names may hold underscores themselves (SUB-C13).
         for name in sorted({server.name for server, _ in self.owners["tools"].values()}, key=len, reverse=True):
-            found = self.owners["tools"].get(f"{name}.{key[len(name) + 1 :]}") if key.startswith(f"{name}_") else None
+            found = self.dotted["tools"].get(f"{name}.{key[len(name) + 1 :]}") if key.startswith(f"{name}_") else None
             if found is not None and found[0].name == name:
                 return found
         return None
@@ -70,10 +79,16 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
     for kind in ("tools", "resources", "templates", "prompts"):
         gathered[kind], owners[kind], faults = _gathered(kind, parts)
         problems += faults
+    dotted: dict[str, dict[str, Owner]] = {}
+    for kind in ("tools", "prompts"):
+        dotted[kind], faults = _dotted(kind, owners[kind].values())
+        problems += faults
     problems += [Problem("variables/listing", f"the variable listing cannot be used: {problem}")] if problem else []
     problems += listing.problems(gathered["tools"])
     tools = listing.kept(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}
+    left = {(server.name, key) for server, key in owners["tools"].values()}
+    dotted["tools"] = {name: one for name, one in dotted["tools"].items() if (one[0].name, one[1]) in left}
     skills, faults = _skills(parts)
     problems += faults
     version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
@@ -84,7 +99,7 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
         "static",
         title="Patchbay",
         description="All servers of this hub",
-        instructions="Tools are called server.tool. The servers:\n" + "\n".join(lines),
+        instructions="Tools are called server__tool. The servers:\n" + "\n".join(lines),
         tools=tools,
         resources=gathered["resources"],
         templates=gathered["templates"],
@@ -93,6 +108,7 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
         problems=tuple(problems),
         listing=listing,
         owners=owners,
+        dotted=dotted,
         via=tuple(dict.fromkeys(way for server in parts for way in server.via)),
     )
 
@@ -112,7 +128,8 @@ def _gathered(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor], di
             continue
         server, key, one = claimants[0]
         named = kind in ("tools", "prompts")
-        found[public] = replace(one, name=public, wire={**one.wire, "name": public}) if named else one
+        renamed = replace(one, name=public, wire={**one.wire, "name": public}, belongs_to=(server.name, key))
+        found[public] = renamed if named else one
         owners[public] = (server, key)
     return found, owners, problems
 
@@ -129,14 +146,24 @@ def _skills(parts: list[Server]) -> tuple[dict[str, Skill], list[Problem]]:
     ]
 
 
+def _dotted(kind: str, owners: Iterable[Owner]) -> tuple[dict[str, Owner], list[Problem]]:
+    """Each owner by `server.name`; a name that two would have belongs to neither."""
+    claims: dict[str, list[Owner]] = defaultdict(list)
+    for owner in owners:
+        claims[f"{owner[0].name}.{owner[1]}"].append(owner)
+    several = {name: sorted(server.name for server, _ in those) for name, those in claims.items() if len(those) > 1}
+    return {name: those[0] for name, those in claims.items() if name not in several}, [
+        Problem(name, f"cannot be called by this name: {', '.join(who)} have {kind} of this name; use server__tool")
+        for name, who in several.items()
+    ]
+
+
 def _public(kind: str, server: Server, key: str) -> str:
-    return f"{server.name}.{key}" if kind in ("tools", "prompts") else key
+    return public_name(server.name, key) if kind in ("tools", "prompts") else key
 
 
 def _refusal(kind: str, public: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:
     if len(claimants) > 1:
         names = ", ".join(sorted({server.name for server, _, _ in claimants}))
         return f"not served at /mcp: {names} have {kind} of this name; they are served at /mcp/<server>"
-    if kind == "tools" and not re.fullmatch(NAME, public):
-        return "not served at /mcp: the name is longer than 128 characters; it is served at /mcp/<server>"
     return None

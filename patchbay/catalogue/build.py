@@ -84,7 +84,10 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
         return _mounted(row, version, fields, shop, pinned)
     if fields.get("kind") == "documents":
         return _documents(row, version, fields, shop, pinned)
-    runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
+    try:
+        runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
+    except ConfigError as problem:
+        return broken(row, version, _told(problem, row))
     enabled = row.serves(fields)
     functions = _functions(source) if row.kind == "python" else frozenset()
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))

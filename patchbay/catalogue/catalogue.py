@@ -26,7 +26,7 @@ from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import vouched
-from patchbay.catalogue.plan import Planner, Refusal
+from patchbay.catalogue.plan import Planner, Refusal, check_enabled
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
@@ -80,7 +80,7 @@ class Catalogue:
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
         self._folder = Folder(store, settings.servers) if watch else None
-        self._planner = Planner(store, self._configs)
+        self._planner = Planner(store, self._configs, settings.enable)
         self._servers: Mapping[str, Server] = {}
         self._announced: Mapping[str, Server] = {}
         self._served: Mapping[str, Server] = {}
@@ -150,8 +150,9 @@ class Catalogue:
     def start(self) -> None:
         """Read the folder, then keep up with folder and store in threads of their own.
 
-        Raises ConfigError when the folder to be watched is something else.
+        Raises ConfigError when the folder to be watched is something else, or the setting `enable` names no server.
         """
+        check_enabled(self.settings.enable, self._servers)
         if self._folder and not self.readonly:
             self._folder.check()
         ready = threading.Event()

@@ -2,7 +2,8 @@
 
 `include` and `exclude` decide which tools there are: what they leave out cannot be called. `search` decides only
 what a list shows: `search_tools`, `call_tool` and the tools that are always shown; all others are found and called.
-Patterns are as in a shell (`*`, `?`, `[...]`), of whole names, with case.
+Patterns are as in a shell (`*`, `?`, `[...]`), of whole names, with case. Where all servers are listed as one, a
+pattern matches `server__tool` and `server.tool`.
 Source: the `listing` field of `mcps.schema.json`.
 """
 
@@ -43,13 +44,13 @@ class Listing:
 
     def kept(self, tools: Tools) -> dict[str, Descriptor]:
         """The tools that there are."""
-        return {name: one for name, one in tools.items() if _fits(name, self.include) and not _fits(name, self.exclude)}
+        return {name: one for name, one in tools.items() if _fits(one, self.include) and not _fits(one, self.exclude)}
 
     def shown(self, tools: Tools) -> Tools:
         """What a list shows of the tools that there are."""
         if not self.searches(tools):
             return tools
-        return {**front(tools), **{name: one for name, one in tools.items() if _fits(name, self.always)}}
+        return {**front(tools), **{name: one for name, one in tools.items() if _fits(one, self.always)}}
 
     def searches(self, tools: Tools) -> bool:
         """Whether the two stand for the others: not where there are none, or where one has a name of theirs."""
@@ -59,15 +60,15 @@ class Listing:
         """What an operator has to know: a pattern that names no tool, a search that cannot be."""
         for key in ("always", "include", "exclude"):
             for pattern in getattr(self, key):
-                if pattern != "*" and not any(fnmatchcase(name, pattern) for name in tools):
+                if pattern != "*" and not any(_fits(one, [pattern]) for one in tools.values()):
                     yield Problem(f"listing.{key}", f"no tool is called {pattern}")
         if self.search and {SEARCH, CALL} & self.kept(tools).keys():
             reason = f"a tool of the server's own is called {SEARCH} or {CALL}, so search stays off"
             yield Problem("listing.search", reason)
 
 
-def _fits(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _fits(one: Descriptor, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in one.names)
 
 
 def front(tools: Tools) -> dict[str, Descriptor]:
@@ -98,10 +99,8 @@ def front(tools: Tools) -> dict[str, Descriptor]:
 
 
 def _named(tools: Tools) -> str:
-    """What a model needs to know to search at all: the servers in names like `server.tool`, else the tools."""
-    servers = (
-        list(dict.fromkeys(name.partition(".")[0] for name in tools)) if all("." in name for name in tools) else []
-    )
+    """What a model needs to know to search at all: the servers that the tools belong to, else the tools."""
+    servers = list(dict.fromkeys(one.belongs_to[0] for one in tools.values() if one.belongs_to))
     names = servers or list(tools)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ("of the servers " if servers else "") + ", ".join(names[:MOST_NAMED]) + more

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
@@ -21,7 +22,7 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.catalogue.settling import CONFIG
 from patchbay.config import Configs, Mcps, parse_listing
-from patchbay.errors import ContentError
+from patchbay.errors import ConfigError, ContentError
 from patchbay.handlers.upstreams import snapshots
 from patchbay.store import Store
 
@@ -62,11 +63,15 @@ class Plan:
 
 
 class Planner:
-    """Reads plans out of a store. The `mcps` variable is parsed again only when its text is another."""
+    """Reads plans out of a store. The `mcps` variable is parsed again only when its text is another.
 
-    def __init__(self, store: Store, configs: Configs) -> None:
+    The servers that `enable` names are on, although their rows switch them off; a configuration still may.
+    """
+
+    def __init__(self, store: Store, configs: Configs, enable: Iterable[str] = ()) -> None:
         self._store = store
         self._configs = configs
+        self._enable = frozenset(enable)
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
         self._mcps = Document(MCPS, self._loaded, Mcps(), "no server is configured by it")
 
@@ -98,6 +103,8 @@ class Planner:
                 continue
             file = files.get(name)
             own = file is not None and file.definition_cid == row.definition_cid
+            if name in self._enable:
+                row = replace(row, enabled=True)
             if file is None or not own:
                 yield name, _configured(row, mcps)
                 continue
@@ -145,6 +152,18 @@ class Planner:
         if text != self._read[0]:
             self._read = (text, self._configs.load_mcps(text))
         return self._read[1]
+
+
+def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raises ConfigError when the setting `enable` names a server that there is not."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, 3)
+            hint = f"; did you mean {', '.join(close)}?" if close else f"; there are {', '.join(known)}"
+            raise ConfigError(
+                "the setting enable", "", f"expected names of servers; there is no server {name[:128]!r}{hint}"
+            )
 
 
 def _mounts(mcps: Mcps) -> dict[str, Row | Refusal]:

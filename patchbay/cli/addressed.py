@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote_plus
 
-from patchbay.client.openapi_documents import NAMED
+from patchbay.client.launchers import NAMED
 from patchbay.client.profile_files import NAME
 from patchbay.client.source import Means, Sources
 

@@ -33,6 +33,10 @@ HUB = {
         "patchbay.cli.token_command:token_command",
         "Make a new token for the operator of the hub, and print it.",
     ),
+    "login": Late(
+        "patchbay.cli.token_command:login_command",
+        "Print a link that logs a browser in as the operator of the hub.",
+    ),
 }
 """The commands of the hub itself."""
 

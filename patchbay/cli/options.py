@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from patchbay.settings import PREFIX, ROOT, Settings
+from patchbay.assets import CHECKOUT
+from patchbay.settings import PREFIX, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,8 +41,8 @@ def shown(value: Any) -> str:
     """A setting's value as it would be written in the environment; a folder of the installation by its short name."""
     if isinstance(value, tuple):
         return ",".join(value)
-    if isinstance(value, Path) and value.is_relative_to(ROOT):
-        return str(value.relative_to(ROOT))
+    if isinstance(value, Path) and CHECKOUT is not None and value.is_relative_to(CHECKOUT):
+        return str(value.relative_to(CHECKOUT))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from types import FrameType
 
 from patchbay.cli import logs
+from patchbay.handlers.confinement.protections import protect_hub
 from patchbay.protocol.assembly import assemble
 from patchbay.protocol.subscriptions import ENDING
 from patchbay.settings import Settings
@@ -58,6 +59,7 @@ def pipe(settings: Settings, server: str, native: bool = False) -> None:
 
     Raises UnknownServer or UnavailableServer, ConfigError or ContentError before anything is read.
     """
+    protect_hub(settings.protections)
     source, sink = take_over()
     told = Told()
     logs.begin(settings)

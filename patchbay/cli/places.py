@@ -1,14 +1,17 @@
-"""Where things are on this machine: tokens of sign-ins, kept contracts. Sources: JN-14."""
+"""Where things are on this machine: tokens of sign-ins, kept contracts.
+
+A command that only reads creates no store: without one it works with an empty store in memory.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from patchbay.settings import Settings
-from patchbay.store import Blobs, Store
-from patchbay.stores import open_store
+from patchbay.store import Blobs, Store, store_exists
 
 
 def tokens(environ: Mapping[str, str]) -> Path:
@@ -17,36 +20,48 @@ def tokens(environ: Mapping[str, str]) -> Path:
     return Path(base) / "patchbay" / "tokens"
 
 
+def settings_for_reading(settings: Settings) -> Settings:
+    """The same settings where the hub has a store already; else with a store in memory, so that nothing is created."""
+    return settings if store_exists(settings.store, settings.data) else replace(settings, store="memory")
+
+
 class Contracts:
-    """The blobs of the hub's store, opened at the first use: most commands need none."""
+    """The blobs of the hub's store, opened at the first use. Reading does not create a store."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._reading = settings_for_reading(settings)
         self._store: Store | None = None
         self._lock = threading.Lock()
 
-    @property
-    def _blobs(self) -> Blobs:
+    def _blobs(self, create: bool = False) -> Blobs:
         with self._lock:
+            if create and self._store is not None and self._reading is not self._settings:
+                self._store.close()
+                self._store = None
+            if create:
+                self._reading = self._settings
             if self._store is None:
-                self._store = open_store(self._settings.store, self._settings.data)
+                from patchbay.stores import open_store
+
+                self._store = open_store(self._reading.store, self._reading.data)
             return self._store.blobs
 
     def put(self, data: bytes, cid: str | None = None) -> str:
         """See `Blobs.put`."""
-        return self._blobs.put(data, cid)
+        return self._blobs(create=True).put(data, cid)
 
     def get(self, cid: str) -> bytes:
         """See `Blobs.get`."""
-        return self._blobs.get(cid)
+        return self._blobs().get(cid)
 
     def missing(self, cids: Iterable[str]) -> list[str]:
         """See `Blobs.missing`."""
-        return self._blobs.missing(cids)
+        return self._blobs().missing(cids)
 
     def count(self) -> int:
         """See `Blobs.count`."""
-        return self._blobs.count()
+        return self._blobs().count()
 
     def close(self) -> None:
         """Close the store, when it was opened."""

@@ -28,10 +28,14 @@ from granian.log import LogLevels
 from granian.server import MPServer
 
 from patchbay.cli import exits, logs
+from patchbay.cli.hub_url import authority, hub_url, reachable
+from patchbay.cli.supervising import Supervisor
 from patchbay.errors import PatchbayError
+from patchbay.handlers.confinement.protections import protect_hub
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS
+from patchbay.transports.operators import Operators
 from patchbay.transports.peers import AtWork, Peers
 
 GRACE = 5
@@ -61,6 +65,7 @@ class Once:
 
 def serve(settings: Settings) -> int:
     """Serve until told to end; answers the exit code. Raises AddressTaken, and FolderInUse beside another hub."""
+    protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
     lock = claim_folder(settings.data) if settings.store != "memory" else None
@@ -80,8 +85,8 @@ def serve(settings: Settings) -> int:
 
 def supervisor(settings: Settings) -> MPServer:
     """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request."""
-    return MPServer(
-        "app:create_app",
+    return Supervisor(
+        "patchbay.app:create_app",
         address=settings.host,
         port=settings.port,
         interface=Interfaces.WSGI,
@@ -108,16 +113,16 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
     Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
     """
     stand_alone()
+    protect_hub(settings.protections)
     logs.begin(settings)
     forget_request_variables()
     try:
-        app = importlib.import_module("app").create_app(settings)
+        app = importlib.import_module("patchbay.app").create_app(settings)
     except PatchbayError as problem:
         if refused.first():
             say(f"patchbay: {problem.message}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exits.USAGE)
-    _tell_token(app.extensions["operators"].take_fresh(), settings)
     app.extensions["site"].prepare()
     at_work = app.wsgi_app = AtWork(app.wsgi_app, settings.idle_timeout)
     Peers(settings, at_work.oldest).watch()
@@ -126,15 +131,9 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
     serving = threading.Event()
     drain.on_begin(partial(_end_while_starting, serving))
     threading.Thread(target=_end_with_parent, args=(settings.drain + GRACE,), name="parent", daemon=True).start()
-    threading.Thread(target=_announce, args=(settings, announced, serving), name="announce", daemon=True).start()
+    announce = (settings, announced, serving, app.extensions["operators"])
+    threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     return app  # type: ignore[no-any-return]
-
-
-def _tell_token(token: str | None, settings: Settings) -> None:
-    """Show the operator's token to whoever started the hub, where this start made the first one."""
-    if token is not None:
-        say(f"The operator's token, shown only now: {token}")
-        say(f"Log in with it at {address_of(settings)}/login; `patchbay token` makes a new one.")
 
 
 def stand_alone() -> None:
@@ -187,7 +186,7 @@ def _end_with_parent(seconds: float) -> None:
         os._exit(exits.FAILED)
 
 
-def _announce(settings: Settings, announced: Once, serving: threading.Event) -> None:
+def _announce(settings: Settings, announced: Once, serving: threading.Event, operators: Operators) -> None:
     """Set `serving` once this worker does, then say where the hub is once it is ready, in one worker only."""
     pause = threading.Event()
     while not _in_main_loop():
@@ -196,7 +195,17 @@ def _announce(settings: Settings, announced: Once, serving: threading.Event) -> 
     while not ready(settings):
         pause.wait(POLL)
     if announced.first():
-        say(f"Patchbay is at {address_of(settings)}/mcp")
+        say(f"Patchbay is at {hub_url(settings)}/mcp")
+        _tell_operator(settings, operators)
+
+
+def _tell_operator(settings: Settings, operators: Operators) -> None:
+    """Tell the person who started the hub how to log in. A token that is kept in no file is shown now."""
+    if settings.access == "open":
+        say("Everybody who reaches this hub may look and call its tools (--access open).")
+    say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
+    if settings.store == "memory":
+        say(f"The operator's token, shown only now: {operators.token.kept()}")
 
 
 def free_port(host: str, port: int) -> int:
@@ -215,15 +224,10 @@ def free_port(host: str, port: int) -> int:
         raise AddressTaken(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from problem
 
 
-def address_of(settings: Settings) -> str:
-    """The URL under which this machine reaches the hub, without a path."""
-    return f"http://{_authority(_reachable(settings.host))}:{settings.port}"
-
-
 def ready(settings: Settings) -> bool:
     """Whether `/readyz` answers 200."""
-    name = settings.allowed_hosts[0] if settings.allowed_hosts else _authority(_reachable(settings.host))
-    connection = http.client.HTTPConnection(_reachable(settings.host), settings.port, timeout=5)
+    name = settings.allowed_hosts[0] if settings.allowed_hosts else authority(reachable(settings.host))
+    connection = http.client.HTTPConnection(reachable(settings.host), settings.port, timeout=5)
     try:
         connection.request("GET", "/readyz", headers={"Host": f"{name}:{settings.port}"})
         return connection.getresponse().status == 200
@@ -231,14 +235,6 @@ def ready(settings: Settings) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _reachable(host: str) -> str:
-    return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
-def _authority(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def say(sentence: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from patchbay.assets import HOME
 from patchbay.cli import exits
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.cli.serving import AddressTaken, serve
@@ -20,7 +21,10 @@ from patchbay.errors import ConfigError, FolderInUse
 def serve_command(context: click.Context, /, **_: Any) -> None:
     """Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."""
     try:
-        code = serve(settings_of(context))
+        settings = settings_of(context)
+        if settings.servers == HOME / "servers":
+            settings.servers.mkdir(parents=True, exist_ok=True)
+        code = serve(settings)
     except AddressTaken as problem:
         fail(problem.message, exits.ADDRESS)
     except (ConfigError, FolderInUse) as problem:

@@ -22,7 +22,7 @@ import click
 import patchbay
 from patchbay.cli.answering import Answers
 from patchbay.cli.endings import ending
-from patchbay.cli.places import Contracts, tokens
+from patchbay.cli.places import Contracts, settings_for_reading, tokens
 from patchbay.cli.showing import Display
 from patchbay.cli.telling import note, program, typed
 from patchbay.cli.unread import watched_output
@@ -33,7 +33,7 @@ from patchbay.client.pool import Connections
 from patchbay.client.profile_layouts import Profile
 from patchbay.client.profiles import homes
 from patchbay.client.reach import Era, Local, Reach
-from patchbay.client.signin import Person
+from patchbay.client.signin_ways import Person
 from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
 from patchbay.client.surroundings import launch_environment
@@ -43,6 +43,9 @@ from patchbay.settings import Settings, whole_environment
 Command = Callable[..., Any]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
+
+CREATING = {"call", "put"}
+"""The commands that run tools of this machine's hub, and so may create its store."""
 
 
 @dataclass
@@ -63,8 +66,12 @@ def session(
     ignore_schema: bool = False,
     answers: Answers | None = None,
     level: str | None = None,
+    creates: bool = False,
 ) -> Iterator[Session]:
-    """Everything that a command needs to reach servers; all of it is ended afterwards."""
+    """Everything that a command needs to reach servers; all of it is ended afterwards.
+
+    `creates` says that the command may create the store of this machine's hub where there is none.
+    """
     environ = whole_environment()
     display = Display(level or "warning")
     answers = answers or Answers()
@@ -81,7 +88,7 @@ def session(
         @cache
         def here() -> Any:
             """The hub, which is loaded where an address names one of its servers."""
-            hub = import_module("patchbay.cli.hubs").Here(settings)
+            hub = import_module("patchbay.cli.hubs").Here(settings if creates else settings_for_reading(settings))
             stack.callback(hub.close)
             return hub
 
@@ -101,6 +108,7 @@ def session(
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
+                    quick=True,
                 )
 
         connections = stack.enter_context(Connections(opened))
@@ -162,7 +170,7 @@ def with_reach(command: Command) -> Command:
         answers = Answers(flat, options.pop("decline"), options.pop("sample"), options.pop("root"))
         era = cast(Era, options.pop("era"))
         ways = {name: options.pop(name) for name in ("timeout", "start_timeout", "ignore_schema", "level")}
-        with ending(), session(era=era, answers=answers, **ways) as work:
+        with ending(), session(era=era, answers=answers, creates=command.__name__ in CREATING, **ways) as work:
             return command(work, *arguments, **options)
 
     for option in reversed(_OPTIONS):

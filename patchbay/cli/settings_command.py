@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,12 +29,17 @@ def settings_command(context: click.Context, /, as_json: bool, **_: Any) -> None
     click.echo(json.dumps(rows, indent=2) if as_json else table(rows))
 
 
+def absolute(value: Any) -> str:
+    """A value as it would be written in the environment; a folder by its whole path."""
+    return str(value) if isinstance(value, Path) else shown(value)
+
+
 def described(context: click.Context, settings: Settings, name: str) -> dict[str, Any]:
     """One setting as a JSON object; its values as they would be written in the environment."""
     row = ROWS[name]
     return {
         "name": name,
-        "value": shown(getattr(settings, name)),
+        "value": absolute(getattr(settings, name)),
         "source": source_of(context, name),
         "default": shown(row.default),
         "flag": flag_of(name),

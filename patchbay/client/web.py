@@ -21,8 +21,10 @@ from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from patchbay.client.direct import Direct, Handover, is_possible
+from patchbay.client.direct import Direct, Place
 from patchbay.client.failures import Unreachable
+from patchbay.client.handover import Handover, is_possible
+from patchbay.client.plan import Adopted
 from patchbay.client.public_hosts import public_address
 from patchbay.client.reach import Http
 from patchbay.client.runs import CURRENT
@@ -63,10 +65,13 @@ class _Bounded(httpx2.AsyncByteStream):
 class Web:
     """How one server is spoken to over HTTP; `status` is that of the last refused request."""
 
-    def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int) -> None:
+    def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int, adopted: Adopted | None = None) -> None:
+        """`adopted` is what a plain session has agreed on with the server."""
         self.reach = reach
         self.status: int | None = None
-        self._session_id: str | None = None
+        self._session_id = adopted.session_id if adopted is not None else None
+        self._begun = {"mcp-session-id": self._session_id} if self._session_id else {}
+        self._hands_over = adopted is not None
         self._headers: Mapping[str, str] = {}
         self._direct = auth is None and is_possible(reach)
         self._auth = auth
@@ -81,11 +86,11 @@ class Web:
     ) -> httpx2.AsyncClient:
         """An HTTP client that keeps the rules of this file. The arguments are those the SDK gives its factories."""
         return httpx2.AsyncClient(
-            headers={"Accept-Encoding": "identity", **self.reach.headers, **(headers or {})},
+            headers={"Accept-Encoding": "identity", **self._begun, **self.reach.headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT, read=None),
             auth=auth or self._auth,
             verify=_certificates(),
-            mounts={self._origin: Handover(verify=_certificates())} if self._direct else None,
+            mounts={self._origin: Handover(verify=_certificates())} if self._direct or self._hands_over else None,
             event_hooks={"request": [self._sending], "response": [self._received]},
         )
 
@@ -99,7 +104,11 @@ class Web:
         if not self._direct:
             return None
         session_id = None if modern else self._session_id
-        return Direct(httpx2.URL(self.reach.url), self._headers, session, session_id, self._limit)
+        url = httpx2.URL(self.reach.url)
+        place = Place(url.host, url.port or 80, url.netloc.decode("ascii"), url.raw_path)
+        return Direct(
+            place, self._headers, lambda data, options: session._stamp(data, options), session_id, self._limit
+        )
 
     @property
     def in_session(self) -> bool:

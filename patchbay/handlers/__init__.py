@@ -6,8 +6,9 @@ servers) are the fillers and do not know each other; the other files are what th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from patchbay.activation import Handler
@@ -16,6 +17,7 @@ from patchbay.handlers.hosts.handler import hosted_handler
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.handlers.limits import MEMORY, Limits
 from patchbay.handlers.python import python_handler
+from patchbay.handlers.sandbox import is_sandboxed
 from patchbay.handlers.shell import shell_handler
 
 INLINE = "inline"
@@ -35,26 +37,34 @@ def handler_for(
     `config` is the server's mcps configuration: `isolation`, `memory`, `sandbox` and `environment` count here;
     what it does not say is as in `using`. Without that, Python runs inside the hub, in its environment. A server
     with an environment of its own needs processes of its own, and gets them whatever `using` says of isolation.
+
+    Raises ConfigError for a sandbox that is asked for and cannot be had.
     """
     config = config or {}
     environment = config.get("environment", {})
-    memory = using.memory if using is not None else MEMORY
-    limits = Limits(config.get("memory", memory), config.get("sandbox", False))
-    if kind == "shell":
-        hidden = using.hosts.hidden if using is not None and using.hosts is not None else ()
-        return shell_handler(source, cid, name, environment, limits, hidden)
-    if kind != "python":
+    if kind not in ("shell", "python"):
         return None
-    if using is None or using.hosts is None:
+    using = using or Handlers()
+    inline = kind == "python" and (
+        using.hosts is None or config.get("isolation", "process" if environment else using.isolation) == INLINE
+    )
+    limits = Limits(
+        config.get("memory", using.memory), is_sandboxed(config, inline, name), tuple(config.get("writes", ()))
+    )
+    if kind == "shell":
+        hidden, wanted = (using.hosts.hidden, using.hosts.wanted) if using.hosts is not None else ((), ())
+        return shell_handler(source, cid, name, environment, limits, hidden, wanted)
+    if inline or using.hosts is None:
         return python_handler(source, cid, name)
-    if config.get("isolation", "process" if environment else using.isolation) == INLINE:
-        return python_handler(source, cid, name)
-    return hosted_handler(using.hosts, source, cid, name, limits, environment)
+    own = using.folder_of(name) if using.folder_of is not None else None
+    return hosted_handler(using.hosts, source, cid, name, limits, environment, own)
 
 
 @dataclass(frozen=True)
 class Handlers:
     """How one hub makes its handlers. `isolation` and `memory` (MiB) are for servers that say neither.
+
+    `folder_of` names the folder for files of a server's own.
 
     Raises ConfigError for an isolation that there is not.
     """
@@ -62,6 +72,7 @@ class Handlers:
     hosts: Hosts | None = None
     isolation: str = INLINE
     memory: int = MEMORY
+    folder_of: Callable[[str], Path] | None = None
 
     def __post_init__(self) -> None:
         if self.isolation not in ISOLATIONS:

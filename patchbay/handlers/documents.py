@@ -77,7 +77,8 @@ def _tell(hub: Hub, server: str, changes: Sequence[Change]) -> None:
     for change in changes:
         if change.how != "added":
             hub.updated(server, uri_of(server, change.key))
-    hub.changed(server, "resources")
+    if any(change.relisted for change in changes):
+        hub.changed(server, "resources")
 
 
 def _settled(library: Library) -> Events:

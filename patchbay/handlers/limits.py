@@ -42,10 +42,14 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_NAME = 1, 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the processes of a definition may use: `memory` in MiB; whether they are to run in the sandbox."""
+    """What the processes of a definition may use: `memory` in MiB; whether they are to run in the sandbox.
+
+    `writes` are folders that they may change beside their own.
+    """
 
     memory: int = MEMORY
     sandbox: bool = False
+    writes: tuple[str, ...] = ()
 
 
 def _library() -> ctypes.CDLL | None:
@@ -67,9 +71,9 @@ def name_process(name: str) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the parent process ends; end at once if that has happened."""
+    """Be killed when the parent process ends; end at once if that has happened. 0: it is outside this namespace."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if parent and os.getppid() != parent:
         os._exit(0)
 
 

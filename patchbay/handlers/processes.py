@@ -15,8 +15,9 @@ import selectors
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,8 @@ Piece = tuple[Channel, bytes] | None
 class Command:
     """A program with its arguments, its whole environment, its working folder and what it reads.
 
-    `around` is a command line that ends by running the program: limits, a sandbox.
+    `around` is a command line that ends by running the program: limits, a sandbox. `confine` restricts the thread
+    that begins the program, and thereby the program.
     """
 
     argv: Sequence[str]
@@ -67,6 +69,7 @@ class Command:
     folder: Path
     input: bytes | None = None
     around: Sequence[str] = ()
+    confine: Callable[[], None] | None = None
 
 
 def run(command: Command, cap: int = CAP, grace: float = GRACE) -> Generator[Piece, None, int]:
@@ -105,16 +108,20 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
         with TemporaryFile() as source:  # a file, so that neither side has to wait for the other
             source.write(command.input or b"")
             source.seek(0)
-            return subprocess.Popen(
-                [*command.around, *command.argv],
-                stdin=source if command.input is not None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=command.folder,
-                env=environment,
-                start_new_session=True,
-                bufsize=0,
-            )
+
+            def begin() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    [*command.around, *command.argv],
+                    stdin=source if command.input is not None else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=command.folder,
+                    env=environment,
+                    start_new_session=True,
+                    bufsize=0,
+                )
+
+            return begin() if command.confine is None else _begun_in_thread(begin, command.confine)
     except FileNotFoundError as problem:
         raise ToolFailed(
             f"the program {program!r} is not installed here (exit code 127)", {"exitCode": 127}
@@ -125,6 +132,27 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
         raise ToolFailed(f"the program {program!r} cannot be started: {problem.strerror}") from problem
     except ValueError as problem:
         raise ToolFailed(f"an argument of {program!r} is nothing a program can be given: {problem}") from problem
+
+
+def _begun_in_thread(
+    begin: Callable[[], subprocess.Popen[bytes]], confine: Callable[[], None]
+) -> subprocess.Popen[bytes]:
+    """Begin a child in a thread that is confined first and ends then: this one stays as it is. Raises OSError."""
+    begun: list[subprocess.Popen[bytes] | Exception] = []
+
+    def work() -> None:
+        try:
+            confine()
+            begun.append(begin())
+        except Exception as problem:
+            begun.append(problem)
+
+    thread = threading.Thread(target=work, name="start of a tool", daemon=True)
+    thread.start()
+    thread.join()
+    if isinstance(begun[0], Exception):
+        raise begun[0]
+    return begun[0]
 
 
 def _look_for(program: str, path: str) -> None:

@@ -25,6 +25,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,9 +33,11 @@ from typing import Any
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
+from patchbay.handlers.confinement.places import Places, existing
+from patchbay.handlers.confinement.protections import confine_thread
 from patchbay.handlers.limits import Limits, bounded, tasks_of_user
 from patchbay.handlers.processes import Channel, Command, run
-from patchbay.handlers.sandbox import available, walls
+from patchbay.handlers.sandbox import walls
 from patchbay.outputs import events_of, may_become_media, media_type_of
 from patchbay.settings import environment, resolved
 
@@ -56,12 +59,14 @@ def shell_handler(
     variables: Mapping[str, str] | None = None,
     limits: Limits = Limits(),  # noqa: B008 (it never changes)
     hidden: Sequence[Path] = (),
+    protections: Sequence[str] = (),
 ) -> Handler:
     """What runs a shell definition. `cid` is not needed: nothing of a definition is kept between calls.
 
-    A child sees `variables` (with their references, `settings.resolved`) beside those of ALLOWED, and in the
-    sandbox nothing of the folders `hidden`.
+    A child sees `variables` (with their references, `settings.resolved`) beside those of ALLOWED, and nothing of the
+    folders `hidden`, by `protections` (`confinement/`) or the sandbox.
     """
+    within = existing(limits.writes)
     before = tasks_of_user()
     first = source.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     one_liner = first.partition(" ")[0] == ONE_LINER
@@ -73,11 +78,15 @@ def shell_handler(
             start = _program(first, name) if one_liner else _script(source, name, Path(folder))
             home = Path(folder) / "work"
             home.mkdir()
-            seen = environment(ALLOWED) | resolved(variables or {}, name)
+            seen = environment(ALLOWED) | {"TMPDIR": str(home)} | resolved(variables or {}, name)
             around = bounded(limits, call.left(), before)
-            if limits.sandbox and available():
+            confine = None
+            if limits.sandbox:
                 around += walls(hidden, Path(folder))
-            yield from _events(Command([*start, *arguments], seen, home, stdin, around), name, call)
+            elif protections:
+                places = Places(hidden=tuple(hidden), own=(Path(folder),), writes=within)
+                confine = partial(confine_thread, places, protections)
+            yield from _events(Command([*start, *arguments], seen, home, stdin, around, confine), name, call)
 
     return handle
 

@@ -146,4 +146,5 @@ def _tell(context: Any, changes: Sequence[Change]) -> None:
     for change in changes:
         if place_of(change.key) is not None and change.how != "added":
             context.updated(uri_of(change.key))
-    context.changed("resources")
+    if any(change.relisted for change in changes):
+        context.changed("resources")

@@ -1,7 +1,7 @@
 """What of a call's arguments and result may be remembered, and how much of it is looked at.
 
 Three modes (setting `activity_contents`): `keep` the JSON itself, so that a call can be made again; `digest` only its
-CID, which tells whether two calls were alike; `none`. `auto` keeps on a hub that listens on loopback, where who calls
+CID, which tells whether two calls were alike; `none`. `auto` keeps in personal mode (setting `access`), where who calls
 and who reads are one person, and digests elsewhere. A server's configuration can ask for less (`activity`), never for
 more. A tool whose input schema marks a property `writeOnly` or as a `password` says that its arguments are
 secret: neither they nor its results leave a trace, not even a CID, which can be guessed for a short secret.
@@ -11,7 +11,6 @@ Sources: DESIGN section 11; THREATS 1.7; JSON Schema 2020-12, Validation 9.4 (wr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Any
 
 import orjson
@@ -37,14 +36,7 @@ def contents_mode(settings: Settings) -> str:
     """`keep`, `digest` or `none` for a whole hub."""
     if settings.activity_contents != "auto":
         return settings.activity_contents
-    return "keep" if _on_loopback(settings.host) else "digest"
-
-
-def _on_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return "keep" if settings.access == "personal" else "digest"
 
 
 def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:

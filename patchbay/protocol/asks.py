@@ -22,7 +22,9 @@ from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Question
 from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, message, parse
 from patchbay.protocol.callers import Session
+from patchbay.protocol.fitting import is_question_too_large
 from patchbay.store import Bus
+from patchbay.views.sse import MAX_EVENT_BYTES
 
 STATE_SECONDS = 600
 """How long a requestState is good for, unless told otherwise."""
@@ -54,7 +56,10 @@ class OpenStream:
         ids = {key: f"ask-{secrets.token_urlsafe(9)}" for key in ask.questions}
         with self._bus.subscribe([answer_topic(self._session, id) for id in ids.values()]) as mailbox:
             for key, question in ask.questions.items():
-                yield Request(ids[key], question.method, question.params)
+                request = Request(ids[key], question.method, question.params)
+                if is_question_too_large(request):
+                    raise ToolFailed(f"the question {key} has more than the {MAX_EVENT_BYTES} bytes of an event")
+                yield request
             answers: dict[str, Any] = {}
             for wait in pauses(call):
                 got = mailbox.get(wait)

@@ -41,11 +41,13 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     Raises ConfigError, MissingBlob or CorruptBlob for settings, a data folder or a boot image that are wrong.
     """
     store = _opened_store(settings)
-    hosts = hosts or Hosts(settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle)
+    hosts = hosts or Hosts(
+        settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle, protections=settings.protections
+    )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)
     keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
-    handlers = Handlers(hosts, settings.isolation, settings.memory)
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
     catalogue.hub.left = left
     catalogue.start()

@@ -32,7 +32,7 @@ def load_key(folder: Path | None) -> bytes:
     """
     if folder is None:
         return secrets.token_bytes(LENGTH)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / FILE
     if not path.exists():
         keep_once(path, secrets.token_hex(LENGTH))

@@ -39,8 +39,8 @@ def activations(whole: Aggregate) -> dict[str, tuple[Server, tuple[str, ...]]]:
     """Every namespace that has methods, sorted: its server and the sorted names of its methods."""
     found: dict[str, tuple[Server, tuple[str, ...]]] | None = whole.rendered.get("activations")
     if found is None:
-        servers = {server.name: server for server, _ in whole.owners["tools"].values()}
-        owned = sorted((server.name, key) for server, key in whole.owners["tools"].values())
+        servers = {server.name: server for server, _ in whole.dotted["tools"].values()}
+        owned = sorted((server.name, key) for server, key in whole.dotted["tools"].values())
         names = {name: tuple(key for of, key in owned if of == name) for name in sorted(servers)}
         found = whole.rendered["activations"] = {name: (servers[name], keys) for name, keys in names.items()}
     return found
@@ -57,11 +57,11 @@ def find(catalogue: Catalogue, method: str) -> tuple[Server, Descriptor]:
 
 def find_owner(whole: Aggregate, method: str) -> Owner | None:
     """The server and the tool's name there, or None."""
-    return whole.owners["tools"].get(method) or _alone(whole, method) or whole.owner("tools", method)
+    return whole.dotted["tools"].get(method) or _alone(whole, method) or whole.owner("tools", method)
 
 
 def _alone(whole: Aggregate, namespace: str) -> Owner | None:
-    return whole.owners["tools"].get(f"{namespace}.{namespace}")
+    return whole.dotted["tools"].get(f"{namespace}.{namespace}")
 
 
 def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> Misled:

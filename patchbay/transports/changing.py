@@ -58,10 +58,9 @@ def why_not(site: Site) -> str | None:
     """Why the reader of the present page could change nothing, as a sentence; None for one who could."""
     if site.catalogue.readonly:
         return "This hub was booted read-only: nothing can be changed here."
-    standing = site.operators.shown()
-    if standing.operator:
+    if site.operators.shown().operator:
         return None
-    return "Only the operator can change something here." + (" Log in first." if standing.needs_token else "")
+    return "Only the operator can change something here. Log in first."
 
 
 def reason(given: str, otherwise: str) -> str:

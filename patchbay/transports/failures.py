@@ -121,7 +121,7 @@ class Failures:
         except Exception:
             log.exception("the error page itself cannot be shown; using the shipped one")
             site = {"version": "", "root": None, "readonly": False, "problem": None, "url": ""}
-            frame = {"here": "", "site": site | {"standing": Standing("", True)}}
+            frame = {"here": "", "site": site | {"access": "personal", "standing": Standing()}}
         return self._site.pages.page("error.html", **frame, **values)
 
 

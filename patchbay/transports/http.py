@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from patchbay.errors import InvalidRequest, PatchbayError
-from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, failure, message, parse, readable_id
+from patchbay.events import Pause
+from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, Wire
 from patchbay.protocol.dispatch import Dispatcher
@@ -29,6 +30,7 @@ from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_r
 from patchbay.transports.security import check_host_and_origin
 from patchbay.transports.site import wants_html
 from patchbay.transports.sse import listener_body, replay_body, stream_body
+from patchbay.views.sse import MAX_EVENT_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +116,11 @@ class McpOverHttp:
     def _shaped(self, said: Request, caller: Caller, answers: Iterator[Message | Sign]) -> Reply:
         """JSON or a stream, chosen by the first thing that comes (DESIGN section 7)."""
         first = next(answers, None)
-        if caller.wire.streams and not isinstance(first, Failure) and (_is_more(first) or _wants_progress(said)):
+        # What is read may be larger than an event of a stream: it waits as JSON.
+        while isinstance(first, Pause) and said.method == "resources/read":
+            first = next(answers, None)
+        wants_stream = _is_more(first) or (_wants_progress(said) and not _is_too_large(first))
+        if caller.wire.streams and not isinstance(first, Failure) and wants_stream:
             return self._streamed(said, caller, first, answers)
         while first is not None and not isinstance(first, (Result, Failure)):
             first = next(answers, None)
@@ -223,6 +229,11 @@ def _has_params(value: Any) -> bool:
 
 def _is_more(first: Message | Sign | None) -> bool:
     return first is not None and not isinstance(first, (Result, Failure))
+
+
+def _is_too_large(first: Message | Sign | None) -> bool:
+    """Whether a result is too large for an event of a stream."""
+    return isinstance(first, Result) and len(encode(first)) > MAX_EVENT_BYTES
 
 
 def _wants_progress(said: Request) -> bool:

@@ -19,11 +19,12 @@ from urllib.parse import parse_qs
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
 from patchbay.events import Pause
-from patchbay.jsonrpc import encode, failure, parse, readable_id
+from patchbay.jsonrpc import Message, encode, failure, parse, readable_id
 from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.channels import Channel
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.eras import Connection
+from patchbay.protocol.fitting import fitted
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
@@ -160,7 +161,10 @@ class HttpSse:
 
         session = self._session(channel, wire)
         connection = Connection(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
-        return Conversation(self._dispatcher, connection, channel.send, self._crew, opened)
+        return Conversation(self._dispatcher, connection, channel.send, self._crew, opened, self._encode)
+
+    def _encode(self, said: Message) -> bytes:
+        return fitted(said, self._store().blobs)
 
     def _session(self, channel: Channel, wire: Wire) -> Session | None:
         id = channel.session_id

@@ -23,10 +23,10 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.guests import GuestDispatcher, Guests, Wanted
 from patchbay.protocol.keys import load_key
 from patchbay.transports.changing import why_not
+from patchbay.transports.exposure import from_this_machine
 from patchbay.transports.http import McpOverHttp
 from patchbay.transports.inspected import TOO_MUCH, keep_profile, mount_guest, offered, profile_place
 from patchbay.transports.operator_pages import form_fields, seen_elsewhere
-from patchbay.transports.operators import from_this_machine
 from patchbay.transports.page_answers import answer, number_in
 from patchbay.transports.page_data import SHOWN
 from patchbay.transports.replies import Reply
@@ -105,7 +105,6 @@ class _Views:
         saved = request.args.get("saved", "")
         return {
             "eras": ERAS,
-            "standing": operators.shown(),
             "reached": reached,
             "path": f"{PAGE}/mcp?{query}",
             "query": query,
@@ -175,7 +174,7 @@ class _Views:
 
 def _wanted(address: str, era: str) -> Wanted:
     # Whoever sits at the machine may reach what the machine reaches; others are not let into what is behind it.
-    return Wanted(address, cast(Era, era) if era in ERAS else "auto", public=not from_this_machine())
+    return Wanted(address, cast(Era, era) if era in ERAS else "auto", public=not from_this_machine(request.environ))
 
 
 def _query(wanted: Wanted) -> dict[str, str]:

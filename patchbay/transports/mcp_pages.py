@@ -12,7 +12,7 @@ from flask import Blueprint, Response, request
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, UnknownServer
 from patchbay.transports.page_answers import content_answer, number_in
-from patchbay.transports.page_data import SHOWN, detail, endpoint, status
+from patchbay.transports.page_data import SHOWN, endpoint, status
 from patchbay.transports.site import Site, base_url
 from patchbay.transports.snippets import snippets
 
@@ -36,7 +36,7 @@ def meta_page(site: Site, address: str) -> Response:
     base = base_url()
     exact = endpoint(server.name, server.version) if server.version else None
     path = exact if pinned and exact else endpoint(server.name)
-    shown_server = detail(server, site.settings)
+    shown_server = site.detail(server)
     readable = shown_server["resources"] + shown_server["templates"]
     lists = {"tools": shown_server["tools"], "readable": readable, "prompts": shown_server["prompts"]}
     pages = max(1, *(-(-len(each) // SHOWN) for each in lists.values()))

@@ -66,7 +66,7 @@ def _operation(row: Row, twin: bool = False) -> dict[str, Any]:
     if row.body is not None:
         said["requestBody"] = {"content": {kind: {"schema": schema} for kind, schema in row.body.items()}}
     if row.operator:
-        # Without a token too: at the machine itself none may be needed, and a browser has its session.
+        # The second is for a browser, which has the cookie of its session.
         said["security"] = [{"operator": []}, {}]
     return said
 

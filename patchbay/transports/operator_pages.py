@@ -1,13 +1,14 @@
 """`/login` and `/logout`: the operator's session in a browser.
 
-Rules: both change something only by a POST of the hub's own pages; after logging in one goes on to a page of this
-hub and nowhere else; a token that was typed in is never shown again, not even a wrong one.
-Sources: THREATS 1.4 (CSRF, open redirect after login); REQUIREMENTS VWR-6.
+Rules: both change something only by a POST of the hub's own pages, or by a link that works once. After the login the
+browser goes on to a page of this hub and nowhere else. A token that was typed in is not shown again.
+Sources: ACCESS section 1; THREATS 1.4 (CSRF, open redirect after login); REQUIREMENTS VWR-6.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,8 +16,8 @@ from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams
 from patchbay.transports.bodies import Unsupported, media_type, read_body
-from patchbay.transports.operators import TooManyTries, WrongToken
-from patchbay.transports.page_answers import answer
+from patchbay.transports.operators import NotOperator, TokenUnreadable, TooManyTries
+from patchbay.transports.page_answers import answer, at_json_address
 from patchbay.transports.security import check_same_origin
 from patchbay.transports.site import Site
 
@@ -32,22 +33,37 @@ class _Views:
         self._site = site
 
     def show(self) -> Response:
-        """The page to log in and out; it says who is the operator here."""
-        return self._page("")
+        """GET /login: the page to log in and out. With `once`, which a login link carries, the login itself."""
+        once = request.args.get("once")
+        if once is None or request.method != "GET" or at_json_address():
+            return self._page("")
+        # A browser that is logged in may load its link again.
+        known = self._site.operators.is_operator(request.environ)
+        then = request.args.get("next", "")
+        return self._entered(lambda: self._site.operators.check_link(once, request.remote_addr or ""), then, known)
 
     def log_in(self) -> Response:
         """POST /login: `token` and, where to go then, `next`."""
         check_same_origin(request.headers)
         fields = form_fields(LARGEST)
+        token = fields.get("token", "").strip()
+        check = self._site.operators.check_token
+        return self._entered(lambda: check(token, request.remote_addr or ""), fields.get("next", ""))
+
+    def _entered(self, check: Callable[[], None], then: str, known: bool = False) -> Response:
+        """Go on to `then` with a session when `check` does not raise, or when the browser is `known` already."""
+        response = seen_elsewhere(local(then))
         try:
-            self._site.operators.check_token(fields.get("token", "").strip())
-        except (WrongToken, TooManyTries) as problem:
-            response = self._page(problem.message, fields.get("next", ""))
-            response.status_code = problem.status
-            response.headers.extend(problem.headers)
-            return response
-        response = seen_elsewhere(local(fields.get("next", "")))
+            check()
+        except (NotOperator, TooManyTries, TokenUnreadable) as problem:
+            return response if known else self._refused(problem, then)
         self._site.operators.log_in(response)
+        return response
+
+    def _refused(self, problem: NotOperator | TooManyTries | TokenUnreadable, then: str) -> Response:
+        response = self._page(problem.message, then)
+        response.status_code = problem.status
+        response.headers.extend(getattr(problem, "headers", {}))
         return response
 
     def log_out(self) -> Response:
@@ -63,7 +79,7 @@ class _Views:
 
     def values(self) -> dict[str, Any]:
         standing = self._site.operators.shown()
-        return {"operator": standing.operator, "how": standing.how, "needs_token": standing.needs_token}
+        return {"operator": standing.operator, "how": standing.how, "access": self._site.settings.access}
 
 
 def form_fields(limit: int) -> dict[str, str]:

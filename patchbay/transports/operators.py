@@ -1,54 +1,62 @@
-"""Who the operator is, and whether a request may change things: one place that every page asks.
+"""Who the operator is, and whether a request may change things: one place that everything asks.
 
-Rules: while the hub can be reached from its own machine only and no token was made, the person at the machine is
-the operator. Otherwise the operator shows a token: as `Authorization: Bearer`, or once to `/login`, for a signed
-session cookie. Whoever changes something proves besides that no other site caused it, and a form of a page carries
-a signed value from that page. A token is never shown, logged or kept; wrong ones are counted and soon not looked at.
-Sources: THREATS 0.3 (no defaults), 1.4 (CSRF, DNS rebinding); RFC 6750; RFC 6265bis (`__Host-`, SameSite).
+Rules: the operator always proves it, on the hub's own machine too. A program sends the token as `Authorization:
+Bearer`; a browser logs in at `/login`, with the token or with a link that works once, and gets a signed session cookie.
+A change needs besides that no other site caused it, and a form of a page carries a signed value from that page. A token
+is never shown in an answer or logged. The right token is never throttled; wrong ones are counted by address.
+Sources: ACCESS section 1; THREATS 0.3 (no defaults), 1.4 (CSRF, DNS rebinding); RFC 6750; RFC 6265bis (`__Host-`).
 """
 
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from flask import Response, g, request
+from flask import Response, request
 from itsdangerous import BadData, URLSafeTimedSerializer
+from werkzeug.wrappers import Request
 
-from patchbay.errors import ReadOnly, Refused
+from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.protocol.keys import load_key
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.transports.login_links import SIGNER, LoginLinks
 from patchbay.transports.operator_token import OperatorToken
-from patchbay.transports.security import authority, check_same_origin, is_loopback
+from patchbay.transports.security import check_same_origin
 
-LIFE = 12 * 3600
+log = logging.getLogger(__name__)
+
+SESSION_SECONDS = 30 * 24 * 3600
 """Seconds that a session of the operator lasts."""
 
+FORM_SECONDS = 12 * 3600
+"""Seconds that a form of a page can be sent."""
+
 TRIES, WINDOW = 10, 60.0
-"""Wrong tokens that one address may show in so many seconds; after that it is not listened to."""
+"""Wrong tokens of one address in so many seconds that are answered with 401; more get 429."""
 
 ADDRESSES = 1024
 """Addresses whose wrong tokens are remembered."""
 
-ENDED = "operator/ended"
-"""The journal topic of sessions that were logged out."""
+ENDED = "operator/ended/"
+"""The journal topics of sessions that were logged out, one for each."""
 
-HERE, SESSION, TOKEN = "here", "session", "token"
-"""How somebody is the operator: at the machine, by logging in, by a token with the request."""
+SESSION, TOKEN = "session", "token"
+"""How a request proves that the operator sent it: by the cookie of a session, or by the token."""
 
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip")
+STANDING = "patchbay.standing"
+"""Name in the environ of what was found out about a request."""
 
 
 class NotOperator(Refused):
-    """The request needs the operator, and whoever sent it has not shown to be that."""
+    """The request needs the operator, and does not prove that the operator sent it."""
 
     status = 401
     headers: ClassVar = {"WWW-Authenticate": 'Bearer realm="patchbay"'}
@@ -58,11 +66,18 @@ class WrongToken(NotOperator):
     """A token was shown that is not the operator's. What was shown is not repeated."""
 
     def __init__(self) -> None:
-        super().__init__("that is not the operator's token; `patchbay token` makes a new one")
+        super().__init__("that is not the operator's token; `patchbay token --show` prints the right one")
+
+
+class WrongLink(NotOperator):
+    """A login link was used before, is too old, or is not one of this hub."""
+
+    def __init__(self) -> None:
+        super().__init__("this login link was used before, or is too old; `patchbay login` prints a new one")
 
 
 class TooManyTries(Refused):
-    """An address has shown too many wrong tokens."""
+    """An address has shown too many wrong tokens, and this is another wrong one."""
 
     status = 429
     headers: ClassVar = {"Retry-After": f"{WINDOW:.0f}"}
@@ -71,15 +86,23 @@ class TooManyTries(Refused):
         super().__init__(f"too many wrong tokens came from your address; try again in {WINDOW:.0f} seconds")
 
 
+class TokenUnreadable(Refused):
+    """The file of the operator's token is damaged. Where it is and what it holds is said in the log only."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("this hub cannot check who its operator is; its log says why")
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the sender of a request is: `how` it is the operator (HERE, SESSION, TOKEN), empty when it is not.
+    """How a request proves that the operator sent it (SESSION, TOKEN); empty where it does not.
 
-    `needs_token` says that here nobody is the operator without a token; `nonce` names the session.
+    `nonce` names the session.
     """
 
-    how: str
-    needs_token: bool
+    how: str = ""
     nonce: str = ""
 
     @property
@@ -95,56 +118,60 @@ class Operators:
         self._settings = settings
         self._journal = store.journal
         self._readonly = readonly
-        self._exposed = not is_loopback(settings.host) or not all(map(_names_this_machine, settings.allowed_hosts))
         self._tries = Tries()
         self.token = OperatorToken(folder)
-        self._fresh = self.token.first() if self._exposed else None
+        self.token.ensure()
         key = load_key(folder)
-        self._sessions = URLSafeTimedSerializer(key, salt="operator-session", signer_kwargs=_SIGNED)
-        self._forms = URLSafeTimedSerializer(key, salt="operator-form", signer_kwargs=_SIGNED)
+        self.links = LoginLinks(key, self.token)
+        self._sessions = URLSafeTimedSerializer(key, salt="operator-session", signer_kwargs=SIGNER)
+        self._forms = URLSafeTimedSerializer(key, salt="operator-form", signer_kwargs=SIGNER)
 
-    def take_fresh(self) -> str | None:
-        """The token, when this start made the first one: to be shown to whoever started the hub. Only once."""
-        fresh, self._fresh = self._fresh, None
-        return fresh
+    def is_operator(self, environ: Mapping[str, Any]) -> bool:
+        """Whether a request proves that the operator sent it, by the token or by the cookie of a session.
+
+        Ask this wherever something is shown that is the operator's alone, with the WSGI environ of the request:
+        `request.environ` in Flask, the environ itself in the transports. It never raises: a wrong token, an ended
+        session and a damaged token file all answer False. The answer is found out once for each request. What
+        changes something asks `check_change` instead, which proves besides that no other site caused the request.
+        """
+        return isinstance(found := self._found(environ), Standing) and found.operator
 
     def standing(self) -> Standing:
-        """What the sender of the present request is. Raises WrongToken, TooManyTries for a token with the request."""
-        found: Standing | Refused | None = g.get("standing")
-        if found is None:
-            try:
-                found = self._standing()
-            except Refused as problem:
-                found = problem
-            g.standing = found
+        """How the present request proves the operator. Raises WrongToken, TooManyTries, TokenUnreadable."""
+        found = self._found(request.environ)
         if isinstance(found, Refused):
             raise found
         return found
 
     def shown(self) -> Standing:
-        """The same for a page that anybody may see: whoever shows a wrong token is nobody."""
-        try:
-            return self.standing()
-        except Refused:
-            return Standing("", True)
+        """The same for a page that everybody may see: a wrong token proves nothing there."""
+        found = self._found(request.environ)
+        return found if isinstance(found, Standing) else Standing()
 
-    def _standing(self) -> Standing:
-        needed = self._exposed or self.token.hash() is not None
-        if not needed and from_this_machine():
-            return Standing(HERE, needed)
-        shown = _bearer()
+    def _found(self, environ: Mapping[str, Any]) -> Standing | Refused:
+        found: Standing | Refused | None = environ.get(STANDING)
+        if found is None:
+            try:
+                found = self._standing(Request(dict(environ)))
+            except Refused as problem:
+                found = problem
+            if isinstance(environ, dict):
+                environ[STANDING] = found
+        return found
+
+    def _standing(self, sent: Request) -> Standing:
+        shown = _bearer(sent)
         if shown is not None:
-            self.check_token(shown)
-            return Standing(TOKEN, needed)
-        nonce = self._session()
-        return Standing(SESSION, needed, nonce) if nonce else Standing("", needed)
+            self.check_token(shown, sent.remote_addr or "")
+            return Standing(TOKEN)
+        nonce = self._session(sent)
+        return Standing(SESSION, nonce) if nonce else Standing()
 
     def check_operator(self) -> Standing:
-        """The standing of the operator; raises NotOperator (401) for anybody else."""
+        """The standing of the operator; raises NotOperator (401) for everybody else."""
         standing = self.standing()
         if not standing.operator:
-            how = "log in at /login, or send the token" if standing.needs_token else "use the hub on its own machine"
-            raise NotOperator(f"only the operator of this hub may do this: {how}")
+            raise NotOperator("only the operator of this hub may do this: log in at /login, or send the token")
         return standing
 
     def check_change(self, form: Mapping[str, str] | None = None) -> Standing:
@@ -175,62 +202,75 @@ class Operators:
     def csrf(self) -> str:
         """The value of the field `csrf` in a form of a page that is being shown; empty for who may change nothing."""
         standing = self.shown()
-        return self._forms.dumps(standing.nonce or HERE) if standing.operator else ""
+        return self._forms.dumps(standing.nonce or TOKEN) if standing.operator else ""
 
-    def check_token(self, token: str) -> None:
-        """Raises WrongToken (401), or TooManyTries (429) without having looked at it."""
-        address = request.remote_addr or ""
-        self._tries.check(address)
-        if not self.token.fits(token):
-            self._tries.wrong(address)
+    def check_token(self, token: str, address: str) -> None:
+        """Raises WrongToken (401), TooManyTries (429) after many wrong ones of this address, TokenUnreadable (503)."""
+        try:
+            right = self.token.fits(token)
+        except ConfigError as problem:
+            raise _unreadable(problem) from problem
+        if not right:
+            self._tries.count(address)
             raise WrongToken
 
+    def check_link(self, once: str, address: str) -> None:
+        """Use a login link up. Raises WrongLink (401), TooManyTries (429), TokenUnreadable (503)."""
+        try:
+            right = self.links.redeem(once, self._journal)
+        except ConfigError as problem:
+            raise _unreadable(problem) from problem
+        if not right:
+            self._tries.count(address)
+            raise WrongLink
+
     def log_in(self, response: Response) -> None:
-        """Give the browser that gets this response a session; its token has been checked."""
-        session = self._sessions.dumps([secrets.token_hex(16), self._generation()])
+        """Give the browser that gets this response a session; its token or its link has been checked."""
+        session = self._sessions.dumps([secrets.token_hex(16), self.token.generation()])
+        over_tls = _over_tls(request)
         response.set_cookie(
-            self._cookie, session, max_age=LIFE, path="/", secure=_over_tls(), httponly=True, samesite="Strict"
+            self._cookie(over_tls),
+            session,
+            max_age=SESSION_SECONDS,
+            path="/",
+            secure=over_tls,
+            httponly=True,
+            samesite="Strict",
         )
 
     def log_out(self, response: Response) -> None:
         """End the session of the present request, everywhere."""
-        nonce = self._session()
+        nonce, over_tls = self._session(request), _over_tls(request)
         if nonce:
-            self._journal.append(ENDED, nonce.encode(), LIFE)
-        response.delete_cookie(self._cookie, path="/", secure=_over_tls(), httponly=True, samesite="Strict")
+            self._journal.append(ENDED + nonce, b"ended", SESSION_SECONDS)
+        response.delete_cookie(self._cookie(over_tls), path="/", secure=over_tls, httponly=True, samesite="Strict")
 
-    @property
-    def _cookie(self) -> str:
+    def _cookie(self, over_tls: bool) -> str:
         # Cookies do not know ports: two hubs on one machine would log each other out.
-        return "__Host-patchbay" if _over_tls() else f"patchbay-{self._settings.port}"
+        return "__Host-patchbay" if over_tls else f"patchbay-{self._settings.port}"
 
-    def _session(self) -> str:
-        """The nonce of the session whose cookie came along, when it is still good."""
-        text = request.cookies.get(self._cookie)
+    def _session(self, sent: Request) -> str:
+        """The nonce of the session whose cookie came along, when it is still good. Raises TokenUnreadable."""
+        text = sent.cookies.get(self._cookie(_over_tls(sent)))
         if not text or len(text) > 1024:
             return ""
         try:
-            nonce, generation = self._sessions.loads(text, max_age=LIFE)
+            nonce, generation = self._sessions.loads(text, max_age=SESSION_SECONDS)
         except (BadData, ValueError, TypeError):
             return ""
-        good = hmac.compare_digest(str(generation), self._generation())
-        ended = any(entry.data == str(nonce).encode() for entry in self._journal.tail(ENDED))
-        return str(nonce) if good and not ended else ""
-
-    def _generation(self) -> str:
-        """Stands for the present token in a session, so that a new token ends the sessions of the old one."""
-        return sha256(f"generation {self.token.hash()}".encode()).hexdigest()[:32]
+        try:
+            good = hmac.compare_digest(str(generation), self.token.generation())
+        except ConfigError as problem:
+            raise _unreadable(problem) from problem
+        return str(nonce) if good and not self._journal.last(ENDED + str(nonce)) else ""
 
     def _check_form(self, text: str, standing: Standing) -> None:
         try:
-            said = self._forms.loads(text[:1024], max_age=LIFE)
+            said = self._forms.loads(text[:1024], max_age=FORM_SECONDS)
         except BadData as problem:
             raise Refused("this form is too old, or not one of this hub: load the page again and repeat") from problem
-        if not hmac.compare_digest(str(said), standing.nonce or HERE):
+        if not hmac.compare_digest(str(said), standing.nonce or TOKEN):
             raise Refused("this form was made for another session: load the page again and repeat")
-
-
-_SIGNED = {"digest_method": sha256, "key_derivation": "hmac"}
 
 
 class Tries:
@@ -241,40 +281,30 @@ class Tries:
         self._lock = threading.Lock()
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def check(self, address: str) -> None:
-        """Raises TooManyTries."""
+    def count(self, address: str) -> None:
+        """One more wrong token. Raises TooManyTries when the address has shown TRIES others within WINDOW."""
         with self._lock:
-            times = self._wrong.get(address)
-            if times is not None and len(times) >= TRIES and self._clock() - times[0] < WINDOW:
-                raise TooManyTries
-
-    def wrong(self, address: str) -> None:
-        """One more."""
-        with self._lock:
-            self._wrong.setdefault(address, deque(maxlen=TRIES)).append(self._clock())
+            times = self._wrong.setdefault(address, deque(maxlen=TRIES))
+            late = len(times) >= TRIES and self._clock() - times[0] < WINDOW
+            if not late:
+                times.append(self._clock())
             self._wrong.move_to_end(address)
             while len(self._wrong) > ADDRESSES:
                 self._wrong.popitem(last=False)
+        if late:
+            raise TooManyTries
 
 
-def _names_this_machine(entry: str) -> bool:
-    """Whether an entry of `allowed_hosts` is a loopback name."""
-    found = authority(f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry)
-    return found is not None and is_loopback(found[0])
+def _unreadable(problem: ConfigError) -> TokenUnreadable:
+    log.error("the operator cannot prove who they are: %s", problem.message)
+    return TokenUnreadable()
 
 
-def from_this_machine() -> bool:
-    """Whether the present request comes from this machine, with a name of this machine, and through no proxy."""
-    host = authority(request.headers.get("Host", ""))
-    direct = not any(name in request.headers for name in _FORWARDED)
-    return direct and host is not None and is_loopback(host[0]) and is_loopback(request.remote_addr or "")
+def _over_tls(sent: Request) -> bool:
+    """Whether the browser speaks TLS, to the hub or to what stands before it. Believing that wrongly does no harm."""
+    return sent.is_secure or sent.headers.get("X-Forwarded-Proto", "").lower() == "https"
 
 
-def _over_tls() -> bool:
-    """Whether the browser speaks TLS, to the hub or to what stands before it. Believing that wrongly harms nobody."""
-    return request.is_secure or request.headers.get("X-Forwarded-Proto", "").lower() == "https"
-
-
-def _bearer() -> str | None:
-    kind, _, token = request.headers.get("Authorization", "").partition(" ")
+def _bearer(sent: Request) -> str | None:
+    kind, _, token = sent.headers.get("Authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else None

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.handlers.confinement import confinement
+from patchbay.handlers.confinement.description import confinement
 from patchbay.settings import Settings
 
 HINTS = {

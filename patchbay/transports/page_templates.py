@@ -19,13 +19,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Tem
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup, escape
 
+from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.links import when
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext import BEGIN, END
-from patchbay.settings import ROOT
 from patchbay.store import Store
 
-SHIPPED = ROOT / "reference_templates" / "servers" / "templates"
+SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
 """Where the content-addressed templates come from, and what is used where the store has none."""
 
 MOST_INDENTED = 100_000
@@ -94,7 +94,7 @@ def _contained() -> Environment:
 
 def _options() -> dict[str, Any]:
     return {
-        "loader": FileSystemLoader(ROOT / "templates"),
+        "loader": FileSystemLoader(TEMPLATES),
         "autoescape": True,
         "undefined": StrictUndefined,
         "trim_blocks": True,

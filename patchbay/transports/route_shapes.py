@@ -166,7 +166,7 @@ SHAPES: dict[str, Schema] = {
         slowest=_TOOL_TIMES,
         open=_OPEN,
     ),
-    "Operator": record(operator=FLAG, how=one_of("", "here", "session", "token"), needs_token=FLAG),
+    "Operator": record(operator=FLAG, how=one_of("", "session", "token"), access=one_of("personal", "open")),
     "Inspected": record(
         address=TEXT,
         era=one_of("auto", "modern", "legacy"),

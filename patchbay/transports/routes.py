@@ -111,7 +111,8 @@ PAGES = (
         "Who is the operator here.",
         named("Operator"),
         page=True,
-        query=(Query("next", "Where to go then."),),
+        query=(Query("next", "Where to go then."), Query("once", "What a login link carries; it works once.")),
+        status=(200, 303),
     ),
 )
 """What people open; each has its JSON."""

@@ -25,7 +25,6 @@ from patchbay.transports.contents import text_of
 from patchbay.transports.highlighting import readable, source
 from patchbay.transports.mcp_pages import shown
 from patchbay.transports.page_answers import answer
-from patchbay.transports.page_data import detail
 from patchbay.transports.page_templates import pretty
 from patchbay.transports.site import Site
 
@@ -52,7 +51,7 @@ class _Views:
             "server.html",
             "servers",
             {
-                "server": detail(found, self._site.settings),
+                "server": self._site.detail(found),
                 "source": text,
                 "versions": past(self._store, f"served/{found.name}"),
                 "past": past(self._store, f"servers/{found.name}"),

@@ -16,12 +16,15 @@ from werkzeug.http import parse_accept_header
 from patchbay import __version__
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
+from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
+from patchbay.handlers.confinement.description import confinement, protections
+from patchbay.handlers.hosts.pool import Hosts
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.activity_records import Filter, Record
 from patchbay.settings import Settings
 from patchbay.transports.operators import Operators
-from patchbay.transports.page_data import summary
+from patchbay.transports.page_data import detail, summary
 from patchbay.transports.page_templates import Pages
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -54,7 +57,8 @@ class UnknownVariable(PatchbayError):
 class Site:
     """The pages of one hub."""
 
-    def __init__(self, catalogue: Catalogue, settings: Settings, activity: Activity) -> None:
+    def __init__(self, catalogue: Catalogue, settings: Settings, activity: Activity, hosts: Hosts) -> None:
+        self._hosts = hosts
         self.catalogue = catalogue
         self.settings = settings
         self.activity = activity
@@ -75,6 +79,14 @@ class Site:
             last.setdefault(record.server, record)
         return [summary(each, self.settings) | {"last": _last(last.get(each.name))} for each in self.catalogue.all()]
 
+    def detail(self, server: Server) -> dict[str, Any]:
+        """Everything that pages show of a server, with `protections`: what keeps its code away from the hub."""
+        said = detail(server, self.settings)
+        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory)
+        found = self._hosts.protections() if runs.isolation == "process" else {}
+        rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
+        return said | {"protections": rows}
+
     def frame(self, here: str) -> dict[str, Any]:
         """The values that every page gets: `site` and which link of the bar is the current one."""
         return {
@@ -85,6 +97,7 @@ class Site:
                 "readonly": self.catalogue.readonly,
                 "problem": self.catalogue.mcps_problem,
                 "url": base_url(),
+                "access": self.settings.access,
                 "standing": self.operators.shown(),
             },
         }

@@ -15,9 +15,11 @@ from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.protocol.callers import Caller, Session
+from patchbay.protocol.fitting import fitted
 from patchbay.protocol.streams import LISTENER, Pulse, Recorder
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
+from patchbay.store import Blobs
 from patchbay.views.sse import COMMENT, event, priming
 
 log = logging.getLogger(__name__)
@@ -36,7 +38,8 @@ def stream_body(
 ) -> Body:
     """The stream that answers one POST, which `said` something; `first` was already taken from `answers`."""
     recorder = _recorder(caller.session, said, pulse, settings) if caller.session is not None else None
-    return Body(_framed(first, answers, caller, recorder), answers, goes_on=not caller.revision.modern)
+    frames = _framed(first, answers, caller, recorder, pulse.ledger.store.blobs)
+    return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
 def _recorder(session: Session, said: Request, pulse: Pulse, settings: Settings) -> Recorder | None:
@@ -102,9 +105,10 @@ def _framed(
     answers: Iterator[Message | Sign],
     caller: Caller,
     recorder: Recorder | None,
+    blobs: Blobs,
 ) -> Iterator[bytes]:
     try:
-        yield from _frames(first, answers, caller, recorder)
+        yield from _frames(first, answers, caller, recorder, blobs)
     finally:
         if recorder is not None:
             recorder.leave()
@@ -115,6 +119,7 @@ def _frames(
     answers: Iterator[Message | Sign],
     caller: Caller,
     recorder: Recorder | None,
+    blobs: Blobs,
 ) -> Iterator[bytes]:
     if recorder is not None and caller.revision.priming:
         yield priming(f"{recorder.name}-0")
@@ -125,9 +130,9 @@ def _frames(
         elif isinstance(item, Detach):
             yield HANG_UP
         elif recorder is None:
-            yield event(encode(item))
+            yield event(fitted(item, blobs))
         else:
-            data = encode(item)
+            data = fitted(item, blobs)
             yield event(data, recorder.keep(data, needed=not isinstance(item, Notification)))
         item = next(answers, None)
     if recorder is not None:

@@ -8,7 +8,6 @@ import pytest
 from patchbay import boot
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob
-from patchbay.settings import ROOT
 from patchbay.stores.memory import MemoryStore
 from patchbay.stores.sqlite import SqliteStore
 from tests.boot.images import (
@@ -17,6 +16,7 @@ from tests.boot.images import (
     MCPS,
     encoded,
 )
+from tests.checkout import ROOT
 
 
 def folder_with(path: Path, image: bytes, blobs: list[bytes]) -> Path:

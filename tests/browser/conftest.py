@@ -24,7 +24,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def base(stage: Stage) -> Iterator[str]:
     """The address of a running hub."""
-    with running(stage.folder) as hub:
+    with running(stage.folder, "--enable", "everything") as hub:
         yield f"http://127.0.0.1:{hub.port}"
         assert hub.end() == 0
 

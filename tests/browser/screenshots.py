@@ -20,9 +20,9 @@ from pathlib import Path
 import httpx2
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from patchbay.settings import ROOT
 from tests.browser.tabs import BOUND, Tab, launched
-from tests.operation.running import running
+from tests.checkout import ROOT
+from tests.operation.running import Hub, running
 
 IMAGES = ROOT / "docs/images"
 ADDRESS = "127.0.0.1:8000"
@@ -92,9 +92,10 @@ README = ("home-light-1280", "try-light-1280", "activity-dark-1280")
 
 
 class Camera:
-    """Takes pictures of one hub."""
+    """Takes pictures of one hub, as its operator."""
 
-    def __init__(self, browser: Browser, folder: Path, png: bool, only: tuple[str, ...]) -> None:
+    def __init__(self, browser: Browser, hub: Hub, folder: Path, png: bool, only: tuple[str, ...]) -> None:
+        self._hub = hub
         self._browser = browser
         self._folder = folder
         self._png = png
@@ -107,6 +108,7 @@ class Camera:
             return
         size = {"width": width, "height": WIDTHS[width]}
         tab = Tab(self._browser, f"http://{ADDRESS}", viewport=size, color_scheme=scheme, reduced_motion="reduce")
+        tab.log_in(self._hub)
         page = tab.page
         page.goto(tab.base + path, wait_until="load")
         if name == "try":
@@ -140,8 +142,8 @@ def _try(tab: Tab) -> None:
 
 
 @contextmanager
-def hub() -> Iterator[int]:
-    """The port of a hub that has been used."""
+def hub() -> Iterator[Hub]:
+    """A hub that has been used."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         servers = folder / "servers"
@@ -149,15 +151,15 @@ def hub() -> Iterator[int]:
         (servers / "hello.py").write_text((ROOT / "servers/hello.py").read_text())
         (servers / "weather.py").write_text(WEATHER)
         (servers / "tides.py").write_text(BROKEN)
-        with running(folder) as found:
-            url = f"http://127.0.0.1:{found.port}"
-            _live(url)
-            yield found.port
+        with running(folder, "--enable", "everything") as found:
+            _live(found)
+            yield found
             found.end()
 
 
-def _live(url: str) -> None:
+def _live(hub: Hub) -> None:
     """Calls that worked and that did not, and a change, so that the pages have something to tell."""
+    url = f"http://127.0.0.1:{hub.port}"
     with httpx2.Client(base_url=url, timeout=60, follow_redirects=True) as client:
         for number in range(24):
             call(client, "weather", "forecast", city=("Bern", "Lima", "Oslo")[number % 3], days=1 + number % 5)
@@ -168,10 +170,8 @@ def _live(url: str) -> None:
             call(client, "weather", "forecast", city="Paris")
         call(client, "weather", "cities")
         call(client, "date", "date")
-        page = client.get("/servers/weather/edit").text
-        csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
-        fields = {"csrf": csrf, "action": "save", "source": NEWER, "why": "five days are what people ask for"}
-        headers = {"Origin": url, "Accept": "text/html"}
+        fields = {"action": "save", "source": NEWER, "why": "five days are what people ask for"}
+        headers = {"Origin": url, "Accept": "text/html", **hub.as_operator()}
         client.post("/servers/weather/edit", data=fields, headers=headers).raise_for_status()
 
 
@@ -211,10 +211,10 @@ def main() -> int:
     given = parser.parse_args()
     folder: Path = given.all or IMAGES
     folder.mkdir(parents=True, exist_ok=True)
-    with hub() as port, sync_playwright() as playwright:
-        pages = {**PAGES, "try": "/mcp/meta/weather", **dict(found_by_content(f"http://127.0.0.1:{port}"))}
-        browser = launched(playwright, f"--host-resolver-rules=MAP {ADDRESS} 127.0.0.1:{port}")
-        camera = Camera(browser, folder, given.png, () if given.all else README)
+    with hub() as found, sync_playwright() as playwright:
+        pages = {**PAGES, "try": "/mcp/meta/weather", **dict(found_by_content(f"http://127.0.0.1:{found.port}"))}
+        browser = launched(playwright, f"--host-resolver-rules=MAP {ADDRESS} 127.0.0.1:{found.port}")
+        camera = Camera(browser, found, folder, given.png, () if given.all else README)
         for name, path in pages.items():
             for scheme in ("light", "dark"):
                 for width in WIDTHS:

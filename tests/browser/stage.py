@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.cid import cid_of
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.content.model_endpoint import KEY, Endpoint
 from tests.transports.hostile import HOSTILE
 

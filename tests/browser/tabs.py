@@ -9,6 +9,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect
 
+from tests.operation.running import Hub
+
 BOUND = 60_000
 """Milliseconds that any wait of these tests may take."""
 
@@ -57,6 +59,11 @@ class Tab:
     def close(self) -> None:
         self.context.close()
         assert self.faults == []
+
+    def log_in(self, hub: Hub) -> Tab:
+        """Open a link that makes this browser the operator's."""
+        self.open(hub.login_path())
+        return self
 
     def open(self, path: str) -> Page:
         """Load a page."""

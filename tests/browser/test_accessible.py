@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from patchbay.settings import ROOT
 from tests.browser.tabs import Tab
+from tests.checkout import ROOT
 
 pytestmark = pytest.mark.browser
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from patchbay.settings import ROOT
 from tests.browser.tabs import BOUND, REVISIONS, Tab
+from tests.checkout import ROOT
 from tests.operation.running import until
 
 pytestmark = pytest.mark.browser

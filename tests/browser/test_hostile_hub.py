@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx2
@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect
 from patchbay.boot import change
 from patchbay.stores.sqlite import SqliteStore
 from tests.browser.tabs import Tab
-from tests.operation.running import running
+from tests.operation.running import Hub, running
 from tests.transports.hostile import ELEMENTS, HOSTILE
 from tests.transports.test_page_safety import hostile_files
 
@@ -45,12 +45,18 @@ WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...do
 ALL = "\n\n".join(HOSTILE)
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 
-Known = dict[str, str]
+
+class Known(NamedTuple):
+    """A hub, its address, and addresses of pages that have a CID or an ID in them."""
+
+    hub: Hub
+    base: str
+    pages: tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
-    """A hub of this file's own, full of them: its address, and addresses of pages that have a CID or an ID in them."""
+    """A hub of this file's own, full of them."""
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "servers").mkdir()
     for name, text in hostile_files().items():
@@ -65,12 +71,18 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
         records = httpx2.get(f"{base}/activity.json?limit=200").json()["records"]
         stories = {f"/activity/{record['id']}": "" for record in records if record["server"] == "h00"}
         kept = {
-            f"/cid/{httpx2.post(f'{base}/cid', content=data.encode()).json()['cid']}": ""
+            f"/cid/{kept_at(found, data)}": ""
             for data in (ALL, f"# Title\n\n* {ALL}\n", json.dumps(dict.fromkeys(HOSTILE, HOSTILE)), f"#!/bin/sh\n{ALL}")
         }
         pages = [*list(stories)[:3], *kept, f"/history/compare?old={first}&new={root}", f"/cid/{root}"]
-        yield {"base": base, "pages": " ".join([*pages, f"/history/rollback?root={first}"])}
+        yield Known(found, base, (*pages, f"/history/rollback?root={first}"))
         assert found.end() == 0
+
+
+def kept_at(hub: Hub, text: str) -> str:
+    """Let a hub keep a text; its CID."""
+    address = f"http://127.0.0.1:{hub.port}/cid"
+    return str(httpx2.post(address, content=text.encode(), headers=hub.as_operator()).json()["cid"])
 
 
 def moved(folder: Any) -> str:
@@ -101,7 +113,7 @@ def called(base: str) -> None:
 
 @pytest.fixture
 def base(hub: Known) -> str:
-    return hub["base"]
+    return hub.base
 
 
 def looked_at(tab: Tab, path: str) -> None:
@@ -133,10 +145,10 @@ def test_a_server_whose_words_are_hostile_is_only_shown(browser: Browser, base: 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 def test_pages_full_of_hostile_words_only_show_them(browser: Browser, hub: Known, size: Any) -> None:
     """T14.2, S24: lists, records, history, contents, comparisons, and the page on which a server is edited."""
-    tab = Tab(browser, hub["base"], viewport=size)
+    tab = Tab(browser, hub.base, viewport=size).log_in(hub.hub)
     lists = ("/", "/mcp", "/servers", "/variables", "/variables/v00", "/history", "/history/names", "/activity")
     more = ("/search?q=alert", "/search?q=script&kind=server", "/servers/tools/edit", "/servers/broken01/edit")
-    for path in (*lists, *more, *hub["pages"].split()):
+    for path in (*lists, *more, *hub.pages):
         looked_at(tab, path)
     tab.close()
 

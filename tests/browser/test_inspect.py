@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.tabs import BOUND, Tab, Trial
 from tests.browser.test_accessible import SIZES, violations
 from tests.browser.test_hostile_pages import STRANGERS, words
-from tests.operation.running import running
+from tests.operation.running import Hub, running
 from tests.transports.hostile import HOSTILE
 from tests.transports.test_page_safety import hostile_files
 
@@ -25,15 +25,15 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def looker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a hub that inspects, whose profiles are nobody's."""
+def looker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub that inspects, whose profiles are in a folder of its own."""
     folder = tmp_path_factory.mktemp("looker")
     home = os.environ.get("HOME", "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))
         with running(folder) as hub:
             patch.setenv("HOME", home)
-            yield f"http://127.0.0.1:{hub.port}"
+            yield hub
             assert hub.end() == 0
 
 
@@ -50,10 +50,15 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def tab(browser: Browser, looker: str) -> Iterator[Tab]:
-    tab = Tab(browser, looker, viewport={"width": 1280, "height": 900})
+def tab(browser: Browser, looker: Hub) -> Iterator[Tab]:
+    """A tab of its operator."""
+    tab = Tab(browser, address(looker), viewport={"width": 1280, "height": 900}).log_in(looker)
     yield tab
     tab.close()
+
+
+def address(hub: Hub) -> str:
+    return f"http://127.0.0.1:{hub.port}"
 
 
 def inspect(tab: Tab, address: str) -> Page:
@@ -145,9 +150,9 @@ def test_hostile_names_of_the_other_server_are_text(tab: Tab, strange: str) -> N
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_no_state_of_the_page_has_a_violation(browser: Browser, looker: str, base: str, scheme: str, size: str) -> None:
+def test_no_state_of_the_page_has_a_violation(browser: Browser, looker: Hub, base: str, scheme: str, size: str) -> None:
     """WCAG 2.2 AA: empty, from a link, in vain, and with a server, one of its tools called."""
-    seen = Tab(browser, looker, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
+    seen = Tab(browser, address(looker), color_scheme=scheme, viewport=SIZES[size], bypass_csp=True).log_in(looker)
     seen.open("/inspect")
     assert violations(seen) == []
     seen.open(f"/inspect?address={quote(base, safe='')}")

@@ -28,7 +28,9 @@ CHANGE = """async (headers) => {
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Path]]:
     """A hub that listens on every address of this machine."""
     folder = tmp_path_factory.mktemp("exposed")
-    with running(folder, "--host", "0.0.0.0", "--allowed-hosts", f"localhost,127.0.0.1,{FAR}") as hub:
+    with running(
+        folder, "--host", "0.0.0.0", "--access", "open", "--allowed-hosts", f"localhost,127.0.0.1,{FAR}"
+    ) as hub:
         yield hub, folder
         assert hub.end() == 0
 
@@ -40,11 +42,6 @@ def tab(browser: Browser, exposed: tuple[Hub, Path]) -> Iterator[Tab]:
     tab.close()
 
 
-def token_of(hub: Hub) -> str:
-    """The token as the terminal showed it."""
-    return hub.line_with("operator's token").rsplit(" ", 1)[1].strip()
-
-
 def forget(tab: Tab, status: int) -> None:
     """Chromium writes what was refused to its console."""
     found = [fault for fault in tab.faults if f"status of {status}" in fault]
@@ -52,11 +49,22 @@ def forget(tab: Tab, status: int) -> None:
     tab.faults = [fault for fault in tab.faults if fault not in found]
 
 
-def test_the_terminal_shows_the_token_once_and_the_data_folder_never(exposed: tuple[Hub, Path]) -> None:
-    hub, folder = exposed
-    token = token_of(hub)
-    assert sum(token in line for line in hub.lines) == 1
-    assert not any(token.encode() in path.read_bytes() for path in (folder / "data").iterdir() if path.is_file())
+def test_the_link_of_the_terminal_logs_one_browser_in(browser: Browser, exposed: tuple[Hub, Path]) -> None:
+    hub, _ = exposed
+    link = hub.link()
+    assert link.startswith(f"http://127.0.0.1:{hub.port}/login?once=")
+    mine, other = (Tab(browser, f"http://127.0.0.1:{hub.port}") for _ in range(2))
+    mine.page.goto(link)
+    expect(mine.page).to_have_url(f"{mine.base}/")
+    expect(mine.page.get_by_text("You are logged in as the operator")).to_be_visible()
+    assert mine.page.evaluate(CHANGE, {}) in (200, 201)
+    other.page.goto(link)
+    expect(other.page.get_by_role("alert")).to_contain_text("was used before")
+    assert other.page.evaluate(CHANGE, {}) == 401
+    forget(other, 401)
+    mine.close()
+    other.close()
+    assert not any(hub.token() in line for line in hub.lines)
 
 
 def test_the_operator_logs_in_changes_something_and_logs_out(tab: Tab, exposed: tuple[Hub, Path]) -> None:
@@ -67,7 +75,7 @@ def test_the_operator_logs_in_changes_something_and_logs_out(tab: Tab, exposed: 
     expect(page.get_by_role("alert")).to_contain_text("not the operator's token", timeout=BOUND)
     assert "patchbay_wrong" not in page.content()
     forget(tab, 401)
-    page.get_by_label("Token").fill(token_of(exposed[0]))
+    page.get_by_label("Token").fill(exposed[0].token())
     page.get_by_role("button", name="Log in").click()
     expect(page).to_have_url(f"{tab.base}/variables", timeout=BOUND)
     expect(page.get_by_text("You are logged in as the operator")).to_be_visible()
@@ -83,7 +91,7 @@ def test_the_operator_logs_in_changes_something_and_logs_out(tab: Tab, exposed: 
 def test_another_site_can_use_no_session(tab: Tab, exposed: tuple[Hub, Path]) -> None:
     """THREATS 1.4: S26, S27."""
     page = tab.open("/login")
-    page.get_by_label("Token").fill(token_of(exposed[0]))
+    page.get_by_label("Token").fill(exposed[0].token())
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("You are logged in as the operator")).to_be_visible(timeout=BOUND)
     here = f"http://localhost:{exposed[0].port}"
@@ -100,12 +108,13 @@ def test_another_site_can_use_no_session(tab: Tab, exposed: tuple[Hub, Path]) ->
     forget(tab, 403)
 
 
-def test_on_its_own_machine_without_a_token_the_page_says_who_is_the_operator(browser: Browser, base: str) -> None:
+def test_on_its_own_machine_too_a_browser_has_to_log_in(browser: Browser, base: str) -> None:
     tab = Tab(browser, base)
     page = tab.open("/login")
-    expect(page.get_by_text("You are the operator.", exact=True)).to_be_visible()
-    assert page.get_by_label("Token").count() == 0
-    expect(page.get_by_text("On this machine you are the operator.")).to_be_visible()
+    expect(page.get_by_label("Token")).to_be_visible()
+    expect(page.get_by_text("Operator login")).to_be_visible()
+    assert page.evaluate(CHANGE, {}) == 401
+    forget(tab, 401)
     tab.close()
 
 

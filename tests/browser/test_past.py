@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from patchbay.cid import cid_of
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
-from tests.operation.running import running
+from tests.operation.running import Hub, running
 from tests.transports.hostile import HOSTILE
 
 pytestmark = pytest.mark.browser
@@ -32,23 +32,37 @@ MARKDOWN = "# A page\n\nWith *words* and a [link](https://example.org).\n\n- one
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub of this file's own, because its past is what is looked at."""
     folder = tmp_path_factory.mktemp("past")
     (folder / "servers").mkdir()
     (folder / "servers/filed.py").write_text(GREET)
     (folder / "servers/broken.py").write_text('"""Broken."""\n\n\ndef x(:\n    pass\n')
     with running(folder) as hub:
-        yield f"http://127.0.0.1:{hub.port}"
+        yield hub
         assert hub.end() == 0
+
+
+@pytest.fixture
+def base(hub: Hub) -> str:
+    return f"http://127.0.0.1:{hub.port}"
+
+
+@pytest.fixture
+def tab(browser: Browser, hub: Hub, base: str) -> Iterator[Tab]:
+    """A tab of the operator."""
+    tab = Tab(browser, base, viewport={"width": 1280, "height": 900}).log_in(hub)
+    yield tab
+    tab.close()
 
 
 def answered(base: str, path: str) -> Any:
     return httpx2.get(base + path, headers={"Accept": "application/json"}).json()
 
 
-def kept(base: str, data: bytes) -> str:
-    return str(httpx2.post(f"{base}/cid", content=data).json()["cid"])
+def kept(hub: Hub, data: bytes) -> str:
+    address = f"http://127.0.0.1:{hub.port}/cid"
+    return str(httpx2.post(address, content=data, headers=hub.as_operator()).json()["cid"])
 
 
 def write(page: Page, text: str) -> None:
@@ -141,8 +155,8 @@ def test_two_roots_are_chosen_and_compared(tab: Tab) -> None:
     expect(page.locator(".item")).to_contain_text("servers/rooted")
 
 
-def test_contents_are_shown_by_their_kind_with_links_in_and_out(tab: Tab) -> None:
-    page = tab.open(f"/cid/{kept(tab.base, MARKDOWN.encode())}")
+def test_contents_are_shown_by_their_kind_with_links_in_and_out(tab: Tab, hub: Hub) -> None:
+    page = tab.open(f"/cid/{kept(hub, MARKDOWN.encode())}")
     expect(page.locator(".markdown").get_by_role("listitem")).to_have_count(2)
     page = tab.open(f"/cid/{cid_of(GREET.encode())}")
     expect(page.locator(".t-keyword").first).to_have_text("def")
@@ -152,17 +166,17 @@ def test_contents_are_shown_by_their_kind_with_links_in_and_out(tab: Tab) -> Non
     page.locator("#out ~ .scroll").get_by_role("link").first.click()
     expect(page.get_by_role("row").filter(has_text="definition_cid").first).to_be_visible()
     with page.expect_download() as download:
-        page = tab.open(f"/cid/{kept(tab.base, bytes(range(256)))}")
+        page = tab.open(f"/cid/{kept(hub, bytes(range(256)))}")
         page.get_by_role("link", name="Download").click()
     assert Path(download.value.path()).read_bytes() == bytes(range(256))
 
 
-def test_an_image_is_drawn(tab: Tab) -> None:
-    page = tab.open(f"/cid/{kept(tab.base, b64decode(PIXEL))}")
+def test_an_image_is_drawn(tab: Tab, hub: Hub) -> None:
+    page = tab.open(f"/cid/{kept(hub, b64decode(PIXEL))}")
     assert page.locator("main img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
 
 
-def test_hostile_sources_run_nowhere(tab: Tab) -> None:
+def test_hostile_sources_run_nowhere(tab: Tab, hub: Hub) -> None:
     """T14.2: all sixty in one definition, live, saved and compared; the tab hears of a dialog or a forbidden script."""
     body = "\n".join(f"# {text}" for text in HOSTILE if "\n" not in text)
     page = made(tab, "hostile", f"{GREET}{body}\n")
@@ -175,16 +189,20 @@ def test_hostile_sources_run_nowhere(tab: Tab) -> None:
     page = tab.open("/servers/hostile")
     page.get_by_role("button", name="Compare old and new").click()
     expect(page.locator(".diff")).to_contain_text("<script>alert(1)</script>")
-    httpx2.put(f"{tab.base}/variables/hostile", content="\n\n".join(HOSTILE).encode(), headers={"X-Why": HOSTILE[14]})
+    httpx2.put(
+        f"{tab.base}/variables/hostile",
+        content="\n\n".join(HOSTILE).encode(),
+        headers={"X-Why": HOSTILE[14], **hub.as_operator()},
+    )
     for path in ("/variables/hostile", "/history", "/history/names"):
         tab.open(path)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_of_the_past_has_a_violation(browser: Browser, base: str, scheme: Any, size: str) -> None:
+def test_no_page_of_the_past_has_a_violation(browser: Browser, hub: Hub, base: str, scheme: Any, size: str) -> None:
     """WCAG 2.2 AA; and nothing is wider than the screen."""
-    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
+    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True).log_in(hub)
     roots = [each["cid"] for each in answered(base, "/history")["changes"]]
     version = answered(base, "/servers/filed")["versions"][-1]["cid"]
     root = f"old={roots[-1]}&new={roots[0]}"
@@ -199,7 +217,7 @@ def test_no_page_of_the_past_has_a_violation(browser: Browser, base: str, scheme
         ),
         *("/variables", "/variables/mcps", "/history", "/history/names", f"/history/compare?{root}"),
         *(f"/servers/filed/compare?old={version}&new={version}", f"/history/rollback?root={roots[-1]}"),
-        *(f"/cid/{roots[0]}", f"/cid/{kept(base, MARKDOWN.encode())}", f"/cid/{kept(base, bytes(range(256)))}"),
+        *(f"/cid/{roots[0]}", f"/cid/{kept(hub, MARKDOWN.encode())}", f"/cid/{kept(hub, bytes(range(256)))}"),
     ):
         tab.open(path)
         assert violations(tab) == [], path
@@ -207,8 +225,8 @@ def test_no_page_of_the_past_has_a_violation(browser: Browser, base: str, scheme
     tab.close()
 
 
-def test_everything_is_readable_and_can_be_done_without_scripts(browser: Browser, base: str) -> None:
-    tab = Tab(browser, base, java_script_enabled=False)
+def test_everything_is_readable_and_can_be_done_without_scripts(browser: Browser, hub: Hub, base: str) -> None:
+    tab = Tab(browser, base, java_script_enabled=False).log_in(hub)
     page = tab.open("/servers/new")
     page.get_by_label("Name").fill("plain")
     write(page, GREET.replace("(name: str)", "(name: str"))

@@ -11,7 +11,7 @@ import pytest
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 
 
 def server(name: str, *tools: str) -> Server:

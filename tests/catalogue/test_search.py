@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.catalogue.listing import CALL, MOST_NAMED, SEARCH, Listing, front
+from patchbay.catalogue.public_names import public_name
 from patchbay.catalogue.search import ToolSearch, texts_of
 from patchbay.config import parse_listing
 from patchbay.descriptors import Descriptor
@@ -15,44 +16,47 @@ from patchbay.errors import ConfigError
 from tests.catalogue.conftest import Bench
 
 WANTED = {
-    "create_issue github": "github.create_issue",
-    "how do I open a bug report on a GitHub repository?": "github.create_issue",
-    "send a message to a slack channel": "slack.send_message",
-    "post to Slack": "slack.send_message",
-    "send an email": "gmail.send_email",
-    "schedule a meeting with my colleagues": "calendar.create_event",
-    "when is everyone free": "calendar.find_free_time",
-    "read a file from disk": "filesystem.read_file",
-    "rename a file": "filesystem.move_file",
-    "who last changed this line": "git.blame",
-    "run a SQL query against postgres": "postgres.query",
-    "why is this query slow, show the execution plan": "postgres.explain_query",
-    "restart a kubernetes deployment": "kubernetes.rollout_restart",
-    "scale replicas": "kubernetes.scale_deployment",
-    "tail the logs of a pod": "kubernetes.get_pod_logs",
-    "upload an object to an S3 bucket": "aws_s3.putObject",
-    "put object": "aws_s3.putObject",
-    "presigned url": "aws_s3.createPresignedUrl",
-    "take a screenshot of a web page": "browser.take_screenshot",
-    "search the web": "brave.web_search",
-    "weather forecast for Berlin tomorrow": "weather.get_forecast",
-    "refund a payment": "stripe.create_refund",
-    "cancel a customer's subscription": "stripe.cancel_subscription",
-    "approving pull requests": "github.create_review",
-    "transcribe an audio recording": "audio.transcribe",
-    "convert euros to dollars, exchange rate": "currency.convert",
-    "turn on the lights": "hue.set_light",
-    "who is on call": "pagerduty.get_oncall",
-    "failed CI job logs": "github.get_job_logs",
-    "max_output stack trace": "sentry.get_stacktrace",
-    "translat": "translate.translate_text",
+    "create_issue github": "github__create_issue",
+    "how do I open a bug report on a GitHub repository?": "github__create_issue",
+    "send a message to a slack channel": "slack__send_message",
+    "post to Slack": "slack__send_message",
+    "send an email": "gmail__send_email",
+    "schedule a meeting with my colleagues": "calendar__create_event",
+    "when is everyone free": "calendar__find_free_time",
+    "read a file from disk": "filesystem__read_file",
+    "rename a file": "filesystem__move_file",
+    "who last changed this line": "git__blame",
+    "run a SQL query against postgres": "postgres__query",
+    "why is this query slow, show the execution plan": "postgres__explain_query",
+    "restart a kubernetes deployment": "kubernetes__rollout_restart",
+    "scale replicas": "kubernetes__scale_deployment",
+    "tail the logs of a pod": "kubernetes__get_pod_logs",
+    "upload an object to an S3 bucket": "aws_s3__putObject",
+    "put object": "aws_s3__putObject",
+    "presigned url": "aws_s3__createPresignedUrl",
+    "take a screenshot of a web page": "browser__take_screenshot",
+    "search the web": "brave__web_search",
+    "weather forecast for Berlin tomorrow": "weather__get_forecast",
+    "refund a payment": "stripe__create_refund",
+    "cancel a customer's subscription": "stripe__cancel_subscription",
+    "approving pull requests": "github__create_review",
+    "transcribe an audio recording": "audio__transcribe",
+    "convert euros to dollars, exchange rate": "currency__convert",
+    "turn on the lights": "hue__set_light",
+    "who is on call": "pagerduty__get_oncall",
+    "failed CI job logs": "github__get_job_logs",
+    "max_output stack trace": "sentry__get_stacktrace",
+    "translat": "translate__translate_text",
 }
 
 
 def tool(name: str, description: str = "", arguments: str = "") -> Descriptor:
     properties = {one.strip(): {"type": "string"} for one in arguments.split(",") if one.strip()}
     schema = {"type": "object", "properties": properties}
-    return Descriptor("tool", name, {"name": name, "description": description, "inputSchema": schema})
+    server, _, own = name.partition(".")
+    public = public_name(server, own) if own else name
+    wire = {"name": public, "description": description, "inputSchema": schema}
+    return Descriptor("tool", public, wire, belongs_to=(server, own) if own else None)
 
 
 def tools_of(*names: str) -> dict[str, Descriptor]:
@@ -81,10 +85,10 @@ def test_the_tool_that_was_meant_is_among_the_first_three(search: ToolSearch, qu
     assert WANTED[query] in names(search, query)
 
 
-@pytest.mark.parametrize("name", ["aws_s3.createPresignedUrl", "github.add_issue_comment", "jq.jq", "git.blame"])
+@pytest.mark.parametrize("name", ["aws_s3__createPresignedUrl", "github__add_issue_comment", "jq__jq", "git__blame"])
 def test_a_tool_is_found_first_by_its_own_name(search: ToolSearch, name: str) -> None:
     assert names(search, name, 1) == [name]
-    assert names(search, name.replace(".", " ").replace("_", " "), 1) == [name]
+    assert names(search, name.replace("_", " "), 1) == [name]
 
 
 def test_a_search_of_many_tools_is_quick(many: dict[str, Descriptor]) -> None:
@@ -171,6 +175,16 @@ def test_a_pattern_that_names_nothing_is_told() -> None:
     assert [(one.where, one.reason) for one in listing.problems(tools_of("x"))] == [
         ("listing.exclude", "no tool is called y")
     ]
+
+
+def test_a_pattern_matches_the_public_and_the_dotted_name() -> None:
+    """A listing that was written before names held no dot still leaves out what it left out."""
+    (one,) = [tool("bash.execute")]
+    tools = {one.name: one}
+    for pattern in ("bash.*", "bash__*", "*.execute", "bash__execute"):
+        listing = Listing(exclude=(pattern,))
+        assert listing.kept(tools) == {} and list(listing.problems(tools)) == []
+    assert Listing(exclude=("execute",)).kept(tools) == tools
 
 
 def test_the_search_says_what_there_is_to_find(many: dict[str, Descriptor]) -> None:

@@ -171,7 +171,7 @@ def _api() -> Flask:
 def abroad(folder: Path) -> Iterator[Abroad]:
     """Have the host run."""
     authority, context = _certified(folder)
-    api, hub = _api(), Hub(folder / "hub", allowed_hosts=(HOST,))
+    api, hub = _api(), Hub(folder / "hub", allowed_hosts=(HOST,), access="open")
 
     def both(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         return (hub.app if environ["PATH_INFO"].startswith("/mcp") else api)(environ, start)

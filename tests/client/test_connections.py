@@ -44,7 +44,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hubs.Hub]:
     """A hub in this process."""
-    hub = hubs.Hub(tmp_path_factory.mktemp("own"))
+    hub = hubs.Hub(tmp_path_factory.mktemp("own"), enable=("everything",))
     yield hub
     hub.close()
 
@@ -52,6 +52,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hubs.Hub]:
 def piped(folder: Path, server: str = "everything") -> Stdio:
     """A server of a hub that is started for one client."""
     arguments = ("-m", "patchbay", "stdio", server, "--data", str(folder / "data"), "--servers", str(folder))
+    arguments += ("--enable", "everything")
     return Stdio(sys.executable, arguments, {"PYTHONPATH": str(ROOT)})
 
 

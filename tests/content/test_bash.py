@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, sse_messages, until
 
 DEFINITION = (ROOT / "reference_templates/servers/definitions/bash.py").read_text()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchbay.handlers.hosts.zygote import ALLOWED
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.handlers.calls import alive
 from tests.hubs import Answer, Hub, until
 from tests.protocol.natives import items

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from patchbay.cid import cid_of
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.content.model_endpoint import KEY, Endpoint
 from tests.hubs import Answer, Hub, until
 from tests.protocol.natives import items

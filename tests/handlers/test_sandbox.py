@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.handlers.confinement import confinement
+from patchbay.handlers.confinement.description import confinement
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.handlers.sandbox import available, walls
 from tests.handlers.hosts.conversing import hosted, value

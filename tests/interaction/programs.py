@@ -113,11 +113,12 @@ def running_hub(
     definitions: Sequence[Path] = (ROOT / "servers" / "hello.py",),
     prefix: Sequence[str] = (),
     options: Sequence[str] = (),
+    enable: str = "everything",
 ) -> Iterator[Hub]:
     """The hub as `scripts/run` starts it, with data, servers and log under `folder`.
 
     `definitions` are dropped into its servers folder before it starts; `prefix` stands before the command,
-    `options` behind it.
+    `options` behind it. `enable` names the shipped servers to switch on.
     """
     servers = folder / "servers"
     servers.mkdir(parents=True)
@@ -125,7 +126,8 @@ def running_hub(
         shutil.copy(definition, servers)
     port = free_port()
     command = [*prefix, sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
-    command += ["--data", str(folder / "data"), "--servers", str(servers), *options]
+    command += ["--data", str(folder / "data"), "--servers", str(servers)]
+    command += ["--enable", enable, *options]
     url = f"http://127.0.0.1:{port}"
     with running(command, f"{url}/readyz", folder) as process:
         yield Hub(url, servers, folder / "log", process.pid)

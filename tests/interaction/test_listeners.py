@@ -37,6 +37,7 @@ def busy(tmp_path: Path) -> Iterator[tuple[str, Path, int]]:
         save(servers, name, 0)
     command = [sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
     command += ["--data", str(folder / "data"), "--servers", str(servers), "--keepalive", "1"]
+    command += ["--enable", "everything"]
     command += ["--listeners", str(most + FREE), "--threads", str(most + 2 * FREE)]
     url = f"http://127.0.0.1:{port}"
     with running(command, f"{url}/readyz", folder) as process:

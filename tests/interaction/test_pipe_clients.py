@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.process]
 
 
 def command(server: str, folder: Path) -> list[str]:
-    return ["-m", "patchbay", "stdio", server, "--data", str(folder / "data"), "--servers", str(ROOT / "servers")]
+    options = ["--data", str(folder / "data"), "--servers", str(ROOT / "servers"), "--enable", "everything"]
+    return ["-m", "patchbay", "stdio", server, *options]
 
 
 def parameters(server: str, folder: Path) -> StdioServerParameters:

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from patchbay.stores.sqlite import FILE
+from patchbay.protocol.keys import load_key
+from patchbay.store import DATABASE_FILE as FILE
+from patchbay.transports.login_links import LoginLinks
+from patchbay.transports.operator_token import TOKEN_FILE, OperatorToken
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BOUND = 60.0
@@ -28,10 +31,11 @@ LISTEN = "0A"
 
 
 class Hub:
-    """A running hub: its process, its port, and the lines it has written to standard error."""
+    """A running hub: its process, its folder, its port, and the lines it has written to standard error."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process = process
+        self.folder = folder
         self.lines: list[str] = []
         self._more = threading.Condition()
         self._reader = threading.Thread(target=self._read)
@@ -62,6 +66,23 @@ class Hub:
             return answer.status, answer.read()
         finally:
             connection.close()
+
+    def token(self) -> str:
+        """The operator's token, as commands of the same user read it."""
+        return (self.folder / "data" / TOKEN_FILE).read_text().strip()
+
+    def link(self) -> str:
+        """The link that the terminal shows, which logs a browser in once."""
+        return self.line_with("/login?once=").rsplit(" ", 1)[1].strip()
+
+    def login_path(self) -> str:
+        """The path of another such link, as `patchbay login` makes it."""
+        data = self.folder / "data"
+        return LoginLinks(load_key(data), OperatorToken(data)).make()
+
+    def as_operator(self) -> dict[str, str]:
+        """The header that proves a program to be the operator's."""
+        return {"Authorization": f"Bearer {self.token()}"}
 
     def accepts(self) -> bool:
         """Whether anything listens on the hub's port."""
@@ -139,7 +160,7 @@ def running(folder: Path, *arguments: str) -> Iterator[Hub]:
         command(folder, *arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            hub = Hub(process)
+            hub = Hub(process, folder)
             yield hub
         finally:
             if process.poll() is None:

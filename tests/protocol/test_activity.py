@@ -214,8 +214,9 @@ def test_where_only_cids_are_kept_they_are_those_of_what_would_be_kept(tmp_path:
 @pytest.mark.parametrize(
     ("settings", "kept", "known"),
     [
-        ({"host": "0.0.0.0"}, False, True),
-        ({"host": "0.0.0.0", "activity_contents": "keep"}, True, True),
+        ({"host": "0.0.0.0", "access": "open"}, False, True),
+        ({"access": "open"}, False, True),
+        ({"access": "open", "activity_contents": "keep"}, True, True),
         ({"host": "::1"}, True, True),
         ({"activity_contents": "none"}, False, False),
         ({"config": {"activity": "digest"}}, False, True),

@@ -18,10 +18,11 @@ from patchbay.protocol import activity as writer
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.activity_records import TOPIC, Filter
 from patchbay.protocol.callers import Wire
-from patchbay.settings import ROOT, Settings
+from patchbay.settings import Settings
 from patchbay.sqlite import sqlite3
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
+from tests.checkout import ROOT
 from tests.hubs import until
 
 SERVER = Server("alone", "bafkversion", "static")

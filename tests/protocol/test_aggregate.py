@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from patchbay.catalogue.public_names import public_name
 from tests.hubs import MODERN, Hub, modern_request, until
 from tests.protocol.test_tools import listed
 
@@ -39,9 +42,34 @@ def names(hub: Hub) -> set[str]:
 
 def test_tools_of_every_server_are_called_by_server_and_tool(hub: Hub) -> None:
     """X-8, SUB-15."""
-    assert {"a.one", "snake_case.two_words", "echo.echo", "jq.jq", "mcp.list_servers"} <= names(hub)
+    assert {"a__one", "snake_case__two_words", "echo__echo", "jq__jq", "mcp__list_servers"} <= names(hub)
+    assert hub.call("", "a__one", {}, MODERN).text == "a.one"
+    assert hub.call("", "echo__echo", {"message": "all"}, MODERN).text.strip() == "all"
+
+
+def test_every_name_fits_the_pattern_of_desktop_clients(hub: Hub) -> None:
+    """X-8: a client withholds a whole server for one name that does not fit."""
+    prompts = [prompt["name"] for prompt in hub.modern("", "prompts/list").result["prompts"]]
+    assert "right__p" in prompts
+    assert [name for name in [*names(hub), *prompts] if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name)] == []
+
+
+def test_the_dotted_names_of_before_can_still_be_called(hub: Hub) -> None:
+    """SUB-15: a client that remembers `server.tool` goes on working."""
     assert hub.call("", "a.one", {}, MODERN).text == "a.one"
     assert hub.call("", "echo.echo", {"message": "all"}, MODERN).text.strip() == "all"
+    prompt = hub.modern("", "prompts/get", {"name": "right.p", "arguments": {"t": "ants"}}).result
+    assert prompt["messages"][0]["content"]["text"] == "about ants"
+    params = {"ref": {"type": "ref/prompt", "name": "right.p"}, "argument": {"name": "t", "value": "a"}}
+    assert hub.modern("", "completion/complete", params).result["completion"]["values"] == ["apes"]
+
+
+def test_the_examples_for_tests_are_not_served_unless_they_are_switched_on(hub: Hub, tmp_path: Path) -> None:
+    assert not any(name.startswith(("everything__", "bash__", "claudecode__")) for name in names(hub))
+    other = Hub(tmp_path, enable=("everything", "bash"))
+    assert {"everything__test_simple_text", "bash__execute"} <= names(other)
+    assert not any(name.startswith("claudecode__") for name in names(other))
+    other.close()
 
 
 def test_the_underscore_form_goes_to_the_longest_server_name_that_fits(hub: Hub) -> None:
@@ -51,10 +79,11 @@ def test_the_underscore_form_goes_to_the_longest_server_name_that_fits(hub: Hub)
 
 
 def test_what_two_servers_would_both_be_called_is_not_served(hub: Hub) -> None:
-    """X-8: no server can pass for another; each is still there at its own address."""
-    assert "dot.b.c" not in names(hub)
+    """X-8: no server can pass for another; each is still there by its own name and at its own address."""
     assert hub.call("", "dot.b.c", {}, MODERN).result["isError"] is True
     assert hub.call("dot.b", "c", {}, MODERN).text == "dot.b c"
+    assert hub.call("", public_name("dot.b", "c"), {}, MODERN).text == "dot.b c"
+    assert hub.call("", public_name("dot", "b.c"), {}, MODERN).text == "fine"
     reasons = {problem.where: problem.reason for problem in hub.catalogue.whole().problems}
     assert "dot, dot.b" in reasons["dot.b.c"]
     assert "left, right" in reasons["x://same"]
@@ -63,17 +92,19 @@ def test_what_two_servers_would_both_be_called_is_not_served(hub: Hub) -> None:
 def test_resources_prompts_and_completions_find_their_server(hub: Hub) -> None:
     read = hub.modern("", "resources/read", {"uri": "x://own"}).result["contents"][0]
     assert read["text"] == "mine"
-    prompt = hub.modern("", "prompts/get", {"name": "right.p", "arguments": {"t": "ants"}}).result
+    prompt = hub.modern("", "prompts/get", {"name": "right__p", "arguments": {"t": "ants"}}).result
     assert prompt["messages"][0]["content"]["text"] == "about ants"
-    params = {"ref": {"type": "ref/prompt", "name": "right.p"}, "argument": {"name": "t", "value": "a"}}
+    params = {"ref": {"type": "ref/prompt", "name": "right__p"}, "argument": {"name": "t", "value": "a"}}
     assert hub.modern("", "completion/complete", params).result["completion"]["values"] == ["apes"]
     assert hub.modern("", "resources/read", {"uri": "x://same"}).error["code"] == -32602
 
 
-def test_skills_of_every_server_are_there(hub: Hub) -> None:
+def test_skills_of_every_server_are_there(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, enable=("everything",))
     (skill, *_) = hub.modern("", "skills/list").result["skills"]
     read = hub.modern("", "resources/read", {"uri": skill["resources"][-1]["uri"]})
     assert read.result["contents"][0]["text"]
+    hub.close()
 
 
 def test_a_legacy_client_needs_a_session_here(hub: Hub) -> None:
@@ -103,7 +134,7 @@ def test_a_change_of_any_server_is_told(hub: Hub) -> None:
     next(heard)
     (hub.servers / "late.py").write_text("def late() -> str:\n    return 'late'\n")
     assert next(heard)["method"] == "notifications/tools/list_changed"
-    until(lambda: "late.late" in names(hub), "the new tool is listed")
+    until(lambda: "late__late" in names(hub), "the new tool is listed")
     stream.close()
 
 

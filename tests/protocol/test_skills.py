@@ -55,7 +55,7 @@ def config(**more: Any) -> str:
 @pytest.fixture(scope="module")
 def crafts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     files = {"crafts.json": config(skills=SKILLS_GIVEN), "plain.json": config()}
-    hub = Hub(tmp_path_factory.mktemp("crafts"), files, page_size=2)
+    hub = Hub(tmp_path_factory.mktemp("crafts"), files, page_size=2, enable=("everything",))
     yield hub
     hub.close()
 

@@ -53,7 +53,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         **{"place.py": PLACE, "place.mcp.json": json.dumps(ANNOTATED)},
     }
     hub = Hub(tmp_path_factory.mktemp("search"), files)
-    variable(hub, {"search": True, "always": ["zoo.greet"], "exclude": ["mcp.*"]})
+    variable(hub, {"search": True, "always": ["zoo__greet"], "exclude": ["mcp.*"]})
     yield hub
     hub.close()
 
@@ -93,17 +93,17 @@ def version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["one server", "all servers"])
 def door(request: pytest.FixtureRequest, hub: Hub, version: str) -> Door:
-    return Door(hub, "zoo", "", version) if request.param == "one server" else Door(hub, "", "zoo.", version)
+    return Door(hub, "zoo", "", version) if request.param == "one server" else Door(hub, "", "zoo__", version)
 
 
 @pytest.fixture(params=["one server", "all servers"])
 def newest(request: pytest.FixtureRequest, hub: Hub) -> Door:
-    return Door(hub, "zoo", "", MODERN) if request.param == "one server" else Door(hub, "", "zoo.", MODERN)
+    return Door(hub, "zoo", "", MODERN) if request.param == "one server" else Door(hub, "", "zoo__", MODERN)
 
 
 def test_a_list_shows_the_two_and_what_is_always_shown(door: Door) -> None:
     tools = {tool["name"]: tool for tool in door.send("tools/list", {}).result["tools"]}
-    always = ["greet", "asks", "asks_twice"] if door.server else ["zoo.greet"]
+    always = ["greet", "asks", "asks_twice"] if door.server else ["zoo__greet"]
     assert list(tools) == [SEARCH, CALL, *always]
     assert tools[CALL]["inputSchema"]["required"] == ["name"]
     assert ("zoo" if not door.server else "picture") in tools[SEARCH]["description"]
@@ -215,7 +215,7 @@ def test_questions_are_asked_and_answered_through_it(newest: Door) -> None:
 
 @pytest.mark.parametrize("server", ["jobs", ""])
 def test_a_call_through_it_may_become_a_task(hub: Hub, server: str) -> None:
-    inner = {"name": "work" if server else "jobs.work", "arguments": {"seconds": 0.01}}
+    inner = {"name": "work" if server else "jobs__work", "arguments": {"seconds": 0.01}}
     created = hub.modern(server, "tools/call", {"name": CALL, "arguments": inner}, capabilities=KNOWS).result
     assert created["resultType"] == "task"
     done = ended(hub, created["taskId"]) if server else None
@@ -253,7 +253,7 @@ def test_what_is_excluded_cannot_be_found_or_called(hub: Hub) -> None:
     assert hub.modern("place", "tools/call", {"name": CALL, "arguments": {"name": "secret"}}).result["isError"] is True
     assert json.loads(Door(hub, "place", "", MODERN).search("secret").text)["tools"] == []
     assert hub.client.post("/place/secret", headers={"Host": "localhost"}).status_code == 404
-    for name in ("mcp.list_servers", "mcp_list_servers"):
+    for name in ("mcp__list_servers", "mcp.list_servers", "mcp_list_servers"):
         assert hub.call("", name, {}, MODERN).result["isError"] is True
     assert hub.call("mcp", "list_servers", {}, MODERN).result.get("isError") is not True
 
@@ -306,7 +306,7 @@ def test_a_listing_that_cannot_be_read_serves_no_tool_and_says_why(tmp_path: Any
     assert problem.where == "variables/listing" and "did you mean search?" in problem.reason
     variable(hub, {"include": ["zoo.*"], "exclude": ["*.hangs"]})
     shown = listed(hub, "", MODERN)
-    assert "zoo.greet" in shown and "zoo.hangs" not in shown and "echo.echo" not in shown
+    assert "zoo__greet" in shown and "zoo__hangs" not in shown and "echo__echo" not in shown
     hub.close()
 
 

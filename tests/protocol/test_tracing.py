@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from patchbay.protocol.activity_records import Filter
 from patchbay.protocol.tracing import Tracing
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.hubs import Hub
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -77,7 +77,7 @@ def closed(hub: Hub) -> None:
 def looker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CANARY", "canary-7f3a")
-    hub = Hub(tmp_path)
+    hub = Hub(tmp_path).log_in()
     yield hub
     closed(hub)
 
@@ -125,11 +125,17 @@ def told(html: str) -> str:
 
 
 def program(hub: Hub, address: str, **more: Any) -> dict[str, Any]:
-    """What a program reads."""
-    answer = hub.client.get("/inspect.json", query_string={"address": address, **more})
+    """What a program of the operator reads."""
+    query = {"address": address, **more}
+    answer = hub.app.test_client().get("/inspect.json", query_string=query, headers=bearer(hub))
     assert answer.status_code == 200
     found: dict[str, Any] = orjson.loads(answer.get_data())
     return found
+
+
+def bearer(hub: Hub) -> dict[str, str]:
+    """The header that proves a program to be the operator's."""
+    return {"Authorization": f"Bearer {hub.token}"}
 
 
 def answering(server: socket.socket, answer: bytes) -> Callable[[], None]:

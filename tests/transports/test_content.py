@@ -23,14 +23,14 @@ ABSENT = cid_of(b"nobody has put this")
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    hub = Hub(tmp_path, body_limit=1000)
+    hub = Hub(tmp_path, body_limit=1000).as_operator()
     yield hub
     hub.close()
 
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Iterator[Hub]:
-    hub = Hub(tmp_path, boot="readonly")
+    hub = Hub(tmp_path, boot="readonly").as_operator()
     yield hub
     hub.close()
 
@@ -260,10 +260,9 @@ def test_no_other_site_can_change_anything(hub: Hub, method: str, path: str, hea
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
-def test_where_the_network_can_reach_the_hub_only_the_operator_changes_it(
-    tmp_path: Path, method: str, path: str
-) -> None:
-    hub = Hub(tmp_path, host="0.0.0.0")
+@pytest.mark.parametrize("exposed", [{}, {"host": "0.0.0.0", "access": "open"}])
+def test_only_the_operator_changes_something(tmp_path: Path, exposed: dict[str, str], method: str, path: str) -> None:
+    hub = Hub(tmp_path, **exposed)
     root, before = hub.catalogue.store.names.get("root"), kept(hub)
     answer = hub.client.open(path, method=method, data=b"x")
     assert answer.status_code == 401

@@ -31,7 +31,7 @@ def greet(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = Hub(tmp_path_factory.mktemp("hub"), {"town.py": TOWN, "broken.py": "def x(:\n"})
+    hub = Hub(tmp_path_factory.mktemp("hub"), {"town.py": TOWN, "broken.py": "def x(:\n"}).log_in()
     yield hub
     hub.close()
 
@@ -183,7 +183,7 @@ def test_another_site_can_neither_look_nor_save(hub: Hub, action: str, headers: 
 
 
 def test_a_read_only_hub_saves_nothing(tmp_path: Path) -> None:
-    hub = Hub(tmp_path, boot="readonly")
+    hub = Hub(tmp_path, boot="readonly").log_in()
     fields = {"action": "save", "name": "evil", "source": GREET, "csrf": csrf(hub, "/servers/new")}
     for path in ("/servers/new", "/servers/echo/edit"):
         assert hub.client.post(path, data=fields).status_code == 405
@@ -229,7 +229,7 @@ def test_a_page_that_has_grown_too_old_loses_no_text(hub: Hub) -> None:
 
 
 def test_who_is_no_operator_any_more_keeps_the_text(tmp_path: Path) -> None:
-    hub = Hub(tmp_path, {"town.py": TOWN}, host="0.0.0.0")
+    hub = Hub(tmp_path, {"town.py": TOWN})
     fields = {"csrf": "", "action": "save", "source": GREET}
     answer = hub.client.post("/servers/town/edit", data=fields, headers={**BROWSER, **SAME})
     assert answer.status_code == 401 and text_in(answer.get_data(as_text=True)) == GREET

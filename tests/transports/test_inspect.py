@@ -21,6 +21,7 @@ from tests.transports.hostile import HOSTILE, Reader
 from tests.transports.inspecting import (
     HERE,
     answering,
+    bearer,
     closed,
     csrf,
     inspected,
@@ -89,11 +90,12 @@ def test_no_other_site_presses_a_button(looker: Hub, listener: socket.socket, pa
 
 
 def test_nobody_but_the_operator_inspects(tmp_path: Path, listener: socket.socket) -> None:
-    hub = Hub(tmp_path, host="0.0.0.0")
+    hub = Hub(tmp_path)
     try:
         page = hub.client.get("/inspect", query_string={"address": place(listener)}, headers=HERE)
         assert "Only the operator" in page.text and "/login?next=" in page.text and "<button>Inspect" not in page.text
-        assert program(hub, place(listener))["operator"] is False
+        found = hub.client.get("/inspect.json", query_string={"address": place(listener)})
+        assert said(found)["operator"] is False
         for path in ("/inspect", "/inspect/profile", "/inspect/mount", "/inspect/mcp"):
             answer = hub.client.post(path, data={"address": place(listener), "name": "x"}, headers=HERE)
             assert answer.status_code == 401
@@ -107,14 +109,13 @@ def test_nobody_but_the_operator_inspects(tmp_path: Path, listener: socket.socke
 )
 def test_an_operator_who_is_elsewhere_is_not_led_inside(tmp_path: Path, listener: socket.socket, host: str) -> None:
     """THREATS 1.7: every spelling of a private address is refused, and nothing goes there."""
-    hub = Hub(tmp_path, host="0.0.0.0")
+    hub = Hub(tmp_path, host="0.0.0.0", access="open")
     try:
-        token = hub.app.extensions["operators"].take_fresh()
         address = place(listener).replace("127.0.0.1", host)
         answer = hub.client.get(
             "/inspect.json",
             query_string={"address": address},
-            headers={"Authorization": f"Bearer {token}"},
+            headers=bearer(hub),
             environ_overrides=AWAY,
         )
         assert "not a public address" in said(answer)["problem"]
@@ -149,6 +150,7 @@ def test_where_it_is_allowed_a_program_is_inspected_and_called(tmp_path: Path) -
         assert "echo" in [each["name"] for each in found["tools"]]
         body, headers = modern_request("tools/call", {"name": "echo", "arguments": {"a": 1}})
         headers |= {"Accept": BOTH}
+        headers |= bearer(hub)
         answer = Answer.of(hub.client.post("/inspect/mcp", query_string={"address": PIPED}, json=body, headers=headers))
         assert answer.text == '{"a": 1}'
     finally:

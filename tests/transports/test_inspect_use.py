@@ -20,17 +20,16 @@ from patchbay.protocol.guests import GuestDispatcher, Guests, Wanted
 from patchbay.settings import Settings, whole_environment
 from tests.hubs import BOTH, Answer, Hub, modern_request, until
 from tests.transports.browsing import said
-from tests.transports.inspecting import HERE, closed, csrf, press, told
+from tests.transports.inspecting import HERE, bearer, closed, csrf, press, told
 
 pytestmark = pytest.mark.process
 
 
 def ask(hub: Hub, address: str, message: Any, headers: dict[str, str], method: str = "POST") -> Answer:
     """Send a message to the endpoint, as a program."""
-    known = {"Content-Type": "application/json", "Accept": BOTH} | headers
-    return Answer.of(
-        hub.client.open("/inspect/mcp", method=method, query_string={"address": address}, json=message, headers=known)
-    )
+    known = {"Content-Type": "application/json", "Accept": BOTH} | bearer(hub) | headers
+    client, query = hub.app.test_client(), {"address": address}
+    return Answer.of(client.open("/inspect/mcp", method=method, query_string=query, json=message, headers=known))
 
 
 def test_a_tool_is_called_with_its_log_and_its_record(looker: Hub, far: str) -> None:
@@ -69,9 +68,9 @@ def test_a_session_of_an_older_revision_lives_and_ends(looker: Hub, far: str) ->
 def test_who_goes_away_cancels_the_call_at_the_other_server(looker: Hub, far: str) -> None:
     """X4: closing the stream of 2026-07-28 ends the work behind it."""
     body, headers = modern_request("tools/call", {"name": "wait", "arguments": {}}, meta={"progressToken": 1})
-    known = {"Accept": BOTH} | headers
+    known = {"Accept": BOTH} | bearer(looker) | headers
     query = {"address": far}
-    answer = looker.client.post("/inspect/mcp", query_string=query, json=body, headers=known, buffered=False)
+    answer = looker.app.test_client().post("/inspect/mcp", query_string=query, json=body, headers=known, buffered=False)
     assert b"progress" in next(frame for frame in answer.response if b"progress" in frame)
     answer.close()
 
@@ -135,7 +134,7 @@ def test_a_name_that_a_mount_cannot_have_is_refused_and_nothing_is_written(
 
 
 def test_a_read_only_hub_inspects_and_keeps_nothing(tmp_path: Path, far: str) -> None:
-    hub = Hub(tmp_path, boot="readonly")
+    hub = Hub(tmp_path, boot="readonly").log_in()
     try:
         opened = press(hub, address=far)
         shown = hub.client.get(opened.headers["Location"], headers=HERE).text

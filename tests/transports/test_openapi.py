@@ -55,7 +55,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 @pytest.fixture(scope="module")
 def described(hub: Hub) -> Any:
-    return schemathesis.openapi.from_wsgi("/openapi.json", hub.app)
+    def of_the_operator(environ: Any, start_response: Any) -> Any:
+        """Requests of a program on this machine that sends the operator's token."""
+        sent = {"REMOTE_ADDR": "127.0.0.1", "HTTP_AUTHORIZATION": f"Bearer {hub.token}"}
+        return hub.app(environ | sent, start_response)
+
+    return schemathesis.openapi.from_wsgi("/openapi.json", of_the_operator)
 
 
 OPERATIONS = [

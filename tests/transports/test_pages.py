@@ -11,7 +11,7 @@ import pytest
 
 from patchbay.boot import change
 from patchbay.cid import cid_of
-from patchbay.handlers.confinement import confinement
+from patchbay.handlers.confinement.description import confinement
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER, get, links, read, said, set_variable, town_hub
 from tests.transports.hostile import Reader

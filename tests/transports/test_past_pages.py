@@ -24,7 +24,7 @@ BETTER = TOWN.replace("days: int = 2", "days: float = 3").replace("def visit(", 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """One hub for all: each test goes back only to a root of its own, and what it changes it names after itself."""
-    hub = town_hub(tmp_path_factory.mktemp("hub"))
+    hub = town_hub(tmp_path_factory.mktemp("hub")).log_in()
     yield hub
     hub.close()
 
@@ -215,7 +215,7 @@ def test_another_site_cannot_roll_back(hub: Hub, headers: dict[str, str]) -> Non
 
 
 def test_a_read_only_hub_shows_its_past_and_goes_nowhere(tmp_path: Path) -> None:
-    hub = Hub(tmp_path, boot="readonly")
+    hub = Hub(tmp_path, boot="readonly").log_in()
     for path in ("/history", f"/history/rollback?root={root(hub)}", "/servers/new", "/servers/echo/edit"):
         html = read(hub, path)
         assert "read-only" in html

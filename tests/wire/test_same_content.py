@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.hubs import MODERN, Answer, Hub
 from tests.transports.pipes import NativeTalk, Talk
 

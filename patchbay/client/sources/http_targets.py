@@ -18,8 +18,7 @@ from urllib.parse import urlencode
 
 from patchbay.client.address_query import decoded, pairs, sayable, sort
 from patchbay.client.addresses import parse_address
-from patchbay.client.launchers import checked_url
-from patchbay.client.openapi_documents import NAMED
+from patchbay.client.launchers import NAMED, checked_url
 from patchbay.client.profile_layouts import Profile
 from patchbay.client.reach import AddressError, masked_url
 from patchbay.client.source import Means, scheme_of

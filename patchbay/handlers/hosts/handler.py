@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
@@ -42,16 +43,22 @@ TRIES = 3
 
 
 def hosted_handler(
-    hosts: Hosts, source: bytes, cid: str, name: str, limits: Limits, environment: Mapping[str, str] | None = None
+    hosts: Hosts,
+    source: bytes,
+    cid: str,
+    name: str,
+    limits: Limits,
+    environment: Mapping[str, str] | None = None,
+    own: Path | None = None,
 ) -> Handler:
     """What runs the functions of a definition in hosts. Nothing is started before the first call.
 
-    `environment` is for the hosts, with its references (`settings.resolved`).
+    `environment` is for the hosts, with its references (`settings.resolved`); `own` is the folder of the server.
 
     The handler raises what the function raises (a failure that is not the hub's own keeps its name
     and message), and ToolFailed when the host ends, or none is free before the deadline.
     """
-    order = Order(name, cid, source, limits, environment or {})
+    order = Order(name, cid, source, limits, environment or {}, own)
 
     def handle(call: Call) -> Events:
         conversation = yield from _begun(hosts, order, call)
@@ -227,12 +234,13 @@ class Conversation:
     def part(self, hosts: Hosts, grace: float) -> None:
         """Give the call up: the function is told, and has some seconds to clean up, then the host ends.
 
-        Nobody waits for that. What the function wishes while it cleans up is granted on a thread of its own.
+        The caller does not wait for that; the end of the hub does, because all hosts are killed when it is gone.
+        What the function wishes while it cleans up is granted on a thread of its own.
         """
         why = "given up" if self._call.cancelled or self._call.left() <= 0 else "lost"
         self.host.warn(grace)
         try:
-            threading.Thread(target=self._see_off, args=(hosts, grace, why), name="end of a tool", daemon=True).start()
+            threading.Thread(target=self._see_off, args=(hosts, grace, why), name="end of a tool", daemon=False).start()
         except RuntimeError:  # no more threads: it has to end without a farewell
             hosts.stop(self.host, why)
 

@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -28,9 +29,12 @@ import orjson
 from patchbay.activation import Call, described
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
+from patchbay.handlers.confinement.places import Places, existing
+from patchbay.handlers.confinement.protections import Protections
 from patchbay.handlers.definitions import Definition
 from patchbay.handlers.functions import work
 from patchbay.handlers.hosts import frames
+from patchbay.handlers.hosts.leftovers import empty_folder, has_children, open_descriptors
 from patchbay.handlers.hosts.output import Printed
 from patchbay.handlers.hosts.remote import RemoteHub
 from patchbay.handlers.limits import (
@@ -185,9 +189,10 @@ class HostJob:
 class Host:
     """The life of one host."""
 
-    def __init__(self, descriptor: int, folder: Path) -> None:
+    def __init__(self, descriptor: int, folder: Path, protections: Protections) -> None:
         self._link = Link(descriptor)
         self._folder = folder
+        self._protections = protections
         self._pid = os.getpid()
         self._cpu = CpuTime()
         self._job: HostJob | None = None
@@ -219,9 +224,13 @@ class Host:
 
     def _load(self, body: bytes) -> None:
         head, _, source = body.partition(b"\n")
-        self._name, cid, self._memory, variables = orjson.loads(head)
-        adopt(variables)
+        self._name, cid, self._memory, variables, own, writes = orjson.loads(head)
+        folder = str(self._folder)
+        adopt({"TMPDIR": folder} | variables)
+        tempfile.tempdir = None
         name_process(self._name)
+        places = Places(own=(self._folder, *existing(own)), writes=existing(writes))
+        self._protections.take_on(places, self._memory)
         self._definition = Definition(source, cid, self._name)
         bound_memory(self._memory)
 
@@ -255,6 +264,7 @@ class Host:
             os._exit(0)
         job.over = True
         self._link.send(frames.frame(frames.RETIRE) + result if self._is_spent() else result)
+        empty_folder(self._folder)
 
     def _enter_folder(self) -> None:
         try:
@@ -307,9 +317,9 @@ class Host:
     def _is_spent(self) -> bool:
         """Whether a call left something behind that the next one should not find."""
         self._calls += 1
-        if _has_children() or self._base < 0 or peak() - self._base > self._memory * MIB // 2:
+        if has_children() or self._base < 0 or peak() - self._base > self._memory * MIB // 2:
             return True
-        return self._calls % 16 == 1 and _open_descriptors() > OPEN
+        return self._calls % 16 == 1 and open_descriptors() > OPEN
 
     def _print(self, event: Log) -> None:
         job = self._job
@@ -350,25 +360,11 @@ def _let_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def _has_children() -> bool:
-    """Whether a child still runs; those that have ended are buried."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
+def live(descriptor: int, parent: int, folder: Path, tasks: int, protections: Protections) -> NoReturn:
+    """Be a host from here on, in a process that was just forked for it. Never returns.
 
-
-def _open_descriptors() -> int:
-    """About how many descriptors are open: the lowest free number."""
-    lowest = os.dup(1)
-    os.close(lowest)
-    return lowest
-
-
-def live(descriptor: int, parent: int, folder: Path, tasks: int) -> NoReturn:
-    """Be a host from here on, in a process that was just forked for it. Never returns."""
+    `parent` is the process that it ends with, 0 where that has no number here.
+    """
     code = 1
     try:
         die_with_parent(parent)
@@ -377,7 +373,7 @@ def live(descriptor: int, parent: int, folder: Path, tasks: int) -> NoReturn:
         os.chdir(folder)
         sys.argv = ["tool"]
         gc.enable()
-        Host(descriptor, folder).run()
+        Host(descriptor, folder, protections).run()
     except Stopped:
         code = frames.LOST
     finally:

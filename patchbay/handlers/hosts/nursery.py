@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +32,18 @@ from struct import Struct
 
 import orjson
 
+from patchbay.handlers.confinement import landlock, namespaces, privacy
+from patchbay.handlers.confinement.protections import NAMESPACES, PRIVACY, Protections, in_force
 from patchbay.handlers.hosts.host import live
 from patchbay.handlers.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user
 
 ORDER = Struct("<BQd")
-SPAWN, STOP = 1, 2
-"""Orders: SPAWN (number; with the descriptors of link, output and fate), STOP (number, seconds of grace)."""
+SPAWN, STOP, PING = 1, 2, 3
+"""Orders: SPAWN (number; with the descriptors of link, output and fate), STOP (number, seconds of grace), PING, which
+is answered with a line feed. The first line that the hub gets is JSON: which protections are in force."""
+
+SWEEP = 10
+"""Milliseconds between two looks at orphans that do not end at once."""
 
 REMINDER = 0.1
 """Part of its grace after which a host is told again: Python misses a signal that comes just before a system call."""
@@ -61,7 +68,7 @@ class Child:
 class Nursery:
     """All hosts of one zygote. `folder` is made, and is empty in the end."""
 
-    def __init__(self, control: int, folder: Path) -> None:
+    def __init__(self, control: int, folder: Path, protections: Protections | None = None) -> None:
         self._control = socket.socket(fileno=control)
         self._folder = folder
         self._children: dict[int, Child] = {}
@@ -71,6 +78,10 @@ class Nursery:
         self._ending = False
         self._tasks = tasks_of_user()
         self._pid = os.getpid()
+        self._protections = protections or Protections()
+        self._init = 0
+        self._sweeping = False
+        self._serving = True
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
@@ -78,27 +89,40 @@ class Nursery:
     def run(self) -> None:
         """Serve until the hub is gone."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        if NAMESPACES in self._protections.names:
+            self._init = namespaces.enter()
+        if PRIVACY in self._protections.names:
+            privacy.hide_memory()
+        self._say(orjson.dumps({"names": self._protections.names, "landlock": landlock.version()}) + b"\n")
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
-        serving = True
-        while serving:
+        while self._serving:
             ready = {fd for fd, _ in poll.poll(self._patience())}
             if self._woken in ready:
                 self._drain_wakeups()
             self._bury_the_dead()
+            if self._sweeping:
+                self._kill_orphans()
             self._signal_the_late()
             if self._control.fileno() in ready:
-                serving = self._obey()
+                self._serving = self._obey() and self._serving
         self._end()
 
     def _patience(self) -> int | None:
-        """Milliseconds until the next signal is due; None when nobody has been told to end."""
+        """Milliseconds until the next signal is due; None when no host has been told to end."""
+        if self._sweeping:
+            return SWEEP
         if not self._deadlines:
             return None
         return max(0, int((self._deadlines[0][0] - time.monotonic()) * 1000) + 1)
+
+    def _say(self, words: bytes) -> None:
+        """Tell the hub something, unless it does not listen: it asks again."""
+        with suppress(OSError):
+            self._control.send(words, socket.MSG_DONTWAIT)
 
     def _drain_wakeups(self) -> None:
         with suppress(BlockingIOError):
@@ -115,6 +139,8 @@ class Nursery:
         what, number, seconds = ORDER.unpack(order)
         if what == SPAWN:
             self._spawn(number, *fds)
+        elif what == PING:
+            self._say(b"\n")
         elif number in self._numbers:
             self._stop(self._numbers[number], seconds)
         return True
@@ -145,7 +171,7 @@ class Nursery:
             os.dup2(output, 2)
             os.closerange(3, link)
             os.closerange(link + 1, 1 << 20)
-            live(link, self._pid, folder, self._tasks)
+            live(link, 0 if self._init else self._pid, folder, self._tasks, self._protections)
         finally:
             os._exit(1)
 
@@ -184,16 +210,27 @@ class Nursery:
                     self._tell(child.fate, {"code": os.waitstatus_to_exitcode(status), "ending": self._ending})
                 elif pid in self._cleaners:
                     self._cleaners.discard(pid)
+                elif pid == self._init:
+                    self._init_ended()
                 else:
                     orphans = True
         if orphans:
             self._kill_orphans()
 
     def _kill_orphans(self) -> None:
-        for pid in children_of(self._pid):
-            if pid not in self._children and pid not in self._cleaners:
+        """Kill what hosts left behind. The init process gets orphans unseen: it is looked at until it has no more."""
+        orphans = children_of(self._init) if self._init else []
+        self._sweeping = bool(orphans)
+        known = {*self._children, *self._cleaners, self._init}
+        for pid in (*orphans, *children_of(self._pid)):
+            if pid not in known:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+    def _init_ended(self) -> None:
+        """Without its init process the namespace takes no host any more: the hub starts another fork server."""
+        self._init = 0
+        self._serving = False
 
     def _clean(self, folder: Path) -> None:
         """Remove a host's folder; where there is something in it, in a process of its own, as that may take long."""
@@ -218,12 +255,14 @@ class Nursery:
     def _end(self) -> None:
         self._ending = True
         until = time.monotonic() + FAREWELL
-        while (self._children or children_of(self._pid)) and time.monotonic() < until:
+        while (self._children or set(children_of(self._pid)) - {self._init}) and time.monotonic() < until:
             for pid in self._children:
                 _kill(pid)
             self._kill_orphans()
             self._bury_the_dead()
             time.sleep(0.005)
+        if self._init:
+            _kill(self._init)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -249,8 +288,11 @@ def _parent(stat: Path) -> int:
         return 0
 
 
-def main(control: int, folder: str) -> None:
-    """The zygote's whole life; `control` is its end of the control socket."""
+def main(control: int, folder: str, wanted: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
+    """The zygote's whole life; `control` is its end of the control socket.
+
+    `wanted` are protections, `hidden` the folders that no host may read; its own `folder` becomes one of them.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         # A manager that tells every process to end means the hub, which ends us when its calls are done.
         signal.signal(number, signal.SIG_IGN)
@@ -259,5 +301,6 @@ def main(control: int, folder: str) -> None:
     gain_nothing()
     gc.collect()
     gc.freeze()
-    Nursery(control, Path(folder)).run()
+    places = tuple(Path(one).resolve() for one in (*hidden, folder))
+    Nursery(control, Path(folder).resolve(), Protections(in_force(wanted), places)).run()
     sys.exit(0)

@@ -24,6 +24,7 @@ from patchbay.activation import PAUSE, Call, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.handlers import sandbox
+from patchbay.handlers.confinement.protections import NAMESPACES
 from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.link import Gone, HostLink
 from patchbay.handlers.hosts.zygote import Zygote
@@ -47,6 +48,12 @@ ROUND = 1.0
 """Seconds between two rounds of housekeeping."""
 
 
+ASKS_FOR_FOLDER = b"folder"
+"""The word that a definition has to hold to ask for the folder of its server (`context.folder`)."""
+
+LONGEST_SILENCE = 10.0
+"""Seconds that a fork server may owe an answer before it is taken for stopped, and replaced."""
+
 ENDINGS = ("spent", "idle", "given up", "lost")
 """Why hosts end: after many calls or when one left something behind; when nobody needed them; with a call that was
 cancelled or took too long; by themselves, in the middle of a call or between two."""
@@ -65,13 +72,17 @@ class HostCounts:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a host is to know: a definition, for one server, within limits, with variables for its environment."""
+    """What a host is to know: a definition, for one server, within limits, with variables for its environment.
+
+    `own` is the folder of the server, which its code may change.
+    """
 
     name: str
     cid: str
     source: bytes
     limits: Limits
     environment: Mapping[str, str] = field(default_factory=dict)
+    own: Path | None = None
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,17 +91,33 @@ class Order:
     def frame(self) -> bytes:
         """How a host gets it. Raises ConfigError for a variable that the hub does not have."""
         variables = resolved(self.environment, self.name)
-        head = orjson.dumps([self.name, self.cid, self.limits.memory, variables])
+        own = []
+        if self.own is not None:
+            if ASKS_FOR_FOLDER in self.source:  # what is not there when a host is confined cannot be opened to it
+                self.own.mkdir(parents=True, exist_ok=True)
+            own.append(str(self.own.absolute()))
+        head = orjson.dumps([self.name, self.cid, self.limits.memory, variables, own, self.limits.writes])
         return frames.frame(frames.LOAD, head + b"\n" + self.source)
 
 
 class Hosts:
-    """The hosts of one hub process. `most` bounds those that run or wait for a call; `hidden` is not in the sandbox."""
+    """The hosts of one hub process. `most` bounds those that run or wait for a call.
 
-    def __init__(self, most: int = MOST, hidden: Sequence[Path] = (), calls: int = CALLS, idle: float = IDLE) -> None:
+    `hidden` are the folders that no tool may read; `protections` says what is to see to it (`confinement/`).
+    """
+
+    def __init__(
+        self,
+        most: int = MOST,
+        hidden: Sequence[Path] = (),
+        calls: int = CALLS,
+        idle: float = IDLE,
+        protections: Sequence[str] = (),
+    ) -> None:
         self._most = max(1, most)
         self._share = max(1, self._most * 3 // 4)
         self.hidden = hidden
+        self.wanted = protections
         self._calls = calls
         self._patience = idle
         self._free = threading.Condition()
@@ -182,6 +209,17 @@ class Hosts:
             now = {"busy": busy, "idle": idle, "blank": len(self._spares), "ending": len(self._ending)}
             return HostCounts(self._most, now, self._started, {why: self._ended[why] for why in ENDINGS})
 
+    def protections(self, seconds: float = 5.0) -> dict[str, Any]:
+        """What the hosts here are under (`Zygote.protections`); starts the fork server where it does not run yet.
+
+        Raises ToolFailed when that cannot be done.
+        """
+        with self._free:
+            if self._closed.is_set():
+                return {}
+            zygote = self._zygote("", ())
+        return zygote.protections(seconds)
+
     @property
     def pids(self) -> list[int]:
         """The zygotes' process ids; hosts are their children."""
@@ -225,7 +263,7 @@ class Hosts:
 
     def _blank(self, order: Order) -> HostLink:
         """A host that knows nothing yet: one that stands by, and another in its place."""
-        if order.limits.sandbox and sandbox.available():
+        if order.limits.sandbox:
             return self._spawn(order.key, sandbox.walls(self.hidden))
         spares, self._spares = self._spares, []
         for host in spares:
@@ -239,14 +277,18 @@ class Hosts:
         return self._spares.pop(0)
 
     def _spawn(self, which: str, walls: Sequence[str] = ()) -> HostLink:
+        self._started += 1
+        return self._zygote(which, walls).spawn()
+
+    def _zygote(self, which: str, walls: Sequence[str]) -> Zygote:
         zygote = self._zygotes.get(which)
         if zygote is None or not zygote.alive():
             if zygote is not None:
                 log.warning("the process that holds the hosts has ended; another one is started")
                 zygote.close()
-            zygote = self._zygotes[which] = Zygote(walls)
-        self._started += 1
-        return zygote.spawn()
+            wanted = [name for name in self.wanted if not (walls and name == NAMESPACES)]  # the sandbox has its own
+            zygote = self._zygotes[which] = Zygote(walls, wanted, self.hidden)
+        return zygote
 
     def _warm(self, order: Order) -> None:
         """A new host for a definition that loads slowly, in the place of one that has just ended."""
@@ -295,7 +337,13 @@ class Hosts:
     def _keep(self) -> None:
         while not self._closed.wait(ROUND):
             with self._free:
+                silent = [one for one in self._zygotes.items() if one[1].silence() > LONGEST_SILENCE]
+                for which, _ in silent:
+                    del self._zygotes[which]
                 self._tidy()
+            for _, zygote in silent:
+                log.warning("the process that holds the hosts does not answer; another one is started")
+                zygote.kill()
 
     def _tidy(self) -> None:
         """One round of housekeeping: what is idle for long or has ended goes, and so do empty sandboxes."""

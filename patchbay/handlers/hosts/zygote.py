@@ -9,46 +9,59 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from patchbay.errors import ToolFailed
 from patchbay.handlers.hosts.link import HostLink
-from patchbay.handlers.hosts.nursery import FAREWELL, ORDER, SPAWN, STOP
+from patchbay.handlers.hosts.nursery import FAREWELL, ORDER, PING, SPAWN, STOP
 from patchbay.settings import environment
 
 ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The environment variables that a definition may see."""
 
+LOOK = 0.1
+"""Seconds between two looks at whether it has ended before it said anything."""
+
 START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from patchbay.handlers.hosts.nursery import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from patchbay.handlers.hosts.nursery import main; main(int(sys.argv[2]), sys.argv[3], *json.loads(sys.argv[4]))"
 )
 
 
 class Zygote:
     """A zygote process; `walls` is the command line that puts it into a sandbox. Safe for many threads.
 
+    `wanted` are the protections that its hosts are to have, `hidden` the folders that they may not read.
     Raises ToolFailed when it cannot be started.
     """
 
-    def __init__(self, walls: Sequence[str] = ()) -> None:
+    def __init__(self, walls: Sequence[str] = (), wanted: Sequence[str] = (), hidden: Sequence[Path] = ()) -> None:
         self._lock = threading.Lock()
+        self._asked = 0.0
+        self._heard = b""
+        self._hearing = threading.Lock()
         self._numbers = 0
         self._folder = tempfile.mkdtemp(prefix="patchbay-hosts-")
         self._control, theirs = socket.socketpair()
         python = [sys.executable, "-E", "-s", "-c", START, json.dumps([os.path.abspath(one) for one in sys.path])]  # noqa: PTH100 (an entry may be a file)
+        further = json.dumps([list(wanted), [str(one.absolute()) for one in hidden]])
+        self._control.setblocking(False)
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [*walls, *python, str(theirs.fileno()), self._folder],
+                    [*walls, *python, str(theirs.fileno()), self._folder, further],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     env=environment(ALLOWED),
@@ -69,6 +82,40 @@ class Zygote:
     def alive(self) -> bool:
         """Whether it can still be asked for hosts."""
         return self._process.poll() is None
+
+    def silence(self) -> float:
+        """Ask whether it still answers; for how many seconds it has owed an answer."""
+        now = time.monotonic()
+        self._listen()
+        if self._asked:
+            return now - self._asked
+        with suppress(OSError), self._lock:  # its end is noticed elsewhere
+            self._control.send(ORDER.pack(PING, 0, 0.0))
+            self._asked = now
+        return 0.0
+
+    def protections(self, seconds: float) -> dict[str, Any]:
+        """What it said when it began: the `names` of the protections in force; the version of `landlock`.
+
+        Empty when it has not said anything within so many seconds.
+        """
+        until = time.monotonic() + seconds
+        while b"\n" not in self._heard and (left := until - time.monotonic()) > 0 and self.alive():
+            select.select([self._control], [], [], min(left, LOOK))
+            self._listen()
+        line, found, _ = self._heard.partition(b"\n")
+        return dict(json.loads(line)) if found else {}
+
+    def _listen(self) -> None:
+        with suppress(OSError, ValueError), self._hearing:
+            while words := self._control.recv(4096):
+                self._asked = 0.0
+                self._heard = self._heard or words
+
+    def kill(self) -> None:
+        """End it at once with all its hosts: it does not answer any more."""
+        self._process.kill()
+        self.close()
 
     def spawn(self) -> HostLink:
         """Order a host; it can be written to at once. Raises ToolFailed when there is no way to have one."""

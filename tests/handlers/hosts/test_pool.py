@@ -23,7 +23,7 @@ from patchbay.handlers.hosts.link import Gone, HostLink
 from patchbay.handlers.hosts.nursery import Nursery
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.handlers.hosts.zygote import Zygote
-from patchbay.settings import ROOT
+from tests.checkout import ROOT
 from tests.handlers.calls import alive, call_of, events, heard, wait_until
 from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
 

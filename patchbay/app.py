@@ -1,0 +1,85 @@
+"""The composition: assembles the hub, registers the blueprints.
+
+Decides nothing. `create_app` is what Granian loads in each worker and what the tests call.
+"""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from patchbay.assets import ASSETS
+from patchbay.handlers.hosts.pool import Hosts
+from patchbay.protocol.assembly import assemble
+from patchbay.protocol.guests import Guests
+from patchbay.protocol.subscriptions import ENDING
+from patchbay.settings import Settings, whole_environment
+from patchbay.transports.activity import activity_blueprint
+from patchbay.transports.content import content_blueprint
+from patchbay.transports.drain import Drain
+from patchbay.transports.editing import editing_blueprint
+from patchbay.transports.exposure import PersonalMode, check_exposure
+from patchbay.transports.failures import register_failures
+from patchbay.transports.finding import finding_blueprint
+from patchbay.transports.health import health_blueprint
+from patchbay.transports.history_pages import history_blueprint
+from patchbay.transports.http import McpOverHttp
+from patchbay.transports.http_sse import HttpSse
+from patchbay.transports.inspecting import inspecting_blueprint
+from patchbay.transports.mcp_pages import mcp_pages_blueprint
+from patchbay.transports.metrics import metrics_blueprint
+from patchbay.transports.native import NativeOverHttp
+from patchbay.transports.openapi import give_json_addresses, openapi_blueprint
+from patchbay.transports.operator_pages import operator_blueprint
+from patchbay.transports.pages import pages_blueprint
+from patchbay.transports.plain import plain_blueprint
+from patchbay.transports.rendering import rendering_blueprint
+from patchbay.transports.security import secure
+from patchbay.transports.server_pages import server_pages_blueprint
+from patchbay.transports.site import Site
+from patchbay.transports.variable_pages import variable_pages_blueprint
+
+
+def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> Flask:
+    """The hub as a WSGI application. Raises ConfigError or MissingBlob for settings or a boot image that are wrong.
+
+    `hosts` are the processes that Python definitions run in, where several hubs are to share them.
+    """
+    settings = settings or Settings.load()
+    check_exposure(settings)
+    drain = Drain(settings.drain)
+    dispatcher = assemble(settings, drain.left, hosts)
+    catalogue = dispatcher.desk.catalogue
+    drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
+    drain.on_begin(dispatcher.desk.activity.hurry)
+    site = Site(catalogue, settings, dispatcher.desk.activity, dispatcher.desk.hosts)
+    drain.on_begin(site.directory.end)
+
+    app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
+    guests = Guests(settings, whole_environment())
+    app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
+    app.extensions["site"] = site
+    app.extensions["guests"] = guests
+    secure(app, settings)
+    register_failures(app, site)
+    app.register_blueprint(health_blueprint(catalogue, drain))
+    app.register_blueprint(operator_blueprint(site))
+    app.register_blueprint(mcp_pages_blueprint(site))
+    app.register_blueprint(pages_blueprint(site))
+    app.register_blueprint(server_pages_blueprint(site))
+    app.register_blueprint(editing_blueprint(site))
+    app.register_blueprint(variable_pages_blueprint(site))
+    app.register_blueprint(history_blueprint(site))
+    app.register_blueprint(finding_blueprint(site))
+    app.register_blueprint(rendering_blueprint(site))
+    app.register_blueprint(content_blueprint(site))
+    app.register_blueprint(activity_blueprint(site, dispatcher))
+    app.register_blueprint(inspecting_blueprint(site, dispatcher, guests))
+    app.register_blueprint(metrics_blueprint(dispatcher))
+    app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))
+    app.register_blueprint(openapi_blueprint())
+    give_json_addresses(app)
+    with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, app.wsgi_app)
+    with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
+    with_mcp = McpOverHttp(dispatcher, settings, with_rpc)
+    app.wsgi_app = PersonalMode(with_mcp, settings, site.operators.is_operator)  # type: ignore[method-assign]
+    return app

@@ -1,0 +1,261 @@
+"""Makes the boot images out of their sources in reference_templates/; `--check` says whether they are up to date.
+
+It works from the leaves up, because a CID is taken of the finished bytes: a transform gets its CID,
+the configuration is rewritten with it and gets its own, then `mcps.json`, then each boot image. The
+same sources make the same bytes on every machine: line feeds only, sorted keys, no spaces.
+
+    mcps.source.json            server name -> file of its configuration
+    templates.source.json       set of templates -> file that lists them
+    <name>.boot.source.json     a boot image with files in place of CIDs
+
+What is written: mcps.json, <name>.boot.json, <name>.boot.cid, cids/<cid> for every blob they need, and
+sources.json, which remembers the CID of each source so that `--check` can name the one that changed.
+
+Exit status: 0 done, or up to date; 1 `--check` found something; 2 a source is missing or invalid.
+Sources: DESIGN section 4; REQUIREMENTS VWR-33, VWR-34, V-C9, V-F15.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from patchbay.assets import REFERENCE_TEMPLATES as FOLDER
+from patchbay.boot import canonical_json, files_of_skills, missing_from, parse_image
+from patchbay.cid import cid_of, is_cid
+from patchbay.errors import ConfigError, ParseError, PatchbayError
+from patchbay.jsonrpc import parse
+from patchbay.stores.memory import MemoryStore
+
+PREFIX = "reference_templates/"
+"""How a source spells a path; it stands for the folder, wherever that is."""
+
+MCPS = "GENERATED:mcps.json"
+"""In a boot source: the definition of a variable that is to be the CID of mcps.json."""
+
+KINDS = {".py": "python", ".sh": "shell", ".json": "static"}
+
+GENERATED = ("mcps.json", "sources.json", "*.boot.json", "*.boot.cid", "cids/*")
+
+
+class BootImageGenerator:
+    """Reads the sources in a folder and remembers every blob and every source it used on the way."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self.folder = folder
+        self.blobs: dict[str, bytes] = {}
+        self.sources: dict[str, str] = {}
+
+    def generate(self) -> dict[str, bytes]:
+        """Every generated file, by its path inside the folder. Raises ConfigError naming a source."""
+        mcps_cid = self.generate_mcps_json()
+        files = {"mcps.json": self.blobs[mcps_cid]}
+        sources = sorted(self.folder.glob("*.boot.source.json"))
+        if not sources:
+            raise ConfigError(str(self.folder), "", "expected at least one <name>.boot.source.json")
+        for source in sources:
+            name = source.name.removesuffix(".boot.source.json")
+            image = self.generate_boot_json(name, mcps_cid)
+            files |= {f"{name}.boot.json": image, f"{name}.boot.cid": f"{cid_of(image)}\n".encode()}
+        files |= {f"cids/{cid}": data for cid, data in self.blobs.items()}
+        return files | {"sources.json": canonical_json({"sources": self.sources})}
+
+    def generate_mcps_json(self) -> str:
+        """The CID of mcps.json: for each server the CID of its configuration, the transforms in it replaced first."""
+        where = f"{PREFIX}mcps.source.json"
+        mcps = {}
+        for name, entry in self._object(where).items():
+            if not isinstance(entry, dict):
+                raise ConfigError(where, name, 'expected an object with "config_cid"')
+            path = self._path(entry, "config_cid", where, name)
+            mcps[name] = {**entry, "config_cid": path if is_cid(path) else self._configuration(path)}
+        return self._keep(canonical_json(mcps))
+
+    def generate_boot_json(self, name: str, mcps_cid: str | None = None) -> bytes:
+        """The boot image `name` as canonical JSON; `mcps_cid` takes the place of the marker GENERATED:mcps.json."""
+        where = f"{PREFIX}{name}.boot.source.json"
+        source = self._object(where)
+        document = {
+            **source,
+            "servers": [self._server(row, where, f"servers.{n}") for n, row in self._rows(source, "servers", where)],
+            "variables": [self._variable(row, where, mcps_cid) for _, row in self._rows(source, "variables", where)],
+            "templates": self._templates(source.get("templates", []), where),
+        }
+        image = parse_image(canonical_json(document), where)
+        store = MemoryStore()
+        for blob in self.blobs.values():
+            store.blobs.put(blob)
+        missing = missing_from(image, store.blobs)
+        if missing:
+            raise ConfigError(where, "", f"expected only CIDs that a source makes; nothing makes {', '.join(missing)}")
+        return image.data
+
+    def _configuration(self, path: str) -> str:
+        """The CID of a configuration, after each file in it was replaced by its CID."""
+        config = self._object(path)
+        for key in config:
+            if key.endswith("_transform_cid"):
+                config[key] = self._reference(config, key, path, "")
+        resources = config.get("resources", {})
+        for name, resource in resources.items() if isinstance(resources, dict) else ():
+            if isinstance(resource, dict) and "cid" in resource:
+                resource["cid"] = self._reference(resource, "cid", path, f"resources.{name}")
+        for place, file in files_of_skills(config):
+            file["cid"] = self._reference(file, "cid", path, place)
+        return self._keep(canonical_json(config))
+
+    def _server(self, row: dict[str, Any], where: str, place: str) -> dict[str, Any]:
+        path = self._path(row, "definition_cid", where, place)
+        made = {"kind": KINDS.get(Path(path).suffix, "python"), **row}
+        made["definition_cid"] = self._reference(row, "definition_cid", where, place)
+        if "config_cid" in row:
+            config = self._path(row, "config_cid", where, place)
+            made["config_cid"] = config if is_cid(config) else self._configuration(config)
+        return made
+
+    def _variable(self, row: dict[str, Any], where: str, mcps_cid: str | None) -> dict[str, Any]:
+        if row.get("definition") != MCPS:
+            return row
+        if mcps_cid is None:
+            raise ConfigError(where, "variables", f"expected mcps.json to be made before {MCPS} is replaced")
+        return {**row, "definition": mcps_cid}
+
+    def _templates(self, sets: Any, where: str) -> list[dict[str, str]]:
+        """The rows of the templates in the named sets of templates.source.json."""
+        listed = f"{PREFIX}templates.source.json"
+        known = self._object(listed) if sets else {}
+        rows = []
+        for name in sets if isinstance(sets, list) else [sets]:
+            if not isinstance(name, str) or not isinstance(known.get(name), dict):
+                raise ConfigError(where, "templates", f"expected names of {listed} ({', '.join(known)}); got {name!r}")
+            path = self._path(known[name], "templates_cid", listed, name)
+            templates = self._object(path).get("templates")
+            if not isinstance(templates, dict):
+                raise ConfigError(path, "templates", "expected an object: template name -> file")
+            rows += [{"name": key, "cid": self._reference(templates, key, path, "templates")} for key in templates]
+        return rows
+
+    def _rows(self, source: dict[str, Any], part: str, where: str) -> list[tuple[int, dict[str, Any]]]:
+        rows = source.get(part)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ConfigError(where, part, "expected an array of objects")
+        return list(enumerate(rows))
+
+    def _path(self, row: dict[str, Any], key: str, where: str, place: str) -> str:
+        value = row.get(key)
+        if not isinstance(value, str) or not (value.startswith(PREFIX) or is_cid(value)):
+            inside = f"{place}.{key}" if place else key
+            raise ConfigError(where, inside, f"expected a path that begins with {PREFIX}, or a CID; got {value!r}")
+        return value
+
+    def _reference(self, row: dict[str, Any], key: str, where: str, place: str) -> str:
+        value = self._path(row, key, where, place)
+        if is_cid(value):
+            return value
+        try:
+            return self._keep(self._read(value))
+        except FileNotFoundError as problem:
+            inside = f"{place}.{key}" if place else key
+            raise ConfigError(where, inside, f"expected a file that exists; there is no {value}") from problem
+
+    def _object(self, path: str) -> dict[str, Any]:
+        try:
+            value = parse(self._read(path))
+        except FileNotFoundError as problem:
+            raise ConfigError(path, "", "expected a file that exists") from problem
+        except ParseError as problem:
+            raise ConfigError(path, "", f"expected a JSON object; {problem.message}") from problem
+        if not isinstance(value, dict):
+            raise ConfigError(path, "", "expected a JSON object")
+        return value
+
+    def _read(self, path: str) -> bytes:
+        """The bytes of a source, with line feeds only where it is text."""
+        file = (self.folder / path.removeprefix(PREFIX)).resolve()
+        if not file.is_relative_to(self.folder.resolve()):
+            raise ConfigError(path, "", "expected a file inside the folder of the sources")
+        data = file.read_bytes()
+        if b"\0" not in data:
+            data = data.replace(b"\r\n", b"\n")
+        self.sources[path] = cid_of(data)
+        return data
+
+    def _keep(self, data: bytes) -> str:
+        cid = cid_of(data)
+        self.blobs[cid] = data
+        return cid
+
+
+def present(folder: Path) -> dict[str, bytes]:
+    """Every generated file that stands in a folder now, by its path inside it."""
+    found = (path for pattern in GENERATED for path in folder.glob(pattern))
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(found)
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def differences(wanted: dict[str, bytes], there: dict[str, bytes]) -> list[str]:
+    """What would change, as lines: the sources that changed since the last run, then the stale files."""
+    lines = [f"changed source: {path}" for path in changed_sources(wanted, there)]
+    lines += [f"stale: {PREFIX}{path}" for path in sorted(wanted) if there.get(path, wanted[path]) != wanted[path]]
+    lines += [f"missing: {PREFIX}{path}" for path in sorted(wanted.keys() - there.keys())]
+    return lines + [f"no longer needed: {PREFIX}{path}" for path in sorted(there.keys() - wanted.keys())]
+
+
+def changed_sources(wanted: dict[str, bytes], there: dict[str, bytes]) -> list[str]:
+    """The sources that are not what they were when the files were made; also those that came or went."""
+    try:
+        before = parse(there.get("sources.json", b"{}")).get("sources", {})
+        now = parse(wanted["sources.json"])["sources"]
+        return sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+    except (ParseError, AttributeError, TypeError):
+        return [f"{PREFIX}sources.json cannot be read, so the sources that changed are not known"]
+
+
+def write(folder: Path, wanted: dict[str, bytes], there: dict[str, bytes]) -> None:
+    """Bring a folder up to date, blobs before what names them; what is right already is not touched."""
+    (folder / "cids").mkdir(exist_ok=True)
+    for path in sorted(wanted, key=lambda path: (not path.startswith("cids/"), path)):
+        if there.get(path) != wanted[path]:
+            (folder / path).write_bytes(wanted[path])
+    for path in there.keys() - wanted.keys():
+        (folder / path).unlink()
+
+
+def say(*lines: str) -> None:
+    """Write lines to the standard output."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; answers the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="generate_boot_image.py", description="Make the boot images from their sources."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something is out of date")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the sources (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    try:
+        wanted = BootImageGenerator(given.folder).generate()
+        there = present(given.folder)
+        lines = differences(wanted, there)
+        if not given.check:
+            write(given.folder, wanted, there)
+    except (PatchbayError, OSError) as problem:
+        sys.stderr.write(f"generate_boot_image.py: {problem}\n")
+        return 2
+    if given.check and lines:
+        say("out of date; run python generate_boot_image.py", *lines)
+        return 1
+    roots = [f"{path.removesuffix('.boot.cid')}: {wanted[path].decode().strip()}" for path in wanted if ".cid" in path]
+    say("wrote what had changed:" if lines else "up to date", *lines, *roots)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The supervisor's rule for workers that end by themselves: another one takes the place, later each time.
+
+The web server ends as a whole when a worker ends soon after its start. A tool or a system that kills workers would
+end the hub that way. Here the supervisor stays: the first replacement starts at once, each further one within
+`QUIET_SECONDS` waits twice as long, up to `LONGEST_PAUSE_SECONDS`. A hub that cannot start says so and ends itself.
+Sources: THREATS M5, X3.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from granian.server.mp import MPServer
+
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 8.0
+LOOK_SECONDS = 0.1
+"""Time between two looks at whether the hub was told to end."""
+
+QUIET_SECONDS = 60.0
+"""Time without a worker that ended, after which the next replacement starts at once again."""
+
+
+class Backoff:
+    """How long the next replacement waits."""
+
+    def __init__(self) -> None:
+        self._ended = 0
+        self._last = float("-inf")
+
+    def pause(self, now: float) -> float:
+        """Seconds to wait for a worker that ended at `now`, on the monotonic clock."""
+        if now - self._last > QUIET_SECONDS:
+            self._ended = 0
+        self._last = now
+        self._ended += 1
+        if self._ended == 1:
+            return 0.0
+        return float(min(FIRST_PAUSE_SECONDS * 2 ** min(self._ended - 2, 16), LONGEST_PAUSE_SECONDS))
+
+
+class Supervisor(MPServer):
+    """The web server with that rule."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._backoff = Backoff()
+
+    def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
+        """Replace workers, waiting first when others ended shortly before. Told to end meanwhile, replaces none."""
+        until = time.monotonic() + self._backoff.pause(time.monotonic())
+        while (left := until - time.monotonic()) > 0:
+            if self.interrupt_signal:
+                return
+            time.sleep(min(left, LOOK_SECONDS))
+        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        self.respawned_wrks.clear()  # by its entries the web server tells a crash loop, which would end the hub

@@ -1,0 +1,75 @@
+"""System calls of Linux that Python has no function for, as functions that raise OSError.
+
+On other systems `LINUX` is False and nothing here may be called.
+Sources: landlock(7), unshare(2), mount(2), capset(2), prctl(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+LINUX = sys.platform == "linux"
+
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+"""Numbers of system calls; they are the same on every architecture."""
+
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
+
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 3, 4, 24
+PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
+LAST_CAPABILITY = 63
+CAPABILITY_VERSION = 0x20080522
+
+_LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+def system_call(number: int, first: int | bytes, second: int, third: int | bytes = 0, fourth: int = 0) -> int:
+    """A system call by its number; its result. Raises OSError. Numbers fit into 31 bits; bytes are only read."""
+    assert _LIBC is not None, "only Linux has these system calls"
+    return _checked(_LIBC.syscall(number, first, second, third, fourth), number)
+
+
+def control_process(option: int, value: int = 0, third: int = 0) -> int:
+    """`prctl`; its result. Raises OSError."""
+    assert _LIBC is not None, "only Linux has prctl"
+    words = (ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0))
+    return _checked(_LIBC.prctl(option, *words), f"prctl({option})")
+
+
+def unshare(flags: int) -> None:
+    """Move this process into new namespaces. Raises OSError."""
+    assert _LIBC is not None, "only Linux has unshare"
+    _checked(_LIBC.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """Mount something. Raises OSError."""
+    assert _LIBC is not None, "only Linux mounts this way"
+    words = (os.fsencode(source), os.fsencode(target), os.fsencode(kind) if kind else None)
+    _checked(_LIBC.mount(*words, ctypes.c_ulong(flags), os.fsencode(options)), f"mount({target})")
+
+
+def drop_capabilities() -> None:
+    """Give up every capability of this thread, for programs that it begins too."""
+    assert _LIBC is not None, "only Linux has capabilities"
+    for capability in range(LAST_CAPABILITY + 1):
+        if _LIBC.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) != 0:
+            break  # an ordinary user may not, and needs not: there is nothing to drop; or the kernel has no more
+    _LIBC.prctl(PR_CAP_AMBIENT, ctypes.c_ulong(PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
+    header = _CapabilityHeader(CAPABILITY_VERSION, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _checked(_LIBC.capset(ctypes.byref(header), nothing), "capset")
+
+
+def _checked(result: int, what: int | str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), f"system call {what}")
+    return result

@@ -1,0 +1,110 @@
+"""Landlock: the kernel refuses this thread, and all that it begins, what no rule allows.
+
+Files since ABI 1 (Linux 5.13), TCP ports since 4 (6.7), signals to processes outside since 6 (6.12). A restricted
+process can also not debug, or read through `/proc`, a process that is not restricted by the same rules.
+Connecting is free; listening is allowed on ports that the kernel chooses, so that no tool listens beside the hub on
+the hub's own port (the workers share it, and the kernel would share it with the tool too).
+Sources: landlock(7); THREATS 1.6.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from functools import lru_cache
+from struct import Struct
+
+from patchbay.handlers.confinement.kernel import (
+    LANDLOCK_ADD_RULE,
+    LANDLOCK_CREATE_RULESET,
+    LANDLOCK_RESTRICT_SELF,
+    LINUX,
+    PR_SET_NO_NEW_PRIVS,
+    control_process,
+    system_call,
+)
+from patchbay.handlers.confinement.places import Places
+
+NETWORK_ABI, SCOPE_ABI = 4, 6
+"""The first versions that know ports, and signals."""
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REFER, TRUNCATE = 1 << 13, 1 << 14
+FIRST_RIGHTS = (1 << 13) - 1
+"""All rights on files of ABI 1."""
+
+READ = EXECUTE | READ_FILE | READ_DIR
+ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+"""The rights that a rule for something other than a folder may name."""
+
+BIND_TCP = 1 << 0
+SCOPE_ABSTRACT_UNIX_SOCKET, SCOPE_SIGNAL = 1 << 0, 1 << 1
+RULE_PATH_BENEATH, RULE_NET_PORT = 1, 2
+CREATE_RULESET_VERSION = 1
+
+_RULESET = Struct("=QQQ")
+_PATH = Struct("=Qi")
+_PORT = Struct("=QQ")
+
+
+@lru_cache(maxsize=1)
+def version() -> int:
+    """The version of Landlock that this kernel has; 0 without."""
+    if not LINUX:
+        return 0
+    try:
+        return system_call(LANDLOCK_CREATE_RULESET, 0, 0, CREATE_RULESET_VERSION)
+    except OSError:
+        return 0
+
+
+def restrict(places: Places, covered: bool = False) -> None:
+    """Restrict this thread, and what it begins, for good. Raises OSError.
+
+    `covered` says that mounts lie over what is hidden, so that whole trees may be allowed.
+    """
+    abi = version()
+    handled = _rights(abi)
+    scope = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL if abi >= SCOPE_ABI else 0
+    ruleset = _new(handled, BIND_TCP if abi >= NETWORK_ABI else 0, scope, abi)
+    try:
+        for place, rights in _rules(places, covered, handled).items():
+            _allow(ruleset, place, rights)
+        if covered or places.lists_everything:
+            _allow(ruleset, "/", READ_DIR)
+        if abi >= NETWORK_ABI:
+            system_call(LANDLOCK_ADD_RULE, ruleset, RULE_NET_PORT, _PORT.pack(BIND_TCP, 0), 0)
+        control_process(PR_SET_NO_NEW_PRIVS, 1)
+        system_call(LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _rules(places: Places, covered: bool, handled: int) -> Mapping[str, int]:
+    rules = dict.fromkeys(places.readable(covered), READ)
+    return rules | dict.fromkeys(places.writable(covered), handled)
+
+
+def _rights(abi: int) -> int:
+    return FIRST_RIGHTS | (REFER if abi >= 2 else 0) | (TRUNCATE if abi >= 3 else 0)
+
+
+def _new(files: int, network: int, scope: int, abi: int) -> int:
+    size = 8 if abi < NETWORK_ABI else 16 if abi < SCOPE_ABI else 24
+    return system_call(LANDLOCK_CREATE_RULESET, _RULESET.pack(files, network, scope), size, 0)
+
+
+def _allow(ruleset: int, place: str, rights: int) -> None:
+    """Allow rights below a place; one that is gone, or a symbolic link, is left out."""
+    try:
+        found = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        kind = os.fstat(found).st_mode
+        if not stat.S_ISLNK(kind):
+            allowed = rights if stat.S_ISDIR(kind) else rights & ON_FILES
+            system_call(LANDLOCK_ADD_RULE, ruleset, RULE_PATH_BENEATH, _PATH.pack(allowed, found), 0)
+    finally:
+        os.close(found)

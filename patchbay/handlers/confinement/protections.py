@@ -1,0 +1,82 @@
+"""Which protections of the hub against tools hold on this machine, and how a process takes them on.
+
+`wanted` are the names of the setting `protections`. A protection that is wanted and can be had is in force: when it
+then fails for one process, that process runs nothing. One that cannot be had is told (`told`), and the others hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchbay.handlers.confinement import landlock, namespaces, privacy
+from patchbay.handlers.confinement.kernel import LINUX, drop_capabilities
+from patchbay.handlers.confinement.places import Places
+
+LANDLOCK, NAMESPACES, PRIVACY = "landlock", "namespaces", "privacy"
+ALL = (LANDLOCK, NAMESPACES, PRIVACY)
+
+LARGEST_SHARED_MIB = 1 << 20
+"""MiB of shared memory that a host may have, however much memory it may fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protections:
+    """What holds for the hosts of one fork server: the names in force, the folders that are hidden from all of them."""
+
+    names: tuple[str, ...] = ()
+    hidden: tuple[Path, ...] = ()
+
+    def take_on(self, places: Places, memory_mib: int) -> None:
+        """Put this process, a host that has run nothing yet, under them for good. Raises OSError.
+
+        `places` is what its server may use; what is hidden from all is added.
+        """
+        known = replace(places, hidden=(*places.hidden, *self.hidden))
+        covered = NAMESPACES in self.names
+        if covered:
+            namespaces.cover(known, min(memory_mib, LARGEST_SHARED_MIB))
+        confine_thread(known, self.names, covered)
+
+
+def confine_thread(places: Places, names: Collection[str] = ALL, covered: bool = False) -> None:
+    """Confine this thread, and every program that it begins, by what needs no namespaces. Raises OSError."""
+    if LINUX and (covered or LANDLOCK in names):
+        drop_capabilities()
+    if LANDLOCK in names and landlock.version():
+        landlock.restrict(places, covered)
+
+
+def in_force(wanted: Collection[str]) -> tuple[str, ...]:
+    """Those of the wanted names that this machine has; to be asked by a process of one thread."""
+    has = {LANDLOCK: landlock.version() > 0, NAMESPACES: NAMESPACES in wanted and namespaces.work(), PRIVACY: LINUX}
+    return tuple(name for name in ALL if name in wanted and has[name])
+
+
+def protect_hub(wanted: Collection[str]) -> None:
+    """Protect this process, one of the hub's own, from being read."""
+    if PRIVACY in wanted:
+        privacy.hide_memory()
+
+
+def told(names: Collection[str], version: int) -> Sequence[tuple[str, bool, str]]:
+    """Each protection in words: its title, whether it holds, and what holds or what is missing.
+
+    `names` are in force, `version` is that of Landlock.
+    """
+    locked = LANDLOCK in names
+    ports = locked and version >= landlock.NETWORK_ABI
+    signals = NAMESPACES in names or (locked and version >= landlock.SCOPE_ABI)
+    return (
+        _row("files", locked, "a tool reads nothing of the hub's data and changes only its own folders", "5.13"),
+        _row("ports", ports, "a tool cannot listen on the hub's port", "6.7"),
+        _row("signals", signals, "a tool cannot stop or end the hub's processes", "6.12, or user namespaces"),
+        _row("processes", NAMESPACES in names, "a Python tool sees no process but its own", "user namespaces"),
+        _row("shared memory", NAMESPACES in names, "a Python tool has its own, of bounded size", "user namespaces"),
+        _row("memory", PRIVACY in names, "no process of the same user reads the hub's memory", "any version"),
+    )
+
+
+def _row(title: str, holds: bool, what: str, needs: str) -> tuple[str, bool, str]:
+    return title, holds, what if holds else f"not protected here; needs Linux with {needs}"
