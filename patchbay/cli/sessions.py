@@ -22,7 +22,7 @@ import click
 import patchbay
 from patchbay.cli.answering import Answers
 from patchbay.cli.endings import ending
-from patchbay.cli.places import Contracts, settings_for_reading, tokens
+from patchbay.cli.places import Contracts, settings_for_reading
 from patchbay.cli.showing import Display
 from patchbay.cli.telling import note, program, typed
 from patchbay.cli.unread import watched_output
@@ -38,7 +38,7 @@ from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
 from patchbay.client.surroundings import launch_environment
 from patchbay.events import LOG_LEVELS
-from patchbay.settings import Settings, whole_environment
+from patchbay.settings import Settings, sign_ins, whole_environment
 
 Command = Callable[..., Any]
 
@@ -79,7 +79,7 @@ def session(
     interactive = sys.stderr.isatty()
     answers.interactive = interactive
     settings = Settings.load()
-    signin = Person(tokens(environ), _show if interactive else None, _hint())
+    signin = Person(sign_ins(environ), _show if interactive else None, _hint())
     with ExitStack() as stack:
         stack.enter_context(_hushed())
         contracts = Contracts(settings)

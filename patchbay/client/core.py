@@ -142,7 +142,7 @@ class Core:
             return kept + [(one, partial(self._program, reach)) for one in eras]
         if isinstance(reach, Http):
             sendable(reach.headers, reach.described)
-            web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.adopted)
+            web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.adopted, self.plan.issuer)
             if self.plan.adopted is not None:
                 return [(era, web.streamable)]
             ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {

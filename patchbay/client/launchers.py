@@ -21,7 +21,7 @@ from typing import Any, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
 from patchbay.client.address_query import Pair, decoded
-from patchbay.client.reach import AddressError, Http, Reach, Stdio, Transport
+from patchbay.client.reach import ANY_ISSUER, AddressError, Http, Reach, Stdio, Transport
 
 NAMED = re.compile(r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$")
 """A path that names the description of an API."""
@@ -77,7 +77,7 @@ def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio
 
 
 _PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD, launch.with=REQUIREMENT (uvx) or one launch.cwd=DIRECTORY"
-_URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query= or one launch.transport="
+_URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query=, one launch.transport= or one launch.issuer="
 
 
 def _word(text: str, what: str, place: str) -> str:
@@ -179,7 +179,7 @@ def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
             headers[name] = value
         elif kind == "query" and name:
             query.append((name, value))
-        elif key in ("launch.query", "launch.transport") and key not in once:
+        elif key in ("launch.query", "launch.transport", "launch.issuer") and key not in once:
             once[key] = value
         else:
             raise AddressError(f"{place}: {key}= is not understood here; expected {_URL_OPTIONS}")
@@ -188,7 +188,21 @@ def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
         raise AddressError(f"{place}: expected query.NAME= or launch.query=, not both")
     raw = raw or urlencode(query, quote_via=quote)
     url = checked_url(f"{launcher}://{rest}" + (f"?{raw}" if raw else ""), place)
-    return Http(url, headers, _transport(once.get("launch.transport", "auto"), place))
+    issuer = once.get("launch.issuer", "")
+    if issuer:
+        checked_issuer(issuer, place)
+    return Http(url, headers, _transport(once.get("launch.transport", "auto"), place), issuer=issuer)
+
+
+def checked_issuer(url: str, place: str) -> str:
+    """The URL of an authorization server, or ANY_ISSUER. Raises AddressError."""
+    if url == ANY_ISSUER:
+        return url
+    if not url.startswith(("http://", "https://")):
+        raise AddressError(
+            f"{place}: issuer: expected the http(s) URL of an authorization server, or {ANY_ISSUER}, got {url[:200]!r}"
+        )
+    return checked_url(url, place)
 
 
 def _no_break(value: str) -> bool:

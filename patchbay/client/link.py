@@ -89,7 +89,8 @@ class Link:
         if self._signin is not None and isinstance(self.plan.reach, Http):
             from patchbay.client.signin import auth_for
 
-            self.plan = replace(self.plan, auth=auth_for(self.plan.reach.url, self._signin))
+            auth, issuer = auth_for(self.plan.reach.url, self._signin), self._signin.issuer or ""
+            self.plan = replace(self.plan, auth=auth, issuer=issuer)
         self._core = Core(self.plan, self._listener, self._ask)
         self._opening = Run(self._loop, "initialize", self._start_timeout)
         self._life = self._loop.start(self._core.live(self._opening))

@@ -47,3 +47,4 @@ class Plan:
     exchange: Exchange | None = None
     log_level: str | None = None
     adopted: Adopted | None = None
+    issuer: str = ""

@@ -19,7 +19,8 @@ class Person:
     """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
 
     `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
-    document, for servers that know those; else the client registers itself.
+    document, for servers that know those; else the client registers itself. `issuer` is an authorization server that
+    may be at a private address; others that the server names have to be public.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class Person:
     client_secret: str | None = None
     scope: str | None = None
     port: int = 0
+    issuer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

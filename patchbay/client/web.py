@@ -1,14 +1,14 @@
 """A server at a URL: Streamable HTTP or the older pair of GET and POST, with bounds on what a server may send.
 
 Redirects are followed within the server's own origin only (the SDK's rule), so that no header and no token goes
-elsewhere. Bodies beyond the limit and compressed bodies end the connection; a server on a public address may not
-lead us (by sign-in metadata) to a loopback or private one, as far as the address in the URL shows.
+elsewhere. Bodies beyond the limit and compressed bodies end the connection. A request that leaves the server's origin,
+as sign-in metadata can cause, goes to a public address only, and to the very one that was checked: the host is looked
+up once. Excepted are the origins that a person or an operator named (`issuer`).
 Sources: SPEC-DIGEST 2.1 to 2.4; THREATS 1.8, X19, X20; MCP specification, basic/transports, backwards compatibility.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,15 +22,17 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from patchbay.client.direct import Direct, Place
-from patchbay.client.failures import Unreachable
 from patchbay.client.handover import Handover, is_possible
 from patchbay.client.plan import Adopted
 from patchbay.client.public_hosts import public_address
-from patchbay.client.reach import Http
+from patchbay.client.reach import ANY_ISSUER, Http
 from patchbay.client.runs import CURRENT
 
 CONNECT = 30.0
 """Seconds to connect, and to write a piece. Reading has no bound of its own: every request has a deadline."""
+
+_ASKED = "patchbay.asked"
+"""Extension of a request: its URL before the address took the place of the host."""
 
 GET_INSTEAD = frozenset({400, 404, 405, 406, 415})
 """Statuses of a POST after which a server of 2024-11-05 is tried."""
@@ -65,8 +67,13 @@ class _Bounded(httpx2.AsyncByteStream):
 class Web:
     """How one server is spoken to over HTTP; `status` is that of the last refused request."""
 
-    def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int, adopted: Adopted | None = None) -> None:
-        """`adopted` is what a plain session has agreed on with the server."""
+    def __init__(
+        self, reach: Http, auth: httpx2.Auth | None, limit: int, adopted: Adopted | None = None, issuer: str = ""
+    ) -> None:
+        """`adopted` is what a plain session has agreed on with the server.
+
+        `issuer` is the authorization server that the way of signing in names, where it names one.
+        """
         self.reach = reach
         self.status: int | None = None
         self._session_id = adopted.session_id if adopted is not None else None
@@ -76,7 +83,9 @@ class Web:
         self._direct = auth is None and is_possible(reach)
         self._auth = auth
         self._limit = limit
-        self._public = _is_public(httpx2.URL(reach.url).host)
+        self._anywhere = reach.issuer == ANY_ISSUER
+        urls = (reach.url, "" if self._anywhere else reach.issuer, issuer)
+        self._named = {_origin(httpx2.URL(url)) for url in urls if url}
 
     def client(
         self,
@@ -134,12 +143,20 @@ class Web:
             yield streams
 
     async def _sending(self, request: httpx2.Request) -> None:
-        if self._public and not _is_public(request.url.host):
-            raise Unreachable(f"{self.reach.described} leads to {request.url.host}, which is not a public address")
-        if self.reach.public:
+        origin = _origin(request.url)
+        if origin not in self._named and not self._anywhere:
+            scheme, host, port = origin
+            remedy = (
+                f"to allow it, name it with launch.issuer={scheme}://{host}:{port}" if not self.reach.public else ""
+            )
+            await _pinned(request, self.reach.described, remedy)
+            request.headers["Connection"] = "close"  # a kept connection would serve another name at this address
+        elif self.reach.public:
             await _pinned(request, self.reach.described)
 
     async def _received(self, response: httpx2.Response) -> None:
+        asked = response.request
+        asked.url = asked.extensions.get(_ASKED, asked.url)  # the rest reads the URL as it was written
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
         self._session_id = response.headers.get("mcp-session-id", self._session_id)
@@ -155,22 +172,17 @@ class Web:
             response.stream = _Bounded(response.stream, self._limit, str(response.request.url.copy_with(query=None)))
 
 
-async def _pinned(request: httpx2.Request, who: str) -> None:
+async def _pinned(request: httpx2.Request, who: str, remedy: str = "") -> None:
     """Let a request go to the very address that was checked; names and certificates stay those of the host.
 
     Raises Unreachable when the host is not, or may not be, a public one.
     """
-    host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
-    address = await anyio.to_thread.run_sync(public_address, host, port, who)
-    request.extensions = {**request.extensions, "sni_hostname": host}
+    _, host, port = _origin(request.url)
+    address = await anyio.to_thread.run_sync(public_address, host, port, who, remedy)
+    request.extensions = {**request.extensions, "sni_hostname": host, _ASKED: request.url}
     request.url = request.url.copy_with(host=address)
 
 
-def _is_public(host: str) -> bool:
-    """Whether a host, as a URL names it, may be anywhere: neither loopback nor a private address."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return False
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_global
-    except ValueError:
-        return True
+def _origin(url: httpx2.URL) -> tuple[str, str, int]:
+    """Scheme, host and port of a URL."""
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)

@@ -72,7 +72,7 @@ def shown(site: Site, address: str) -> tuple[Server, bool]:
     """The server behind a name or `name@cid`, and whether the address is pinned. Raises UnknownServer."""
     name, _, cid = address.partition("@")
     if cid:
-        return site.catalogue.pinned(name, cid), True
+        return site.catalogue.pinned(name, cid, site.operators.is_operator(request.environ)), True
     for server in site.catalogue.all():
         if server.name == name:
             return server, False

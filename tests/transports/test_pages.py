@@ -64,7 +64,7 @@ def test_the_meta_page_and_its_json_say_how_a_server_runs(client: FlaskClient, h
         runs = confinement(server.kind, server.config, hub.settings.isolation, hub.settings.memory)
         assert rows[name] == asdict(runs)
         assert runs.sentence[1:] in Reader(read(client, f"/mcp/meta/{name}")).text
-    assert rows["town"]["sentence"] == "in a process of its own, memory 512 MiB, otherwise unconfined"
+    assert rows["town"]["sentence"] == "in a process of its own, memory 512 MiB"
 
 
 def test_the_meta_page_says_why_something_is_not_listed(client: FlaskClient) -> None:

@@ -67,6 +67,12 @@ class Mount:
             return replace(found, env={**found.env, **more["environment"]})
         return found
 
+    @property
+    def direct_reach(self) -> Http | Stdio | None:
+        """What the address itself says, variables not put in; None where a profile or a preset says it."""
+        target = parse_address(self.address).target
+        return target if isinstance(target, (Http, Stdio)) else None
+
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """What the variables hold that it names."""
         texts = [self.address, *(value for _, value in (*self.headers, *self.environment))]
