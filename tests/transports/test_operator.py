@@ -147,7 +147,7 @@ def test_a_damaged_file_proves_no_operator_and_shows_strangers_nothing_of_itself
     assert [answer.status_code for answer in answers[4:]] == [200] * 4
     for answer in answers:
         told = answer.get_data(as_text=True) + str(answer.headers)
-        assert str(tmp_path) not in told and "sesame" not in told and "hexadecimal" not in told
+        assert str(file) not in told and "sesame" not in told and "hexadecimal" not in told
     assert str(file) in caplog.text
     hub.close()
 
