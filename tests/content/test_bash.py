@@ -82,6 +82,9 @@ def test_a_bad_ending_is_an_error_that_keeps_the_output_and_tells_the_exit_code(
     result = run(hub, "echo half; exit 3").result
     assert [item["text"] for item in result["content"]] == ["half\n", "the command ended with exit code 3"]
     assert result["isError"] is True
+    one = run(hub, "echo none; exit 1").result
+    assert one["isError"] is True
+    assert [item["text"] for item in one["content"]] == ["none\n", "the command ended with exit code 1"]
     assert "exit code 127" in run(hub, "no-such-program").text
     assert "signal 9 (Killed), exit code 137" in run(hub, "kill -9 $$").text
 
