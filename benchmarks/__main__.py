@@ -55,7 +55,14 @@ class Bench:
     def cost(self, isolation: str) -> Cost:
         """What open streams cost a hub: calls without them, beside them, and without them again."""
         streams = self._given.streams
-        room = ["--listeners", str(streams + 32), "--threads", str(streams + 256)]
+        room = [
+            "--listeners",
+            str(streams + 32),
+            "--threads",
+            str(streams + 256),
+            "--connections",
+            str(2 * streams + 512),
+        ]
         folder = tempfile.TemporaryDirectory()
         with folder as name, hub(isolation, Path(name), _only(self._server), room) as found:
             aim = target(found.url, MODERN)

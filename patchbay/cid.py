@@ -12,8 +12,6 @@ from base64 import b32decode, b32encode
 from functools import lru_cache
 from hashlib import sha256
 
-from multiformats import CID
-
 from patchbay.errors import BadCid, CorruptBlob
 
 LONGEST = 512
@@ -48,6 +46,8 @@ def canonical(text: str) -> str:
         return text
     if not text or len(text) > LONGEST or not text.isascii():
         raise BadCid(f"not a CID: expected 1 to {LONGEST} ASCII characters, such as bafkrei...")
+    from multiformats import CID
+
     try:
         cid = CID.decode(text)
     except (ValueError, KeyError, IndexError, TypeError) as problem:
@@ -76,6 +76,8 @@ def content_in(text: str) -> bytes | None:
     name = canonical(text)
     if USUAL.fullmatch(name):
         return None
+    from multiformats import CID
+
     cid = CID.decode(name)
     return bytes(cid.raw_digest) if cid.hashfun.name == "identity" else None
 

@@ -16,7 +16,7 @@ import orjson
 from patchbay.cid import cid_of
 
 Kind = Literal["tool", "resource", "template", "prompt"]
-Source = Literal["static", "transform", "discovered"]
+Source = Literal["static", "transform", "discovered", "upstream"]
 
 NAME = r"[A-Za-z0-9_.-]{1,128}"
 """What a server's or a tool's name may be (SPEC-DIGEST 3.2, DESIGN section 11)."""
@@ -51,7 +51,9 @@ class Descriptor:
 
     @property
     def read_only(self) -> bool:
-        """Whether a tool says that it changes nothing."""
+        """Whether a tool is known to change nothing. What an upstream says of its own tools is only a hint: False."""
+        if self.source == "upstream":
+            return False
         annotations = self.wire.get("annotations") or {}
         return bool(annotations.get("readOnlyHint", False))
 

@@ -91,7 +91,21 @@ class Settings:
     )
     drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
     body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
+    bodies_limit: int = _setting(
+        12 * 1024 * 1024,
+        "Most that all request bodies above 16 KiB may have together in each worker while their requests are in work.",
+        "bytes",
+    )
+    connections: int = _setting(
+        1024,
+        "Most connections that one address may have open in each worker; half of its descriptors where that is less.",
+        least=1,
+    )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
+    result_minutes: float = _setting(60.0, "How long a text is kept that is too large for a result.", "minutes")
+    result_size: int = _setting(
+        64 * 1024 * 1024, "Most that such texts of one caller take; the oldest give way.", "bytes"
+    )
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
@@ -193,6 +207,13 @@ def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
 def suggest(name: str, value: str) -> None:
     """Set a variable that a library reads when it is loaded, unless whoever started this process did."""
     os.environ.setdefault(name, value)
+
+
+def names_proxy() -> bool:
+    """Whether the environment may name a proxy for HTTP; `no_proxy` alone names none."""
+    return any(
+        name.lower().endswith("_proxy") and name.lower() != "no_proxy" and os.environ[name] for name in os.environ
+    )
 
 
 def sign_ins(environ: Mapping[str, str]) -> Path:

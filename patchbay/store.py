@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, Self
+
+DATABASE_FILE = "patchbay.sqlite3"
+"""The file in the data folder that holds everything, for a store in SQLite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,18 @@ class Names(Protocol):
         """
         ...
 
-    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
-        """Moves of one name (or of all names), newest first."""
+    def past(
+        self,
+        name: str = "",
+        limit: int = 100,
+        before: int | None = None,
+        prefixes: Sequence[str] = (),
+        after: int = 0,
+    ) -> list[Move]:
+        """Moves of one name (or of all names) with a seq between `after` and `before`, newest first.
+
+        With `prefixes` only those of names that begin with one of them.
+        """
         ...
 
 
@@ -150,3 +164,8 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def store_exists(kind: str, folder: Path) -> bool:
+    """Whether a store of this kind was made in `folder` before. Creates nothing, and loads no store."""
+    return kind == "sqlite" and (folder / DATABASE_FILE).is_file()

@@ -68,12 +68,33 @@ class Part:
         return set(bound(self.body))
 
 
+class Hoister(ast.NodeTransformer):
+    """Takes the imports out of functions and of `if TYPE_CHECKING`: in one file there is nothing to load late."""
+
+    def __init__(self) -> None:
+        self.found: list[ast.stmt] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        for outer in ast.walk(node):
+            if isinstance(outer, ast.FunctionDef | ast.If | ast.With | ast.For | ast.While | ast.Try):
+                self.found += [one for one in outer.body if isinstance(one, ast.Import | ast.ImportFrom)]
+                outer.body = [one for one in outer.body if not isinstance(one, ast.Import | ast.ImportFrom)]
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            return node
+        self.found += node.body
+        return None
+
+
 def read(name: str) -> Part:
     """A module, its imports taken out of its statements."""
     path = ROOT / f"{name.replace('.', '/')}.py"
     tree = ast.parse(path.read_text("utf-8"), str(path))
     part = Part(name, [], (ast.get_docstring(tree) or "").partition("\n")[0])
-    for node in tree.body:
+    hoister = Hoister()
+    for node in [*hoister.visit(tree).body, *hoister.found]:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 local = alias.asname or alias.name

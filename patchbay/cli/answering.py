@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from patchbay.arguments import problems, validator
 from patchbay.cli.telling import note, printable
 from patchbay.client.coercion import coerced
 from patchbay.client.failures import McpFailure
@@ -187,6 +186,8 @@ def _prompt(name: str, one: Mapping[str, Any], needed: bool) -> str:
 
 def _problem(value: Any, one: Any, schema: Mapping[str, Any]) -> str | None:
     """What is wrong with a value, in a sentence."""
+    from patchbay.arguments import problems, validator
+
     try:
         checker = validator({**one, "$defs": schema.get("$defs", {})})
     except (ConfigError, TypeError):  # no schema, or none that is whole in itself: the server says what it thinks

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from patchbay.settings import Settings
-from patchbay.store import Blobs, Store
-from patchbay.stores import open_store, store_exists
+from patchbay.store import Blobs, Store, store_exists
 
 
 def settings_for_reading(settings: Settings) -> Settings:
@@ -36,6 +35,8 @@ class Contracts:
             if create:
                 self._reading = self._settings
             if self._store is None:
+                from patchbay.stores import open_store
+
                 self._store = open_store(self._reading.store, self._reading.data)
             return self._store.blobs
 

@@ -35,8 +35,9 @@ from patchbay.handlers.confinement.protections import protect_hub
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS
-from patchbay.transports.operators import Operators
 from patchbay.transports.peers import AtWork, Peers
+from patchbay.transports.sockets import return_large_blocks
+from patchbay.transports.work_limits import EXTRA_THREADS, WorkLimits
 
 GRACE = 5
 """Seconds between the end of a drain and the kill."""
@@ -93,7 +94,7 @@ def supervisor(settings: Settings) -> MPServer:
         http=HTTPModes.http1,
         websockets=False,
         workers=settings.workers,
-        blocking_threads=settings.threads,
+        blocking_threads=settings.threads + EXTRA_THREADS,
         # Threads that many listeners needed go soon after them.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
@@ -124,7 +125,9 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exits.USAGE)
     app.extensions["site"].prepare()
-    at_work = app.wsgi_app = AtWork(app.wsgi_app, settings.idle_timeout)
+    at_work = AtWork(app.wsgi_app, settings.idle_timeout)
+    app.wsgi_app = WorkLimits(at_work, settings.threads)
+    return_large_blocks()
     Peers(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]
     drain.watch_signals()
@@ -186,7 +189,7 @@ def _end_with_parent(seconds: float) -> None:
         os._exit(exits.FAILED)
 
 
-def _announce(settings: Settings, announced: Once, serving: threading.Event, operators: Operators) -> None:
+def _announce(settings: Settings, announced: Once, serving: threading.Event, operators: Any) -> None:
     """Set `serving` once this worker does, then say where the hub is once it is ready, in one worker only."""
     pause = threading.Event()
     while not _in_main_loop():
@@ -199,7 +202,7 @@ def _announce(settings: Settings, announced: Once, serving: threading.Event, ope
         _tell_operator(settings, operators)
 
 
-def _tell_operator(settings: Settings, operators: Operators) -> None:
+def _tell_operator(settings: Settings, operators: Any) -> None:
     """Tell the person who started the hub how to log in. A token that is kept in no file is shown now."""
     if settings.access == "open":
         say("Everybody who reaches this hub may look and call its tools (--access open).")

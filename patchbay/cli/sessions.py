@@ -24,7 +24,7 @@ from patchbay.cli.answering import Answers
 from patchbay.cli.endings import ending
 from patchbay.cli.places import Contracts, settings_for_reading
 from patchbay.cli.showing import Display
-from patchbay.cli.telling import note, program, typed
+from patchbay.cli.telling import is_terminal, note, program, typed
 from patchbay.cli.unread import watched_output
 from patchbay.client.canonical import ContractError
 from patchbay.client.connections import START_TIMEOUT, TIMEOUT, Connection
@@ -33,7 +33,7 @@ from patchbay.client.pool import Connections
 from patchbay.client.profile_layouts import Profile
 from patchbay.client.profiles import homes
 from patchbay.client.reach import Era, Local, Reach
-from patchbay.client.signin import Person
+from patchbay.client.signin_ways import Person
 from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
 from patchbay.client.surroundings import launch_environment
@@ -76,7 +76,7 @@ def session(
     display = Display(level or "warning")
     answers = answers or Answers()
     answers.quiet = display.quiet
-    interactive = sys.stderr.isatty()
+    interactive = is_terminal(sys.stderr)
     answers.interactive = interactive
     settings = Settings.load()
     signin = Person(sign_ins(environ), _show if interactive else None, _hint())
@@ -108,6 +108,7 @@ def session(
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
+                    quick=True,
                 )
 
         connections = stack.enter_context(Connections(opened))

@@ -11,26 +11,24 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-
-from patchbay.cli.telling import note, printable
+from patchbay.cli.telling import is_terminal, note, printable
 from patchbay.client.runs import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as Said
+
+if TYPE_CHECKING:
+    from patchbay.cli.progress_bar import ProgressBar
 
 
 class Display:
     """What a server says beside its answers. `level` is the lowest level of log lines that are shown."""
 
     def __init__(self, level: str = "warning") -> None:
-        self._console = Console(stderr=True)
-        self._shows = sys.stderr.isatty()
+        self._shows = is_terminal(sys.stderr)
         self._level = LOG_LEVELS.index(level)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._bar: ProgressBar | None = None
         self._lock = threading.RLock()
 
     def tell(self, item: Item) -> None:
@@ -45,29 +43,18 @@ class Display:
                 self._progress(item)
 
     def _progress(self, said: Said) -> None:
-        words = escape(printable(said.message or "working"))
-        bar, task = self._started()
-        bar.update(task, completed=said.progress, total=said.total, description=words, count=_count(said))
+        from patchbay.cli.progress_bar import ProgressBar
 
-    def _started(self) -> tuple[Progress, TaskID]:
-        if self._bar is None or self._task is None:
-            columns = (
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[count]}"),
-            )
-            self._bar = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("working", total=None, count="")
-        return self._bar, self._task
+        if self._bar is None:
+            self._bar = ProgressBar()
+        self._bar.show(printable(said.message or "working"), said.progress, said.total)
 
     def clear(self) -> None:
         """Take the progress away: what it was about has ended."""
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
-            self._bar = self._task = None
+            self._bar = None
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -82,9 +69,7 @@ class Display:
         if not self._shows:
             yield
             return
-        with self._console.status(escape(printable(words))):
+        from patchbay.cli.progress_bar import spinner
+
+        with spinner(printable(words)):
             yield
-
-
-def _count(said: Said) -> str:
-    return f"{said.progress:g}/{said.total:g}" if said.total is not None else f"{said.progress:g}"

@@ -58,6 +58,8 @@ def _reach_pairs(address: Address) -> Iterator[Pair]:
             yield "launch.query", raw
         if target.transport != "auto":
             yield "launch.transport", target.transport
+        if target.issuer:
+            yield "launch.issuer", target.issuer
 
 
 def _pairs(address: Address, tool_in_path: bool) -> Iterator[Pair]:

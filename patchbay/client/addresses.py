@@ -118,13 +118,14 @@ def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def configuration(target: Reach | Named) -> dict[str, Any]:
-    """A reach as the launch fields of a profile: `command`, `args`, `env`, `cwd` or `url`, `headers`; `transport`."""
+    """A reach as fields of a profile: `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`."""
     if isinstance(target, Stdio):
         found: dict[str, Any] = {"command": target.command, "args": list(target.args), "transport": "stdio"}
         return found | ({"env": dict(target.env)} if target.env else {}) | ({"cwd": target.cwd} if target.cwd else {})
     if isinstance(target, Http):
         found = {"url": target.url, "transport": target.transport}
-        return found | ({"headers": dict(target.headers)} if target.headers else {})
+        found |= {"headers": dict(target.headers)} if target.headers else {}
+        return found | ({"issuer": target.issuer} if target.issuer else {})
     raise AddressError(f"{target.described}: expected a program or a URL")
 
 

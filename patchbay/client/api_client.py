@@ -1,7 +1,7 @@
 """Requests to an HTTP API, with bounds on what it may send and on where it may lead.
 
 Credentials go to the origins that the caller named and nowhere else; redirects are followed inside one origin only.
-Whatever else a document of a public server names has to be public too, and is connected to at the very address that
+Whatever else a document names that came from a server has to be public, and is connected to at the very address that
 was checked. Bodies beyond the limit, and compressed ones, which were not asked for, are refused.
 Sources: THREATS 1.7; JN-66; RFC 9110, RFC 9457 (problem details).
 """
@@ -17,7 +17,7 @@ import httpx2
 
 from patchbay.client.failures import Overdue, Unreachable
 from patchbay.client.openapi_requests import Call
-from patchbay.client.public_hosts import any_private, public_address
+from patchbay.client.public_hosts import public_address
 from patchbay.client.reach import masked_url, masked_urls, sendable
 from patchbay.errors import ParseError, PatchbayError
 from patchbay.jsonrpc import parse
@@ -69,7 +69,6 @@ class ApiClient:
         self._headers = dict(sendable(headers, ", ".join(masked_url(url) for url in chosen) or "the API"))
         self._limit = limit
         self._timeout = timeout
-        self._inside: bool | None = None
         self._client = httpx2.Client(timeout=timeout, follow_redirects=False)
 
     def __enter__(self) -> ApiClient:
@@ -108,7 +107,9 @@ class ApiClient:
                 f" expected launch.base_url={masked_url(call.url.partition('?')[0])} or its beginning"
             )
         headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
-        headers |= {**(self._headers if mine else {}), **call.headers}
+        said = {name.lower() for name in call.headers}
+        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in said}
+        headers |= call.headers
         url, extensions = (call.url, {}) if mine else self._checked(call.url, headers)
         files: Any = list(call.files) or None
         shown = masked_url(call.url)
@@ -132,19 +133,13 @@ class ApiClient:
         """The URL with the address to connect to in the place of its host, when the host has to be public."""
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
-        if self._from_inside():
-            return url, {}
-        address = public_address(host, port, "the document")
-        headers["Host"] = parts.netloc.rpartition("@")[2]
+        if not self._chosen:
+            return url, {}  # the document is a file of the caller's own
+        remedy = f"to allow it, name it with launch.base_url={masked_url(url.partition('?')[0])} or its beginning"
+        address = public_address(host, port, "the document", remedy)
+        headers |= {"Host": parts.netloc.rpartition("@")[2], "Connection": "close"}
         place = f"[{address}]" if ":" in address else address
         return parts._replace(netloc=f"{place}:{port}").geturl(), {"sni_hostname": host}
-
-    def _from_inside(self) -> bool:
-        """Whether a server that the caller named is private itself: it may name its neighbours."""
-        if self._inside is None:
-            places = [urlsplit(one) for one in self._chosen]
-            self._inside = any(any_private(place.hostname or "", place.port or 0) for place in places) or not places
-        return self._inside
 
     def _body(self, answer: httpx2.Response, shown: str) -> bytes:
         if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":

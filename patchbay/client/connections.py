@@ -16,22 +16,24 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
-from mcp_types import METHOD_NOT_FOUND
 
 from patchbay.activation import PAUSE
-from patchbay.client.core import PAGES, Core, Plan
 from patchbay.client.failures import McpFailure, Overdue
+from patchbay.client.link import Link, drained, result_of
 from patchbay.client.loop import Loop, shared
-from patchbay.client.reach import Era, Http, Reach
-from patchbay.client.runs import Answer, Asked, End, Item, Json, Run
-from patchbay.client.signin import SignIn, auth_for
-from patchbay.client.streams import LISTEN
+from patchbay.client.plan import PAGES, Plan
+from patchbay.client.reach import Era, Reach
+from patchbay.client.runs import LISTEN, METHOD_NOT_FOUND, Answer, Asked, End, Item, Json, Run, refusal
+from patchbay.client.signin_ways import SignIn
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause, Question
 from patchbay.jsonrpc import Exchange, Notification
+
+if TYPE_CHECKING:
+    from patchbay.client.core import Core
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +43,6 @@ START_TIMEOUT = 120.0
 TIMEOUT = 60.0
 LIMIT = 32 * 1024 * 1024
 """Bytes in one message from a server."""
-
-LONGEST_END = 15.0
-"""Seconds that closing a connection may take; a program is killed long before."""
 
 MOST_LISTED = 100_000
 """Tools, resources, templates or prompts of one server."""
@@ -58,6 +57,10 @@ Asker = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 _tokens = itertools.count(1)
 
 
+def _unheard(item: Item) -> None:
+    log.debug("nobody listens to %r", item)
+
+
 def _deaf(method: str, params: Mapping[str, Any]) -> None:
     log.debug("nobody listens to %s", method)
 
@@ -65,13 +68,15 @@ def _deaf(method: str, params: Mapping[str, Any]) -> None:
 class Connection:
     """An open connection. Make one with `Connection.open`; leave its `with` block, or `close` it."""
 
-    def __init__(self, loop: Loop, core: Core, opening: Run, timeout: float, ask: Asker | None) -> None:
+    def __init__(self, loop: Loop, link: Link, timeout: float, ask: Asker | None) -> None:
         self._loop = loop
-        self._core = core
-        self._opening = opening
-        self._life: Future[None] = loop.start(core.live(opening))
+        self._link = link
         self._timeout = timeout
         self._ask = ask
+
+    @property
+    def _core(self) -> Core:
+        return self._link.core()
 
     @classmethod
     def open(
@@ -92,6 +97,7 @@ class Connection:
         extensions: Mapping[str, Any] | None = None,
         log_level: str | None = None,
         limit: int = LIMIT,
+        quick: bool = False,
     ) -> Connection:
         """Reach a server and agree on a revision.
 
@@ -99,23 +105,17 @@ class Connection:
         told that it may ask, all of them when `ask` is given, else none. `listener` is given the method and params of
         every notification that belongs to no request, on the loop's thread: it has to return quickly. `environ` is
         the environment that a program inherits from (see `pipes.INHERITED`), `exchange` the server of a Local reach,
-        `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. Seconds everywhere; time in
-        which a person is asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
+        `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. `quick` loads the official
+        client when it is needed, for programs of a few plain calls. Seconds everywhere; time in which a person is
+        asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
         cannot be sent.
         """
         allowed = frozenset(questions if questions is not None else QUESTIONS if ask else ())
-        auth = auth_for(reach.url, signin) if signin is not None and isinstance(reach, Http) else None
-        plan = Plan(reach, era, name, version, environ or {}, limit, allowed, extensions, auth, exchange, log_level)
+        plan = Plan(reach, era, name, version, environ or {}, limit, allowed, extensions, None, exchange, log_level)
         loop = shared()
-        core = Core(plan, listener, _asking(ask) if ask else None)
-        opening = Run(loop, "initialize", start_timeout)
-        connection = cls(loop, core, opening, timeout, ask)
-        try:
-            _drained(opening)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        link = Link(plan, loop, start_timeout, listener, _asking(ask) if ask else None, signin)
+        link.open(quick)
+        return cls(loop, link, timeout, ask)
 
     def __enter__(self) -> Connection:
         return self
@@ -125,43 +125,37 @@ class Connection:
 
     def close(self) -> None:
         """End the connection and everything it started. Returns when that is done; may be called twice."""
-        self._loop.soon(self._core.closing.set)
-        if not self._opening.settled:
-            self._life.cancel()
-        if not self._core.over.wait(LONGEST_END):
-            log.warning("%s did not end within %s s", self._core.plan.reach.described, LONGEST_END)
+        self._link.close()
 
     @property
     def closed(self) -> bool:
         """Whether the connection has ended, from whichever side."""
-        return self._core.known.is_set() or self._core.over.is_set()
+        return self._link.closed
 
     @property
     def info(self) -> Json:
         """The server's `serverInfo`; empty when it told none (2026-07-28)."""
-        info = self._core.session.server_info
-        return info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {}
+        return self._link.info
 
     @property
     def revision(self) -> str:
         """The protocol revision that was agreed on."""
-        return self._core.session.protocol_version or ""
+        return self._link.revision
 
     @property
     def modern(self) -> bool:
         """Whether that is 2026-07-28 or later."""
-        return self._core.traffic.modern
+        return self._link.modern
 
     @property
     def capabilities(self) -> Json:
         """The server's capabilities."""
-        found = self._core.session.server_capabilities
-        return found.model_dump(by_alias=True, mode="json", exclude_none=True) if found else {}
+        return self._link.capabilities
 
     @property
     def instructions(self) -> str | None:
         """What the server tells a model about itself."""
-        return self._core.session.instructions
+        return self._link.instructions
 
     def request(
         self,
@@ -173,13 +167,15 @@ class Connection:
         capabilities: Mapping[str, Any] | None = None,
         pauses: Iterator[float] | None = None,
         by_hand: bool = False,
+        heard: Callable[[Item], None] | None = None,
     ) -> Generator[Item | Pause, Answer | None, Json]:
         """Send a request; give what the server says until it answers; return the result.
 
         A Question wants an answer by `send`: its result, or an McpFailure to refuse; nothing is a refusal.
         `timeout` in seconds, `inf` for none. `progress` asks the server for it. `capabilities` replaces the declared
         ones for this request (2026-07-28). With `pauses`, a Pause is given after so many seconds of silence each.
-        `by_hand` leaves an InputRequiredResult to the caller, and errors as the server worded them.
+        `by_hand` leaves an InputRequiredResult to the caller, and errors as the server worded them. `heard` may be
+        given progress and logs instead of the caller of this generator, on this thread; a plain session needs it.
         Raises InvalidParams for what JSON cannot say, McpFailure, Unreachable, Overdue. Closing the generator
         cancels the request.
         """
@@ -188,16 +184,19 @@ class Connection:
         run = Run(self._loop, method, seconds)
         run.capabilities, run.by_hand = capabilities, by_hand
         sent = _with_token(run, params or {}) if progress else dict(params or {})
-        done = self._core.at_once(run, method, sent)
+        plain = self._link.plain_result(run, method, sent, heard) if heard is not None else None
+        if plain is not None:
+            return plain
+        done = self._link.at_once(run, method, sent)
         future = None if done else self._loop.start(self._core.perform(run, method, sent))
         try:
             while True:
                 item = run.take(next(pauses, None) if pauses is not None else None)
                 if isinstance(item, End):
-                    return _result(item)
+                    return result_of(item)
                 if isinstance(item, Asked):
                     answer = yield item.question
-                    run.reply(item, _refusal(item.question) if answer is None else answer)
+                    run.reply(item, refusal(item.question) if answer is None else answer)
                 else:
                     yield PAUSE if item is None else item
         finally:
@@ -214,7 +213,9 @@ class Connection:
         on_event: Callable[[Item], None] | None = None,
     ) -> Json:
         """The result of a request; questions go to the `ask` of this connection, the rest to `on_event`."""
-        running = self.request(method, params, timeout=timeout, progress=on_event is not None)
+        running = self.request(
+            method, params, timeout=timeout, progress=on_event is not None, heard=on_event or _unheard
+        )
         answer: Answer | None = None
         try:
             while True:
@@ -230,11 +231,11 @@ class Connection:
 
     def _answer(self, question: Question) -> Answer:
         if self._ask is None:
-            return _refusal(question)
+            return refusal(question)
         try:
             return self._ask(question.method, question.params)
-        except McpFailure as refusal:
-            return refusal
+        except McpFailure as problem:
+            return problem
 
     def tools(self) -> list[Json]:
         """All tools, of all pages, as the server describes them; none when the server has no such thing."""
@@ -264,7 +265,7 @@ class Connection:
         if not self.modern:
             for uri in uris:
                 self.result("resources/subscribe", {"uri": uri})
-            yield self._life
+            yield self._link.life
             for uri in () if self.closed else uris:
                 self.result("resources/unsubscribe", {"uri": uri})
             return
@@ -278,7 +279,7 @@ class Connection:
             if not begun.wait(self._timeout):
                 raise Overdue(f"{self._core.plan.reach.described} did not begin to listen within {self._timeout:g} s")
             if future.done():
-                _drained(run)
+                drained(run)
             yield future
         finally:
             future.cancel()
@@ -360,17 +361,13 @@ def _asking(ask: Asker) -> Callable[[Question], Any]:
     def answer(question: Question) -> Answer:
         try:
             return ask(question.method, question.params)
-        except McpFailure as refusal:
-            return refusal
+        except McpFailure as problem:
+            return problem
 
     async def asking(question: Question) -> Answer:
         return await anyio.to_thread.run_sync(answer, question, limiter=threads, abandon_on_cancel=True)
 
     return asking
-
-
-def _refusal(question: Question) -> McpFailure:
-    return McpFailure(METHOD_NOT_FOUND, f"this client does not answer {question.method}")
 
 
 def _sayable(method: str, params: Mapping[str, Any]) -> None:
@@ -384,17 +381,3 @@ def _sayable(method: str, params: Mapping[str, Any]) -> None:
 def _with_token(run: Run, params: Mapping[str, Any]) -> Json:
     run.token = f"patchbay-{next(_tokens)}"
     return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": run.token}}
-
-
-def _result(end: End) -> Json:
-    if end.problem is not None:
-        raise end.problem
-    return end.result or {}
-
-
-def _drained(run: Run) -> None:
-    """Wait for the end of a run whose items nobody wants; refuses questions."""
-    while not isinstance(item := run.take(), End):
-        if isinstance(item, Asked):
-            run.reply(item, _refusal(item.question))
-    _result(item)

@@ -14,12 +14,12 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import anyio
 import anyio.abc
 import anyio.to_thread
-import httpx2
 import mcp_types as types
 from mcp import ClientSession
 from mcp.shared.dispatcher import CallOptions
@@ -33,14 +33,15 @@ from patchbay.client.eras import agree
 from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.inprocess import exchanged
 from patchbay.client.pipes import Child, program
-from patchbay.client.reach import Era, Http, Reach, Stdio, sendable
+from patchbay.client.plan import PAGES, Plan
+from patchbay.client.reach import Era, Http, Stdio, sendable
 from patchbay.client.runs import CURRENT, Answer, End, Json, Run
 from patchbay.client.streams import Inlet, Outlet, Traffic
 from patchbay.client.telling import Scene, innermost, lost, told
+from patchbay.client.uv_cache import from_cache
 from patchbay.client.web import GET_INSTEAD, Web
 from patchbay.errors import PatchbayError
 from patchbay.events import Question
-from patchbay.jsonrpc import Exchange
 
 log = logging.getLogger(__name__)
 for _name in ("mcp", "client"):  # the SDK's loggers: what they say is for a log, never for somebody's terminal
@@ -55,7 +56,6 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 0.05, 1.0
 SESSION_KNOWN = frozenset({types.METHOD_NOT_FOUND, -32002})
 """Errors of servers that know the session, also with HTTP 404: what they do not have is the method, the resource."""
 
-PAGES = 1000
 LATER = 2.0
 """Seconds in which it is learnt why a connection ended."""
 
@@ -87,23 +87,6 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
 
 class _Anything(BaseModel):
     """A result of any method: what came is taken from the wire itself."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a connection is to be opened. `limit` is the largest message in bytes."""
-
-    reach: Reach
-    era: Era
-    name: str
-    version: str
-    environ: Mapping[str, str]
-    limit: int
-    capabilities: frozenset[str]
-    extensions: Mapping[str, Any] | None = None
-    auth: httpx2.Auth | None = None
-    exchange: Exchange | None = None
-    log_level: str | None = None
 
 
 @dataclass
@@ -154,10 +137,14 @@ class Core:
         reach, era = self.plan.reach, self.plan.era
         if isinstance(reach, Stdio):
             eras: list[Era] = [era, "legacy"] if era == "auto" else [era]
-            return [(one, self._program) for one in eras]
+            cached = from_cache(reach)
+            kept = [(era, partial(self._program, cached))] if cached is not None else []
+            return kept + [(one, partial(self._program, reach)) for one in eras]
         if isinstance(reach, Http):
             sendable(reach.headers, reach.described)
-            web = self.web = Web(reach, self.plan.auth, self.plan.limit)
+            web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.adopted, self.plan.issuer)
+            if self.plan.adopted is not None:
+                return [(era, web.streamable)]
             ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
                 "streamable-http": [(era, web.streamable)],
                 "sse": [("legacy" if era == "auto" else era, web.pair)],
@@ -179,9 +166,8 @@ class Core:
         return isinstance(inner, MCPError) and self.child is not None and self.child.exit is not None
 
     @asynccontextmanager
-    async def _program(self) -> AsyncIterator[Any]:
-        assert isinstance(self.plan.reach, Stdio)
-        async with program(self.plan.reach, self.plan.environ, self.plan.limit) as (self.child, streams):
+    async def _program(self, reach: Stdio) -> AsyncIterator[Any]:
+        async with program(reach, self.plan.environ, self.plan.limit) as (self.child, streams):
             yield streams
 
     async def _stay(self, opening: Run, era: Era, way: AbstractAsyncContextManager[Any]) -> None:
@@ -192,7 +178,7 @@ class Core:
             async with way as (reading, writing):
                 outlet = Outlet(writing, self.traffic)
                 async with self._session(Inlet(reading, outlet, self.traffic), outlet) as self.session:
-                    self.traffic.modern = await agree(self.session, era, self.traffic.ended)
+                    self.traffic.modern = await agree(self.session, era, self.traffic.ended, self.plan.adopted)
                     await self._set_log_level()
                     self.traffic.forget(opening)
                     patience.cancel()

@@ -9,7 +9,7 @@ So all rules for those stay in one place, and nothing is ever sent twice.
 
     Direct    the short way to one server: kept connections, and how a request is worded
     Post      one exchange that has begun: a body that either side can go on reading
-    Handover  the transport of the official client's requests to that server
+    Handover  the transport of the official client's requests to that server (`handover.py`)
 
 Only `http:` URLs go this way, without a sign-in, a proxy or cookies: over anything else what is saved is little beside
 what the way costs. Sources: issue 5 part 7 (mount overhead); MCP specification, basic/transports; RFC 9112 section 9.
@@ -17,7 +17,6 @@ what the way costs. Sources: issue 5 part 7 (mount overhead); MCP specification,
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import math
@@ -25,20 +24,14 @@ import select
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
-from urllib.request import getproxies
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import h11
-import httpx2
 import orjson
-from mcp import ClientSession
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCResponse, jsonrpc_message_adapter
-from pydantic import ValidationError
 
-from patchbay.client.reach import Http
-from patchbay.client.runs import CURRENT, Json, Run
-from patchbay.client.streams import Traffic
+from patchbay.client.event_bodies import EventBody, decoded
+from patchbay.client.runs import Item, Json, Run
 
 PLAIN = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """Methods that may go this way: one request, one answer, and nothing of the connection changes by them."""
@@ -53,10 +46,36 @@ LARGEST_HEAD = 64 * 1024
 PIECE = 64 * 1024
 """Bytes of the largest head of an answer, and of one reading."""
 
+CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
+
+Stamp = Callable[[Json, Any], None]
+"""Adds what belongs to every request of a session: `_meta` to the message, `headers` to the options."""
+
 _numbers = itertools.count(1)
 
 
-class _Line:
+class Place(NamedTuple):
+    """Where a server is: what to connect to, the header Host, and the target of requests."""
+
+    host: str
+    port: int
+    authority: str
+    target: bytes
+
+
+class Joining(Protocol):
+    """Knows which requests are out (`streams.Traffic`)."""
+
+    def join(self, run: Run, id: str) -> None: ...
+    def forget(self, run: Run) -> None: ...
+
+
+def next_id() -> str:
+    """The id of a new request."""
+    return f"patchbay-{next(_numbers)}"
+
+
+class Line:
     """One kept connection: a socket that never blocks, and what HTTP/1.1 says on it."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -73,179 +92,172 @@ class _Line:
         return bool(self._poll.poll(max(0.0, seconds) * 1000))
 
 
-class Post(httpx2.AsyncByteStream):
+class Post:
     """An exchange that has begun. First the thread that began it reads, then, if it is handed over, the loop.
 
     `id` is the one that the request bears on the wire. `done` is given the line when nobody reads any more, and
-    whether the answer was read to its end.
+    whether the answer was read to its end. With `heard`, an answer may be an event stream too: progress and logs in
+    it go there, and its end is waited for.
     """
 
     def __init__(
-        self, id: str, line: _Line, request: tuple[h11.Request, bytes], done: Callable[[_Line, bool], None]
+        self,
+        id: str,
+        line: Line,
+        request: tuple[h11.Request, bytes],
+        done: Callable[[Line, bool], None],
+        heard: Callable[[Item], None] | None = None,
     ) -> None:
         self.id = id
         self.head: h11.Response | None = None
-        self._line = line
+        self.line = line
+        self.pieces: list[bytes] = []
+        self.whole = self.closed = False
+        self.problem: Exception | None = None
         self._done = done
-        self._pieces: list[bytes] = []
         self._size = 0
-        self._whole = self._closed = False
-        self._problem: Exception | None = None
+        self._events = EventBody(id, heard) if heard is not None else None
         http, (head, body) = line.http, request
-        self._unsent = b"".join(
+        self.unsent = b"".join(
             part for event in (head, h11.Data(body), h11.EndOfMessage()) if (part := http.send(event))
         )
 
-    # on the thread that began it
-
     def answer(self, seconds: float, limit: int) -> Json | None:
         """The result, when it is whole within so many seconds and plain; else None, and this is to be handed over."""
-        end = time.monotonic() + min(seconds, PROMPT)
+        end = time.monotonic() + seconds
         try:
-            self._unsent = self._unsent[self._line.socket.send(self._unsent) :]
-            while self._promising(limit) and not self._whole:
-                if self._advance():
-                    continue
-                if not self._line.readable(end - time.monotonic()):
+            while self.unsent:
+                self.unsent = self.unsent[self.line.socket.send(self.unsent) :]
+            while self._is_promising(limit) and not self.whole:
+                if self.advance():
+                    if self._events is not None and self._events.result is not None:
+                        return self._drained(self._events.result)
+                elif self.line.readable(end - time.monotonic()):
+                    self.line.http.receive_data(self.line.socket.recv(PIECE))
+                else:
                     return None
-                self._line.http.receive_data(self._line.socket.recv(PIECE))
         except BlockingIOError:
             return None
         except (OSError, h11.ProtocolError) as problem:
-            self._problem = problem  # told by the loop, in its own words
+            self.problem = problem  # told by the loop, in its own words
             return None
-        return self._result() if self._promising(limit) else None
+        return self._result() if self._is_promising(limit) else None
 
-    def _promising(self, limit: int) -> bool:
+    def _drained(self, result: Json) -> Json:
+        """The result of an event stream, which ends a moment later."""
+        end = time.monotonic() + PROMPT
+        while not self.whole and (self.advance() or self.line.readable(end - time.monotonic())):
+            if not self.whole:
+                self.line.http.receive_data(self.line.socket.recv(PIECE))
+        return result
+
+    def _is_promising(self, limit: int) -> bool:
         """Whether this may still become a plain answer."""
-        if self._unsent or self._size > limit:
+        if self.unsent or self._size > limit:
             return False
         if self.head is None:
-            return not self._whole
+            return not self.whole
         headers = dict(self.head.headers)
-        odd = headers.keys() & {b"content-encoding", b"set-cookie"}
-        return (
-            self.head.status_code == 200
-            and not odd
-            and headers.get(b"content-type", b"").startswith(b"application/json")
-        )
+        kind = headers.get(b"content-type", b"")
+        if self.head.status_code != 200 or headers.keys() & {b"content-encoding", b"set-cookie"}:
+            return False
+        if kind.startswith(b"text/event-stream"):
+            return self._events is not None and self._events.plain
+        return kind.startswith(b"application/json")
 
     def _result(self) -> Json | None:
         try:
-            message = jsonrpc_message_adapter.validate_json(b"".join(self._pieces), by_name=False)
-        except ValidationError:
+            return plain_result(decoded(b"".join(self.pieces)))
+        except ValueError:
             return None
-        if not isinstance(message, JSONRPCResponse) or message.result.get("resultType", "complete") != "complete":
-            return None
-        return message.result
 
-    def _advance(self) -> bool:
+    def advance(self) -> bool:
         """Take in what has arrived; whether there was anything."""
-        event = self._line.http.next_event()
+        event = self.line.http.next_event()
         if event is h11.NEED_DATA:
             return False
         if isinstance(event, h11.Response):
             self.head = event
+            if not dict(event.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
+                self._events = None
         elif isinstance(event, h11.Data):
-            self._pieces.append(bytes(event.data))
+            self.pieces.append(bytes(event.data))
             self._size += len(event.data)
+            if self._events is not None and self._events.plain:
+                self.pieces = self._events.taken(self.pieces)
         elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
-            self._whole = True
+            self.whole = True
         return True
-
-    # on the loop
-
-    async def response(self) -> httpx2.Response:
-        """The answer, once its head is here. Raises httpx2.TransportError."""
-        await self._go_on(lambda: self.head is not None)
-        if self.head is None:
-            raise httpx2.RemoteProtocolError("the server closed the connection without an answer")
-        headers = [(name, value) for name, value in self.head.headers.raw_items()]
-        return httpx2.Response(
-            self.head.status_code, headers=headers, stream=self, extensions={"reason_phrase": bytes(self.head.reason)}
-        )
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            await self._go_on(lambda: bool(self._pieces))
-            if not self._pieces:
-                return
-            pieces, self._pieces = self._pieces, []
-            yield b"".join(pieces)
-
-    async def _go_on(self, enough: Callable[[], bool]) -> None:
-        """Read until there is enough or nothing more comes."""
-        loop, line = asyncio.get_running_loop(), self._line
-        try:
-            if self._problem is not None:
-                raise self._problem
-            if self._unsent:
-                unsent, self._unsent = self._unsent, b""
-                await loop.sock_sendall(line.socket, unsent)
-            while not enough() and not self._whole:
-                if not self._advance():
-                    line.http.receive_data(await loop.sock_recv(line.socket, PIECE))
-        except (OSError, h11.ProtocolError) as problem:
-            raise httpx2.ReadError(str(problem) or type(problem).__name__) from problem
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     def close(self) -> None:
         """Nobody reads any more: the line is kept when all was read, else closed, which cancels a modern call."""
-        if not self._closed:
-            self._closed = True
-            self._done(self._line, self._whole and self._problem is None)
-
-    async def aclose(self) -> None:
-        self.close()
+        if not self.closed:
+            self.closed = True
+            self._done(self.line, self.whole and self.problem is None)
 
 
 class Direct:
     """The short way to the server at `url`, for a session that has agreed on a revision.
 
-    `headers` go with every request, under names in lower case; `limit` is the largest answer in bytes.
+    `headers` go with every request, under names in lower case; `limit` is the largest answer in bytes; `patience` is
+    the longest time in seconds until an exchange is handed over.
     """
 
     def __init__(
-        self, url: httpx2.URL, headers: Mapping[str, str], session: ClientSession, session_id: str | None, limit: int
+        self,
+        place: Place,
+        headers: Mapping[str, str],
+        stamp: Stamp,
+        session_id: str | None,
+        limit: int,
+        patience: float = PROMPT,
     ) -> None:
-        self._place = (url.host, url.port or 80)
-        self._target = url.raw_path
-        self._session = session
+        self._place = place
+        self._stamp = stamp
         self._limit = limit
+        self._patience = patience
         self._headers = {
-            "host": url.netloc.decode("ascii"),
+            "host": place.authority,
             **headers,
             "accept": "application/json, text/event-stream",
             "content-type": "application/json",
             **({"mcp-session-id": session_id} if session_id else {}),
         }
-        self._idle: list[_Line] = []
+        self._idle: list[Line] = []
         self._lock = threading.Lock()
         self._closed = False
 
-    def begin(self, run: Run, method: str, params: Json, traffic: Traffic) -> Json | None:
+    def begin(
+        self,
+        run: Run,
+        method: str,
+        params: Json,
+        traffic: Joining | None = None,
+        heard: Callable[[Item], None] | None = None,
+    ) -> Json | None:
         """The result of a request; None when the official client has to go on with it: `run.begun` says from where.
 
         Begins nothing where there is no connection to be had: what is wrong then, the official client will tell.
+        With `heard`, an event stream is read too: what the server says in it beside the result goes there.
         """
         line = self._line()
         if line is None:
             return None
-        id = f"patchbay-{next(_numbers)}"
+        id = next_id()
         try:
-            post = run.begun = Post(id, line, self._request(id, run, method, params), self._give_back)
-            traffic.join(run, id)
-            result = post.answer(math.inf if run.seconds is None else run.seconds, self._limit)
+            post = run.begun = Post(id, line, self._request(id, run, method, params), self._give_back, heard)
+            if traffic is not None:
+                traffic.join(run, id)
+            result = post.answer(min(math.inf if run.seconds is None else run.seconds, self._patience), self._limit)
         except BaseException:
-            traffic.forget(run)
+            if traffic is not None:
+                traffic.forget(run)
             line.socket.close()
             raise
         if result is not None:
             run.begun = None
-            traffic.forget(run)
+            if traffic is not None:
+                traffic.forget(run)
             post.close()
         return result
 
@@ -253,19 +265,21 @@ class Direct:
         """What the official session would send: it alone knows which headers and which `_meta` belong to a request."""
         data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
         options: Any = {}
-        self._session._stamp(data, options)
+        self._stamp(data, options)
         meta = data["params"]["_meta"]
         if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
         if not meta:
             del data["params"]["_meta"]
+        if not data["params"]:
+            del data["params"]
         body = _encoded({"jsonrpc": "2.0", "id": id, **data})
         stamped: Mapping[str, str] = options.get("headers") or {}
         headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
         headers["content-length"] = str(len(body))
-        return h11.Request(method="POST", target=self._target, headers=list(headers.items())), body
+        return h11.Request(method="POST", target=self._place.target, headers=list(headers.items())), body
 
-    def _line(self) -> _Line | None:
+    def _line(self) -> Line | None:
         """A connection on which nothing is under way."""
         fresh = time.monotonic() - IDLE
         while True:
@@ -275,14 +289,14 @@ class Direct:
                 line = self._idle.pop() if self._idle else None
             if line is None:
                 try:
-                    return _Line(*self._place)
+                    return Line(self._place.host, self._place.port)
                 except OSError:
                     return None
             if line.idle_since > fresh and not line.readable(0):
                 return line
             line.socket.close()
 
-    def _give_back(self, line: _Line, whole: bool) -> None:
+    def _give_back(self, line: Line, whole: bool) -> None:
         http = line.http
         if whole and http.our_state is http.their_state is h11.DONE:
             http.start_next_cycle()
@@ -309,25 +323,11 @@ def _encoded(message: Json) -> bytes:
         return json.dumps(message, ensure_ascii=False).encode()
 
 
-class Handover(httpx2.AsyncHTTPTransport):
-    """Sends requests, but for one that has begun: of that the answer is passed on."""
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        run = CURRENT.get()
-        post = run.begun if run is not None and request.method == "POST" else None
-        if run is None or not isinstance(post, Post):
-            return await super().handle_async_request(request)
-        run.begun = None
-        if post.closed:
-            return httpx2.Response(202)  # its caller has left: nobody waits for what is said here
-        try:
-            return await post.response()
-        except BaseException:
-            post.close()
-            raise
-
-
-def is_possible(reach: Http) -> bool:
-    """Whether a server may be spoken to in this way, as far as can be known before it was spoken to."""
-    url = httpx2.URL(reach.url)
-    return url.scheme == "http" and not url.userinfo and not reach.public and not getproxies()
+def plain_result(message: Any) -> Json | None:
+    """The result in an answer that is complete; None for any other message."""
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or message.keys() & {"method", "error"}:
+        return None
+    result = message.get("result")
+    if "id" not in message or not isinstance(result, dict) or result.get("resultType", "complete") != "complete":
+        return None
+    return result

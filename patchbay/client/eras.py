@@ -12,20 +12,26 @@ import logging
 import anyio
 from mcp import ClientSession
 from mcp.shared.exceptions import MCPError
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types import UNSUPPORTED_PROTOCOL_VERSION, DiscoverResult, InitializeResult
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from patchbay.client.plan import Adopted
 from patchbay.client.reach import Era
 
 log = logging.getLogger(__name__)
 
 
-async def agree(session: ClientSession, era: Era, ended: anyio.Event) -> bool:
+async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: Adopted | None = None) -> bool:
     """Agree with a server; whether on a revision of the modern era. Raises MCPError when there is none for both.
 
-    `ended` is set when the connection has ended, so that a dead server is not taken for an old one.
+    `ended` is set when the connection has ended, so that a dead server is not taken for an old one. `adopted` is what
+    the server has said already: then nothing is sent.
     """
+    if adopted is not None:
+        kind = DiscoverResult if adopted.modern else InitializeResult
+        session.adopt(kind.model_validate(adopted.result))
+        return adopted.modern
     if era == "modern":
         await session.discover()
         return True

@@ -1,6 +1,7 @@
 """Launchers: the part of a naked URI between `://` and `?`, made into a program or a URL.
 
     mcp+uvx://PACKAGE[/EXECUTABLE]?command=WORD   uv run --with PACKAGE EXECUTABLE [WORD...]
+                     launch.with=REQUIREMENT      uv run --with PACKAGE --with REQUIREMENT EXECUTABLE
     mcp+npx://PACKAGE[/EXECUTABLE]                npx -y PACKAGE            (npx -y --package PACKAGE EXECUTABLE)
     mcp+python://SCRIPT, mcp+node://SCRIPT        python SCRIPT, node SCRIPT
     mcp+stdio:COMMAND LINE                        any command line, split as a shell splits it; no shell runs
@@ -20,7 +21,10 @@ from typing import Any, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
 from patchbay.client.address_query import Pair, decoded
-from patchbay.client.reach import AddressError, Http, Reach, Stdio, Transport
+from patchbay.client.reach import ANY_ISSUER, AddressError, Http, Reach, Stdio, Transport
+
+NAMED = re.compile(r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$")
+"""A path that names the description of an API."""
 
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"latest|[0-9][A-Za-z0-9.!+_-]*")
@@ -55,6 +59,14 @@ def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio
         name = key.removeprefix("env.")
         if key == "launch.arg":
             extra.append(value)
+        elif key == "launch.with" and place == "mcp+uvx":
+            at = words.index("--with") + 2
+            words = [
+                *words[:at],
+                "--with",
+                _word(value, "a requirement such as mcp<2", f"{place}: {key}="),
+                *words[at:],
+            ]
         elif key == "launch.cwd" and cwd is None and value:
             cwd = value
         elif name != key and _VARIABLE.fullmatch(name) and name not in env:
@@ -64,8 +76,8 @@ def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio
     return Stdio(words[0], (*words[1:], *extra), env, cwd)
 
 
-_PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD or one launch.cwd=DIRECTORY"
-_URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query= or one launch.transport="
+_PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD, launch.with=REQUIREMENT (uvx) or one launch.cwd=DIRECTORY"
+_URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query=, one launch.transport= or one launch.issuer="
 
 
 def _word(text: str, what: str, place: str) -> str:
@@ -83,9 +95,12 @@ def _uvx(rest: str, words: Sequence[str], place: str) -> list[str]:
         executable = named[0] if named else ""
     if rest.count("/") > 1:
         raise AddressError(f"{place}: expected PACKAGE or PACKAGE/EXECUTABLE (other slashes as %2F), got {rest!r}")
+    name, sign, version = package.rpartition("@")
+    newest = _PACKAGE_NAME.match(name) if sign and version == "latest" else None
     return [
         "uv",
         "run",
+        *(("--refresh-package", newest[0]) if newest else ()),
         "--with",
         _requirement(package),
         _word(executable, "an executable after the package", place),
@@ -164,7 +179,7 @@ def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
             headers[name] = value
         elif kind == "query" and name:
             query.append((name, value))
-        elif key in ("launch.query", "launch.transport") and key not in once:
+        elif key in ("launch.query", "launch.transport", "launch.issuer") and key not in once:
             once[key] = value
         else:
             raise AddressError(f"{place}: {key}= is not understood here; expected {_URL_OPTIONS}")
@@ -173,7 +188,21 @@ def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
         raise AddressError(f"{place}: expected query.NAME= or launch.query=, not both")
     raw = raw or urlencode(query, quote_via=quote)
     url = checked_url(f"{launcher}://{rest}" + (f"?{raw}" if raw else ""), place)
-    return Http(url, headers, _transport(once.get("launch.transport", "auto"), place))
+    issuer = once.get("launch.issuer", "")
+    if issuer:
+        checked_issuer(issuer, place)
+    return Http(url, headers, _transport(once.get("launch.transport", "auto"), place), issuer=issuer)
+
+
+def checked_issuer(url: str, place: str) -> str:
+    """The URL of an authorization server, or ANY_ISSUER. Raises AddressError."""
+    if url == ANY_ISSUER:
+        return url
+    if not url.startswith(("http://", "https://")):
+        raise AddressError(
+            f"{place}: issuer: expected the http(s) URL of an authorization server, or {ANY_ISSUER}, got {url[:200]!r}"
+        )
+    return checked_url(url, place)
 
 
 def _no_break(value: str) -> bool:

@@ -15,14 +15,12 @@ from urllib.parse import urljoin
 import yaml
 
 from patchbay.client.api_client import ApiClient, ApiFailure, Reply, origin
+from patchbay.client.launchers import NAMED
 from patchbay.client.openapi import Api, DocumentError
 from patchbay.client.openapi_requests import Call
 from patchbay.client.reach import masked_url
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
-
-NAMED = re.compile(r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$")
-"""A path that names the description of an API."""
 
 USUAL = ("openapi.json", "swagger.json", "v3/api-docs", "openapi.yaml", "api/openapi.json", "swagger/v1/swagger.json")
 """Where servers keep it, tried in this order below the URL given."""

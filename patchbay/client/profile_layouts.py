@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
-from patchbay.client.launchers import checked_url
+from patchbay.client.launchers import checked_issuer, checked_url
 from patchbay.client.reach import AddressError, Http, Reach, Stdio, Transport
 from patchbay.client.variables import ProfileError, substitute_env_vars_recursive
 
 META = "_meta"
-LAUNCH = ("command", "args", "env", "cwd", "url", "headers", "transport", "timeout")
+LAUNCH = ("command", "args", "env", "cwd", "url", "headers", "issuer", "transport", "timeout")
 """What says how an MCP server is reached; `timeout` is in seconds."""
 
 VALIDATIONS = ("warn", "error", "ignore")
@@ -229,7 +229,13 @@ def _http(data: Mapping[str, Any], transport: str, place: str, unresolved: bool)
             checked_url(url if isinstance(url, str) else "", place)
     except AddressError as problem:
         raise ProfileError(place, "url", "expected http(s)://HOST[:PORT][/PATH]") from problem
-    return Http(url, _strings(data.get("headers", {}), "headers", place), cast(Transport, transport))
+    issuer = data.get("issuer", "")
+    try:
+        if issuer != "":
+            checked_issuer(issuer if isinstance(issuer, str) else "", place)
+    except AddressError as problem:
+        raise ProfileError(place, "issuer", "expected the http(s) URL of an authorization server, or any") from problem
+    return Http(url, _strings(data.get("headers", {}), "headers", place), cast(Transport, transport), issuer=issuer)
 
 
 def _strings(value: Any, path: str, place: str) -> dict[str, str]:

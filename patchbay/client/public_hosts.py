@@ -1,7 +1,9 @@
 """Whether a host is somewhere public, and the address to connect to: looked up once, so that it stays the one checked.
 
-A document or a redirect of a public server may not lead a client to loopback, private, link-local or multicast
-addresses, in whichever spelling, IPv4 inside IPv6 included. Sources: THREATS 1.7 (SSRF, rebinding).
+What a server names (an authorization server, a metadata document, another server of its API) may lead a client to
+public addresses only: never to loopback, private, link-local or multicast ones, in whichever spelling, IPv4 inside
+IPv6 included. Only the origins that a person or an operator named are reached wherever they are.
+Sources: THREATS 1.7 (SSRF, rebinding); RFC 6890 and 8190 (special addresses), RFC 2765, 6052, 8215 (IPv4 in IPv6).
 """
 
 from __future__ import annotations
@@ -14,14 +16,33 @@ from patchbay.client.failures import Unreachable
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
-_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST = (ipaddress.IPv6Network("2000::/3"), _NAT64)
+"""The only IPv6 addresses that are public: what is assigned to networks, and what a network translates to IPv4."""
+
+_CARRIERS = tuple(
+    ipaddress.IPv6Network(text)
+    for text in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "64:ff9b::/96")
+)
+"""Networks whose last 32 bits are an IPv4 address: compatible, mapped, translated, and both of NAT64."""
+
 _ISATAP = (0x00005EFE, 0x02005EFE)
+_UNROUTED: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
+    ipaddress.IPv4Network("192.88.99.0/24"),
+    ipaddress.IPv6Network("3fff::/20"),
+)
+"""Special networks that older versions of the standard library take for public: 6to4 relays, documentation."""
 
 
 def is_public(address: Address) -> bool:
     """Whether an address, and every IPv4 address inside it, is one of the public internet."""
-    return all(one.is_global and not one.is_multicast for one in _inside(address))
+    return all(_is_public_itself(one) for one in _inside(address))
+
+
+def _is_public_itself(address: Address) -> bool:
+    if not address.is_global or address.is_multicast or address.is_reserved or any(address in net for net in _UNROUTED):
+        return False
+    return address.version == 4 or any(address in network for network in _UNICAST)
 
 
 def _inside(address: Address) -> Iterator[Address]:
@@ -29,13 +50,11 @@ def _inside(address: Address) -> Iterator[Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return
     number = int(address)
-    if address.ipv4_mapped is not None:
-        yield address.ipv4_mapped
     if address.sixtofour is not None:
         yield address.sixtofour
     if address.teredo is not None:
         yield from address.teredo
-    if any(address in network for network in (*_NAT64, _COMPATIBLE)) or number >> 32 & 0xFFFFFFFF in _ISATAP:
+    if any(address in network for network in _CARRIERS) or number >> 32 & 0xFFFFFFFF in _ISATAP:
         yield ipaddress.IPv4Address(number & 0xFFFFFFFF)
 
 
@@ -48,14 +67,12 @@ def addresses_of(host: str, port: int) -> list[Address]:
     return [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
 
 
-def any_private(host: str, port: int) -> bool:
-    """Whether a host is, or may be, no public one."""
-    return not all(is_public(address) for address in addresses_of(host, port))
+def public_address(host: str, port: int, who: str, remedy: str = "") -> str:
+    """The address of a public host to connect to.
 
-
-def public_address(host: str, port: int, who: str) -> str:
-    """The address of a public host to connect to. Raises Unreachable, naming `who` led there, when any is not."""
+    Raises Unreachable when any of its addresses is not public: `who` led there, `remedy` says what to do about it.
+    """
     found = addresses_of(host, port)
     if not all(is_public(address) for address in found):
-        raise Unreachable(f"{who} leads to {host}, which is not a public address")
+        raise Unreachable(f"{who} leads to {host}, which is not a public address{remedy and '; '}{remedy}")
     return str(found[0])

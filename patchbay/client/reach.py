@@ -25,6 +25,9 @@ Era = Literal["auto", "modern", "legacy"]
 
 MASK = "***"
 
+ANY_ISSUER = "any"
+"""As the `issuer` of an Http: the server may name any authorization server, private ones too."""
+
 
 class AddressError(InvalidParams):
     """A string that is no address: names the place in it and what was expected there."""
@@ -66,15 +69,18 @@ class Http:
     """A server at a URL (`http` or `https`); `headers` are sent with every request.
 
     `public` says that every connection has to go to a public address, which is looked up once for each request.
+    `issuer` is the URL of an authorization server that may be at a private address, or ANY_ISSUER; without it only
+    public ones that the server names are reached.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     transport: Transport = "auto"
     public: bool = False
+    issuer: str = ""
 
     def __hash__(self) -> int:
-        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public))
+        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public, self.issuer))
 
     @property
     def described(self) -> str:

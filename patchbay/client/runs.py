@@ -22,11 +22,14 @@ import anyio
 
 from patchbay.client.failures import McpFailure
 from patchbay.client.loop import Loop
-from patchbay.events import Log, Progress, Question
+from patchbay.events import LOG_LEVELS, Log, Progress, Question
 from patchbay.jsonrpc import Notification
 
 BOUND = 256
 """Items that wait for the caller of one request."""
+
+METHOD_NOT_FOUND = -32601
+LISTEN = "subscriptions/listen"
 
 PATIENCE = 5.0
 """Seconds that reading a connection stands still for a caller who does not take its items."""
@@ -78,6 +81,10 @@ class Clock:
             yield
         if self._scope.cancelled_caught:
             raise TimeoutError
+
+    def spend(self, seconds: float) -> None:
+        """Take what was spent before the clock runs."""
+        self._left = max(0.0, self._left - seconds)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -221,5 +228,25 @@ def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
         future.set_result(answer)
 
 
+def refusal(question: Question) -> McpFailure:
+    """The answer to a question that this client does not answer."""
+    return McpFailure(METHOD_NOT_FOUND, f"this client does not answer {question.method}")
+
+
 CURRENT: ContextVar[Run | None] = ContextVar("patchbay_client_run", default=None)
 """The request in whose name something happens on the loop; it travels with what is sent over HTTP."""
+
+
+def said(method: str, params: Json) -> Item:
+    """A notification of a server as an item."""
+    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
+    if method == "notifications/progress" and isinstance(progress, (int, float)):
+        return Progress(
+            progress,
+            total if isinstance(total, (int, float)) else None,
+            message if isinstance(message, str) else None,
+        )
+    if method == "notifications/message" and params.get("level") in LOG_LEVELS:
+        logger = params.get("logger")
+        return Log(params["level"], params.get("data"), logger if isinstance(logger, str) else None)
+    return Notification(method, params)

@@ -15,10 +15,7 @@ import asyncio
 import hashlib
 import html
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -39,7 +36,10 @@ from patchbay.client.failures import SignInNeeded, Unreachable
 from patchbay.client.proofs import Proving
 from patchbay.client.reach import masked_url
 from patchbay.client.runs import CURRENT
+from patchbay.client.signin_ways import Asserted, Machine, Person, Show, SignIn, Workload
 from patchbay.client.tokens import TokenFile
+
+__all__ = ["Asserted", "Machine", "Person", "Show", "SignIn", "Workload", "auth_for"]
 
 log = logging.getLogger(__name__)
 
@@ -50,71 +50,6 @@ CALLBACK = "/callback"
 LONGEST_LINE = 16384
 PATIENCE = 300.0
 """Seconds that a person has to sign in."""
-
-Show = Callable[[str], None]
-"""Shows a person the URL to sign in at, such as by opening a browser; may block, raises nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
-
-    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
-    document, for servers that know those; else the client registers itself.
-    """
-
-    folder: Path
-    show: Show | None = None
-    hint: str = "sign in once on a terminal: patchbay inspect <the same address>"
-    name: str = "Patchbay"
-    metadata_url: str | None = None
-    client_id: str | None = None
-    client_secret: str | None = None
-    scope: str | None = None
-    port: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
-
-    `issuer` is the authorization server that knows it; its credentials go nowhere else.
-    """
-
-    folder: Path
-    client_id: str
-    issuer: str
-    client_secret: str | None = None
-    private_key: str | None = None
-    algorithm: str = "ES256"
-    scope: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Asserted:
-    """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
-
-    folder: Path
-    client_id: str
-    client_secret: str
-    issuer: str
-    assertion: Callable[[str, str], Awaitable[str]]
-    scope: str | None = None
-    method: str = "client_secret_basic"
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
-
-    folder: Path
-    client_id: str
-    issuer: str
-    assertion: Callable[[str], Awaitable[str]]
-    scope: str | None = None
-
-
-SignIn = Person | Machine | Asserted | Workload
 
 
 def auth_for(url: str, way: SignIn) -> httpx2.Auth:

@@ -21,8 +21,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from patchbay.client.canonical import ContractError
 from patchbay.client.contracts import ValidationResult, verdict
@@ -34,6 +33,9 @@ from patchbay.client.runs import Item
 from patchbay.client.variables import ProfileError
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.store import Blobs
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 log = logging.getLogger(__name__)
 
@@ -177,12 +179,39 @@ class Source(Protocol):
         raise NotOffered(self.name, "version")
 
 
+@dataclass(frozen=True, eq=False)
+class LateSource:
+    """A source that is loaded when an address or a profile is its own."""
+
+    name: str
+    schemes: Collection[str]
+    claims: Callable[[str], bool]
+    load: Callable[[], Source]
+
+
 class Sources:
     """The sources there are. `fillers` come first, in this order; installed ones are loaded when they are needed."""
 
-    def __init__(self, fillers: Sequence[Source], installed: Sequence[EntryPoint] | None = None) -> None:
+    def __init__(self, fillers: Sequence[Source | LateSource], installed: Sequence[EntryPoint] | None = None) -> None:
         self._fillers = list(fillers)
-        self._installed = list(entry_points(group=GROUP) if installed is None else installed)
+        self._found = None if installed is None else list(installed)
+
+    @property
+    def _installed(self) -> list[EntryPoint]:
+        """The entry points of others, looked up when they are needed."""
+        if self._found is None:
+            from importlib.metadata import entry_points
+
+            self._found = list(entry_points(group=GROUP))
+        return self._found
+
+    def _ready(self, one: Source | LateSource) -> Source:
+        """The source itself, loaded."""
+        if not isinstance(one, LateSource):
+            return one
+        made = one.load()
+        self._fillers[self._fillers.index(one)] = made
+        return made
 
     def names(self) -> list[str]:
         """The names of all sources; those of installed ones are their entry points'."""
@@ -192,7 +221,7 @@ class Sources:
         """The source of this name. Raises AddressError with the names there are."""
         for one in self._fillers:
             if one.name == plugin:
-                return one
+                return self._ready(one)
         for entry in self._installed:
             if entry.name == plugin:
                 return self._loaded(entry)
@@ -205,7 +234,7 @@ class Sources:
         scheme = scheme_of(address)
         found = next((one for one in self._fillers if one.claims(address)), None)
         found = found or next((one for one in self._fillers if scheme in one.schemes), None)
-        return found or self._of_installed(address, scheme)
+        return self._ready(found) if found is not None else self._of_installed(address, scheme)
 
     def _of_profile(self, address: str, means: Means) -> Source:
         name = re.split(r"[/?]", address[1:], maxsplit=1)[0]

@@ -30,13 +30,12 @@ from mcp_types import (
 )
 
 from patchbay.client.failures import McpFailure
-from patchbay.client.runs import CURRENT, Answer, Item, Json, Run
-from patchbay.events import LOG_LEVELS, Log, Progress, Question
+from patchbay.client.runs import CURRENT, LISTEN, Answer, Json, Run, said
+from patchbay.events import Progress, Question
 from patchbay.jsonrpc import Notification
 
 log = logging.getLogger(__name__)
 
-LISTEN = "subscriptions/listen"
 MOST_OWED = 64
 """Answers that a server waits for at a time; what it asks beyond that is dropped."""
 
@@ -124,7 +123,7 @@ class Traffic:
         if method == "notifications/cancelled":
             self._withdrawn(params.get("requestId"))
             return
-        item = _item(method, params)
+        item = said(method, params)
         if method == "notifications/progress":
             token = params.get("progressToken")
             run = (
@@ -188,20 +187,6 @@ class Traffic:
         if self._ask is not None:
             return await self._ask(question)
         return McpFailure(METHOD_NOT_FOUND, f"this client cannot tell which request {question.method} belongs to")
-
-
-def _item(method: str, params: Json) -> Item:
-    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
-    if method == "notifications/progress" and isinstance(progress, (int, float)):
-        return Progress(
-            progress,
-            total if isinstance(total, (int, float)) else None,
-            message if isinstance(message, str) else None,
-        )
-    if method == "notifications/message" and params.get("level") in LOG_LEVELS:
-        logger = params.get("logger")
-        return Log(params["level"], params.get("data"), logger if isinstance(logger, str) else None)
-    return Notification(method, params)
 
 
 def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:

@@ -9,7 +9,6 @@ Sources: THREATS 1.7 (tokens); RFC 6749 section 6; MCP specification, basic/auth
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import tempfile
@@ -22,6 +21,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import BaseModel, ValidationError
 
 from patchbay.client.profile_files import locked
+from patchbay.client.signin_ways import token_path
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class TokenFile:
     """The tokens of one server, as the SDK's `TokenStorage`."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.path = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+        self.path = token_path(folder, url)
         self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from patchbay.client.reach import Http, Local, Reach, Stdio
@@ -52,7 +53,8 @@ def substituted(reach: Reach, environ: Mapping[str, str], where: str) -> Reach:
         return reach
     if isinstance(reach, Http):
         url = substitute_env_vars(reach.url, environ, where, "url")
-        return Http(url, substitute_env_vars_recursive(reach.headers, environ, where, "headers"), reach.transport)
+        headers = substitute_env_vars_recursive(reach.headers, environ, where, "headers")
+        return replace(reach, url=url, headers=headers)
     args = substitute_env_vars_recursive(list(reach.args), environ, where, "args")
     env = substitute_env_vars_recursive(reach.env, environ, where, "env")
     cwd = None if reach.cwd is None else substitute_env_vars(reach.cwd, environ, where, "cwd")

@@ -1,14 +1,14 @@
 """A server at a URL: Streamable HTTP or the older pair of GET and POST, with bounds on what a server may send.
 
 Redirects are followed within the server's own origin only (the SDK's rule), so that no header and no token goes
-elsewhere. Bodies beyond the limit and compressed bodies end the connection; a server on a public address may not
-lead us (by sign-in metadata) to a loopback or private one, as far as the address in the URL shows.
+elsewhere. Bodies beyond the limit and compressed bodies end the connection. A request that leaves the server's origin,
+as sign-in metadata can cause, goes to a public address only, and to the very one that was checked: the host is looked
+up once. Excepted are the origins that a person or an operator named (`issuer`).
 Sources: SPEC-DIGEST 2.1 to 2.4; THREATS 1.8, X19, X20; MCP specification, basic/transports, backwards compatibility.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,14 +21,18 @@ from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from patchbay.client.direct import Direct, Handover, is_possible
-from patchbay.client.failures import Unreachable
+from patchbay.client.direct import Direct, Place
+from patchbay.client.handover import Handover, is_possible
+from patchbay.client.plan import Adopted
 from patchbay.client.public_hosts import public_address
-from patchbay.client.reach import Http
+from patchbay.client.reach import ANY_ISSUER, Http
 from patchbay.client.runs import CURRENT
 
 CONNECT = 30.0
 """Seconds to connect, and to write a piece. Reading has no bound of its own: every request has a deadline."""
+
+_ASKED = "patchbay.asked"
+"""Extension of a request: its URL before the address took the place of the host."""
 
 GET_INSTEAD = frozenset({400, 404, 405, 406, 415})
 """Statuses of a POST after which a server of 2024-11-05 is tried."""
@@ -63,15 +67,25 @@ class _Bounded(httpx2.AsyncByteStream):
 class Web:
     """How one server is spoken to over HTTP; `status` is that of the last refused request."""
 
-    def __init__(self, reach: Http, auth: httpx2.Auth | None, limit: int) -> None:
+    def __init__(
+        self, reach: Http, auth: httpx2.Auth | None, limit: int, adopted: Adopted | None = None, issuer: str = ""
+    ) -> None:
+        """`adopted` is what a plain session has agreed on with the server.
+
+        `issuer` is the authorization server that the way of signing in names, where it names one.
+        """
         self.reach = reach
         self.status: int | None = None
-        self._session_id: str | None = None
+        self._session_id = adopted.session_id if adopted is not None else None
+        self._begun = {"mcp-session-id": self._session_id} if self._session_id else {}
+        self._hands_over = adopted is not None
         self._headers: Mapping[str, str] = {}
         self._direct = auth is None and is_possible(reach)
         self._auth = auth
         self._limit = limit
-        self._public = _is_public(httpx2.URL(reach.url).host)
+        self._anywhere = reach.issuer == ANY_ISSUER
+        urls = (reach.url, "" if self._anywhere else reach.issuer, issuer)
+        self._named = {_origin(httpx2.URL(url)) for url in urls if url}
 
     def client(
         self,
@@ -81,11 +95,11 @@ class Web:
     ) -> httpx2.AsyncClient:
         """An HTTP client that keeps the rules of this file. The arguments are those the SDK gives its factories."""
         return httpx2.AsyncClient(
-            headers={"Accept-Encoding": "identity", **self.reach.headers, **(headers or {})},
+            headers={"Accept-Encoding": "identity", **self._begun, **self.reach.headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT, read=None),
             auth=auth or self._auth,
             verify=_certificates(),
-            mounts={self._origin: Handover(verify=_certificates())} if self._direct else None,
+            mounts={self._origin: Handover(verify=_certificates())} if self._direct or self._hands_over else None,
             event_hooks={"request": [self._sending], "response": [self._received]},
         )
 
@@ -99,7 +113,11 @@ class Web:
         if not self._direct:
             return None
         session_id = None if modern else self._session_id
-        return Direct(httpx2.URL(self.reach.url), self._headers, session, session_id, self._limit)
+        url = httpx2.URL(self.reach.url)
+        place = Place(url.host, url.port or 80, url.netloc.decode("ascii"), url.raw_path)
+        return Direct(
+            place, self._headers, lambda data, options: session._stamp(data, options), session_id, self._limit
+        )
 
     @property
     def in_session(self) -> bool:
@@ -125,12 +143,20 @@ class Web:
             yield streams
 
     async def _sending(self, request: httpx2.Request) -> None:
-        if self._public and not _is_public(request.url.host):
-            raise Unreachable(f"{self.reach.described} leads to {request.url.host}, which is not a public address")
-        if self.reach.public:
+        origin = _origin(request.url)
+        if origin not in self._named and not self._anywhere:
+            scheme, host, port = origin
+            remedy = (
+                f"to allow it, name it with launch.issuer={scheme}://{host}:{port}" if not self.reach.public else ""
+            )
+            await _pinned(request, self.reach.described, remedy)
+            request.headers["Connection"] = "close"  # a kept connection would serve another name at this address
+        elif self.reach.public:
             await _pinned(request, self.reach.described)
 
     async def _received(self, response: httpx2.Response) -> None:
+        asked = response.request
+        asked.url = asked.extensions.get(_ASKED, asked.url)  # the rest reads the URL as it was written
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
         self._session_id = response.headers.get("mcp-session-id", self._session_id)
@@ -146,22 +172,17 @@ class Web:
             response.stream = _Bounded(response.stream, self._limit, str(response.request.url.copy_with(query=None)))
 
 
-async def _pinned(request: httpx2.Request, who: str) -> None:
+async def _pinned(request: httpx2.Request, who: str, remedy: str = "") -> None:
     """Let a request go to the very address that was checked; names and certificates stay those of the host.
 
     Raises Unreachable when the host is not, or may not be, a public one.
     """
-    host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
-    address = await anyio.to_thread.run_sync(public_address, host, port, who)
-    request.extensions = {**request.extensions, "sni_hostname": host}
+    _, host, port = _origin(request.url)
+    address = await anyio.to_thread.run_sync(public_address, host, port, who, remedy)
+    request.extensions = {**request.extensions, "sni_hostname": host, _ASKED: request.url}
     request.url = request.url.copy_with(host=address)
 
 
-def _is_public(host: str) -> bool:
-    """Whether a host, as a URL names it, may be anywhere: neither loopback nor a private address."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return False
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_global
-    except ValueError:
-        return True
+def _origin(url: httpx2.URL) -> tuple[str, str, int]:
+    """Scheme, host and port of a URL."""
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import secrets
 import stat
@@ -32,6 +33,9 @@ OLD = 3600.0
 
 OWN = ".library"
 """The folder inside the root where history and index are kept."""
+
+LOCK_TRY_SECONDS = 0.01
+"""How often it is tried to be the only writer, where the wait is bounded."""
 
 RACY = 100_000_000
 """Nanoseconds within which a file may change again without showing it in its time of change."""
@@ -117,8 +121,11 @@ class Disk:
             return None
         return stamp_of(found) if stat.S_ISREG(found.st_mode) else None
 
-    def walk(self, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Every regular file with one of these endings: its path, and its stamp. Sweeps what was left half written."""
+    def walk(self, endings: tuple[str, ...], walked: list[Path]) -> Iterator[tuple[str, str]]:
+        """Every regular file with one of these endings: its path, and its stamp. Sweeps what was left half written.
+
+        Puts every folder that it looks into on the list `walked`.
+        """
         if not self.exists():
             return
         top = os.fspath(self.root)
@@ -126,6 +133,7 @@ class Disk:
         for folder, folders, files, descriptor in os.fwalk(top, follow_symlinks=False):
             folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in self._ignored)
             before = folder[start:] + "/" if len(folder) >= start else ""
+            walked.append(Path(folder))
             for file in files:
                 if file.startswith(TEMPORARY):
                     _sweep(file, descriptor)
@@ -137,15 +145,18 @@ class Disk:
                         yield before + file, stamp_of(found)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep every other writer out, in this process and in others, meanwhile. Raises Unreadable."""
+    def alone(self, seconds: float = math.inf) -> Iterator[None]:
+        """Keep every other writer out, in this process and in others, meanwhile.
+
+        Raises Unreadable, and TimeoutError where another one writes for longer than `seconds`.
+        """
         try:
             own = self.own()
             descriptor = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as problem:
             raise Unreadable(f"nothing can be written here: {problem.strerror}") from problem
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor, seconds)
             yield
         finally:
             os.close(descriptor)
@@ -209,6 +220,22 @@ def stamp_of(found: os.stat_result) -> str:
     """What tells that a file has changed. One that changed a moment ago may do so again unseen: it says so by `?`."""
     racy = "?" if time.time_ns() - found.st_mtime_ns < RACY else ""
     return f"{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_size}.{found.st_ino}{racy}"
+
+
+def _lock(descriptor: int, seconds: float) -> None:
+    """Raises TimeoutError."""
+    if math.isinf(seconds):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError("another process writes to this library") from None
+            time.sleep(LOCK_TRY_SECONDS)
 
 
 def _taken(folder: int, parts: Sequence[str]) -> str | None:

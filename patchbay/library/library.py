@@ -9,6 +9,7 @@ Sources: REQUIREMENTS JANE-4 to JANE-10, JANE-C3 to JANE-C5, A-F7.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -25,17 +26,18 @@ from patchbay.library.disk import LARGEST, Disk
 from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
 from patchbay.library.history import History, Version
 from patchbay.library.notices import Listener, Teller
-from patchbay.library.searching import Match, Search
+from patchbay.library.searching import Search
 from patchbay.library.shelf import Change, Document, Row, Shelf, document_of
+from patchbay.library.watching import Watcher
 from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
 
-LOOK = 1.0
-"""Seconds between two looks at the disk; more where a look takes long, so that it is a twentieth of the time."""
-
 MOMENT = 0.02
-"""Seconds that a look at the disk may take to be worth its while before each list and search."""
+"""Seconds that a look at the folder may take where one comes before each list and search."""
+
+CATCH_UP_SECONDS = 2.0
+"""How long a list or search waits for an index that is behind; then it answers and says so."""
 
 ON_DISK = "found on disk"
 
@@ -68,10 +70,9 @@ class Library:
         self._readonly = readonly
         self._teller = Teller(listener)
         self._writing = threading.RLock()
-        self._ending = threading.Event()
         self._ready = threading.Event()
-        self._took = 0.0
-        self._watcher: threading.Thread | None = None
+        self._noticed = self._taken_in = 0
+        self._watcher: Watcher | None = None
         self._history: History | None = None
         self._shelf = Shelf(self._disk, endings, None, self._keep, self._alone)
         self._placed = readonly
@@ -82,7 +83,8 @@ class Library:
     def read(self, path: str) -> Document:
         """A document as it is now. Raises BadPath, NoDocument, Unreadable."""
         parts = paths.document_path(path, self._endings)
-        return document_of(path, *self._disk.read(parts))
+        with self._failures_logged(path):
+            return document_of(path, *self._disk.read(parts))
 
     def rows(self, under: str = "") -> list[Row]:
         """What is known of the documents whose path begins so, by path."""
@@ -98,15 +100,9 @@ class Library:
         found = Counter(parts[1] for parts in inside if len(parts) > 2)
         return dict(sorted(found.items()))
 
-    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20) -> Search:
+    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20, offset: int = 0) -> Search:
         """The documents that fit, best first; `where` may say `top` and `grp`, their first and first two folders."""
-        return searching.search(self._shelf, query, where or {}, limit)
-
-    def matches(self, query: str, document: Document, every: bool = True) -> list[Match]:
-        """The lines of a found document that match."""
-        if searching.is_all(query):
-            return []
-        return searching.matches(self._shelf, query, document.row.key, every, document.front.lines)
+        return searching.search(self._shelf, query, where or {}, limit, offset)
 
     def history(self, path: str) -> list[Version]:
         """The versions of a document, newest first; it may be gone. Raises BadPath, NoDocument."""
@@ -183,26 +179,40 @@ class Library:
 
     # Keeping up with the disk
 
-    def refresh(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Change]:
-        """Take in what changed on the disk; answers that, and tells of it."""
+    def refresh(
+        self, progress: Callable[[int, int], None] = lambda done, total: None, seconds: float = math.inf
+    ) -> list[Change]:
+        """Take in what changed on the disk; answers that, and tells of it. After `seconds` the rest is left."""
         self._settle()
-        begun = time.monotonic()
-        changes = self._shelf.refresh(progress)
-        self._took = time.monotonic() - begun
-        self._ready.set()
+        noticed = self._noticed
+        changes = self._shelf.refresh(progress, seconds)
+        if changes is None:
+            return []
+        if not self.pending:
+            self._taken_in = max(self._taken_in, noticed)
+            self._ready.set()
         self._teller.tell(changes)
         return changes
 
     def catch_up(self) -> None:
-        """Take in what changed on the disk now, where that is a matter of moments; else the watching does it soon."""
-        if self._took <= MOMENT:
-            self.refresh()
+        """Take in what changed on the disk, where that takes moments; `behind` says whether something is left."""
+        if self._shelf.took <= MOMENT or self.behind:
+            self.refresh(seconds=CATCH_UP_SECONDS)
+
+    def notice(self) -> None:
+        """Know that something has changed on the disk: it is looked at soon."""
+        self._noticed += 1
+
+    @property
+    def behind(self) -> bool:
+        """Whether the index is known to lack something that is on the disk."""
+        return self._taken_in < self._noticed or self.pending > 0
 
     def start(self) -> None:
         """Watch the disk on a thread of its own, until `close`."""
         with self._writing:
             if self._watcher is None:
-                self._watcher = threading.Thread(target=self._watch, name="library", daemon=True)
+                self._watcher = Watcher(self._look, lambda: self._shelf.folders, self.notice, lambda: self.behind)
                 self._watcher.start()
 
     def ready(self, seconds: float, progress: Callable[[int, int], None] = lambda done, total: None) -> bool:
@@ -222,10 +232,9 @@ class Library:
 
     def close(self) -> None:
         """Stop watching; let go of files."""
-        self._ending.set()
         self._teller.close()
         if self._watcher is not None:
-            self._watcher.join(timeout=10)
+            self._watcher.stop()
         self._shelf.close()
         if self._history is not None:
             self._history.close()
@@ -236,15 +245,9 @@ class Library:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _watch(self) -> None:
-        while not self._ending.is_set():
-            begun = time.monotonic()
-            try:
-                self.refresh()
-            except Exception:
-                log.exception("the library %s could not be looked at; it is tried again", self._disk.root.name)
-            if self._ending.wait(max(LOOK, 20 * (time.monotonic() - begun))):
-                return
+    def _look(self) -> float:
+        self.refresh()
+        return self._shelf.took
 
     def _settle(self) -> None:
         """Put index and history into the folder as soon as there is one that can be written to."""
@@ -277,17 +280,32 @@ class Library:
             self._settle()
         if self._readonly:
             raise Unreadable("this library can only be read")
-        with self._disk.alone():
+        with self._failures_logged("a write"), self._disk.alone():
             yield
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        if self._readonly:
-            with self._writing:
+    def _failures_logged(self, what: str) -> Iterator[None]:
+        """Log the details of a file system's failure, of which a caller sees the sentence alone."""
+        try:
+            yield
+        except Unreadable as problem:
+            cause = problem.__cause__ or problem
+            log.warning("the library %s failed at %s: %s (%r)", self._disk.root, what, problem.message, cause)
+            raise
+
+    @contextmanager
+    def _alone(self, seconds: float) -> Iterator[None]:
+        """Be the only one who writes. Raises Unreadable, TimeoutError."""
+        if not self._readonly:
+            with self._disk.alone(seconds):
                 yield
             return
-        with self._disk.alone():
+        if not self._writing.acquire(timeout=-1 if math.isinf(seconds) else seconds):
+            raise TimeoutError("another thread writes to this library")
+        try:
             yield
+        finally:
+            self._writing.release()
 
     def _write(self, path: str, parts: tuple[str, ...], data: bytes, how: str) -> Document:
         if len(data) > LARGEST:

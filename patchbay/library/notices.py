@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from patchbay.library.shelf import Change
 
@@ -31,7 +32,10 @@ class Teller:
         if not changes:
             return
         with self._some:
-            self._waiting |= {change.key: change for change in changes}
+            for change in changes:
+                before = self._waiting.get(change.key)
+                relisted = change.relisted or (before is not None and before.relisted)
+                self._waiting[change.key] = replace(change, relisted=relisted)
             if self._thread is None and not self._ending.is_set():
                 self._thread = threading.Thread(target=self._run, name="library notices", daemon=True)
                 self._thread.start()

@@ -9,8 +9,9 @@ Sources: REQUIREMENTS JANE-8, JANE-18, A-F2; https://www.sqlite.org/fts5.html.
 from __future__ import annotations
 
 import logging
-import re
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from patchbay.library import front, paths
 from patchbay.library.disk import Disk
 from patchbay.library.errors import NoDocument, Unreadable
 from patchbay.library.front import Front
+from patchbay.library.headings import headings, title_of
 from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
@@ -39,9 +41,6 @@ COLUMNS = {"title": 10.0, "headings": 3.0, "tags": 3.0, "description": 3.0, "pat
 LABELS = ("top", "grp", "cid", "stamp", "about")
 BATCH = 64
 """How many files are read and indexed at once; a writer waits for no more."""
-
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)$", re.MULTILINE)
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a document: `added`, `changed` or `removed`."""
+    """What became of a document: `added`, `changed` or `removed`. `relisted`: lists of documents show it otherwise."""
 
     key: str
     how: str
+    relisted: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
         key,
         cid_of(data),
         stamp,
-        _text(said.get("title")) or _first_heading(parts.body) or PurePosixPath(key).stem,
+        _text(said.get("title")) or title_of(parts.body) or PurePosixPath(key).stem,
         _text(said.get("description")),
         _text(said.get("author")),
         _tags(said.get("tags")),
@@ -111,8 +111,10 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
 class Shelf:
     """The rows and the index of one folder.
 
-    With `place` the index is kept in that file, else in memory. `keep` is called with what was found on the disk
-    (key and bytes, None where it is gone) before it counts as known; `alone` keeps writers out meanwhile.
+    With `place` the index is kept in that file, else in memory. `took` and `folders` are of the last look: the seconds
+    of its walk, and the folders it met. `keep` is called with what was found on the disk
+    (key and bytes, None where it is gone) before it counts as known; `alone` keeps other writers
+    out meanwhile, and raises TimeoutError where they write for longer than its seconds.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class Shelf:
         endings: tuple[str, ...],
         place: Path | None,
         keep: Callable[[Sequence[tuple[str, bytes | None]]], None],
-        alone: Callable[[], Any],
+        alone: Callable[[float], Any],
     ) -> None:
         self._disk = disk
         self._endings = endings
@@ -131,6 +133,8 @@ class Shelf:
         self._refreshing = threading.Lock()
         self._refused: set[str] = set()
         self.done, self.total = 0, 0
+        self.took = 0.0
+        self.folders: list[Path] = []
         self.index, self._rows, self._inode = self._opened()
 
     @property
@@ -142,33 +146,53 @@ class Shelf:
         """What is known of one document."""
         return self._rows.get(key)
 
-    def refresh(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Change]:
-        """Look at the whole folder once and take in what changed; answers that. `progress` gets done and total."""
-        with self._refreshing:
+    def refresh(
+        self, progress: Callable[[int, int], None] = lambda done, total: None, seconds: float = math.inf
+    ) -> list[Change] | None:
+        """Look at the whole folder once and take in what changed; answers that. `progress` gets done and total.
+
+        After `seconds` it takes in no more: `total - done` is what is left. None where another thread looks so long.
+        """
+        end = time.monotonic() + seconds
+        if not self._refreshing.acquire(timeout=-1 if math.isinf(seconds) else seconds):
+            return None
+        changes: list[Change] = []
+        try:
             self._check_place()
-            seen = {key: stamp for key, stamp in self._disk.walk(self._endings) if self._listed(key)}
-            known = self._rows.copy()
-            stale = [key for key, stamp in seen.items() if key not in known or known[key].stamp != stamp]
-            gone = [key for key in known if key not in seen]
-            changes: list[Change] = []
-            self.done, self.total = 0, len(stale)
-            for begin in range(0, len(stale), BATCH):
-                batch = stale[begin : begin + BATCH]
-                with self._alone():
-                    changes += self._take_in(batch)
+            stale, gone = self._compared()
+            self.done, self.total = 0, len(stale) + len(gone)
+            # What is gone goes first: else a moved document would be found twice.
+            batches = [(self._forget, batch) for batch in _batches(gone)]
+            batches += [(self._take_in, batch) for batch in _batches(stale)]
+            for take, batch in batches:
+                left = max(0.0, end - time.monotonic())
+                if not left:
+                    break
+                with self._alone(left):
+                    changes += take(batch)
                 self.done += len(batch)
                 progress(self.done, self.total)
-            if gone:
-                with self._alone():
-                    changes += self._forget(gone)
-            return changes
+        except TimeoutError as problem:
+            log.info("a look at a library ends early: %s", problem)
+        finally:
+            self._refreshing.release()
+        return changes
+
+    def _compared(self) -> tuple[list[str], list[str]]:
+        """The paths of files that are another than what is known of them, and of those that are gone."""
+        begun, folders = time.monotonic(), list[Path]()
+        seen = {key: stamp for key, stamp in self._disk.walk(self._endings, folders) if self._listed(key)}
+        self.took, self.folders = time.monotonic() - begun, folders
+        known = self._rows.copy()
+        stale = [key for key, stamp in seen.items() if key not in known or known[key].stamp != stamp]
+        return stale, [key for key in known if key not in seen]
 
     def put(self, document: Document) -> Change:
         """Take in what has just been written."""
-        how = "changed" if document.row.key in self._rows else "added"
+        change = self._change(document.row)
         self._index(lambda index: index.put(_words(document)))
         self._rows[document.row.key] = document.row
-        return Change(document.row.key, how)
+        return change
 
     def drop(self, key: str) -> Change:
         """Take out what has just been removed."""
@@ -243,12 +267,16 @@ class Shelf:
         if not fresh:
             return []
         self._keep([(document.row.key, data) for document, data in fresh])
-        changes = [
-            Change(document.row.key, "changed" if document.row.key in self._rows else "added") for document, _ in fresh
-        ]
+        changes = [self._change(document.row) for document, _ in fresh]
         self._index(lambda index: index.put(*(_words(document) for document, _ in fresh)))
         self._rows |= {document.row.key: document.row for document, _ in fresh}
         return changes
+
+    def _change(self, row: Row) -> Change:
+        known = self._rows.get(row.key)
+        if known is None:
+            return Change(row.key, "added")
+        return Change(row.key, "changed", (known.title, known.description) != (row.title, row.description))
 
     def _read(self, key: str) -> tuple[bytes, str] | None:
         try:
@@ -270,6 +298,10 @@ class Shelf:
         return [Change(key, "removed") for key in gone]
 
 
+def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[begin : begin + BATCH] for begin in range(0, len(keys), BATCH))
+
+
 def group_of(key: str) -> tuple[str, str]:
     """The first folder of a path, and the first two; empty where there are none."""
     parts = key.split("/")[:-1]
@@ -284,7 +316,7 @@ def _words(document: Document) -> Words:
         row.key,
         {
             "title": row.title,
-            "headings": "\n".join(heading for _, heading in headings(body)),
+            "headings": "\n".join(heading.title for heading in headings(body)),
             "tags": "\n".join(row.tags),
             "description": row.description,
             "path": row.key.rpartition(".")[0],
@@ -298,19 +330,6 @@ def _rows(index: Index) -> Iterator[tuple[str, Row]]:
     for key, labels in index.labels().items():
         title, description, author, tags, *rest = orjson.loads(labels["about"])
         yield key, Row(key, labels["cid"], labels["stamp"], title, description, author, tuple(tags), *rest)
-
-
-def headings(body: str) -> list[tuple[int, str]]:
-    """The headings of some Markdown with their levels, without what only looks like one inside fenced code."""
-    # What closes a heading is taken off here: an expression that does it takes cubic time for a line of blanks.
-    lines = _HEADING.finditer(_FENCED.sub("", body))
-    found = ((len(line[1]), line[2].rstrip(" \t").rstrip("#").rstrip(" \t")) for line in lines)
-    return [(level, words) for level, words in found if words]
-
-
-def _first_heading(body: str) -> str:
-    found = headings(body)
-    return found[0][1] if found else ""
 
 
 def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:

@@ -55,7 +55,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     told = partial(store.bus.publish, CHANGED)
     keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
+    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
     catalogue.hub.left = left
     catalogue.start()
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
@@ -68,7 +68,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
             sessions=sessions,
             lists=Lists(key, settings.page_size),
             listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed),
-            states=States(key),
+            states=States(key, store.journal),
             running=Running(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),

@@ -9,7 +9,7 @@ from patchbay.errors import ConfigError
 from patchbay.store import Store
 from patchbay.stores.folder_lock import share_folder
 from patchbay.stores.memory import MemoryStore
-from patchbay.stores.sqlite import FILE, SqliteStore
+from patchbay.stores.sqlite import SqliteStore
 
 KINDS = ("memory", "sqlite")
 
@@ -26,8 +26,3 @@ def open_store(kind: str, folder: Path, served: Mapping[str, str] | None = None)
     if kind == "sqlite":
         return SqliteStore(folder, share_folder(folder, served) if served is not None else None)
     raise ConfigError("the setting store", "", f"expected one of {', '.join(KINDS)}; got {kind!r}")
-
-
-def store_exists(kind: str, folder: Path) -> bool:
-    """Whether a store of this kind was made in `folder` before. Creates nothing."""
-    return kind == "sqlite" and (folder / FILE).is_file()

@@ -2,7 +2,8 @@
 
 A server in front may hand over an empty body where it was cut, or exactly the limit where there was more;
 so the lengths are compared here: never more than the limit, never less than was announced.
-The worker bounds how many bodies are read at once (`UPLOADS`): those that arrive slowly cannot hold every thread.
+The worker bounds how many bodies are read at once (`BODIES`): those that arrive slowly cannot hold every thread.
+Large ones share a budget of bytes (`BODIES`) while they arrive, and another from then to the end of their request.
 One that arrives too slowly is cut off with its connection (`peers.py`), and reads as one that ends too early.
 Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13, M17); REQUIREMENTS V-C7.
 """
@@ -10,22 +11,25 @@ Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13, M17); REQUIREMENTS V-C7.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
-from threading import Semaphore
 from typing import Any
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
+from patchbay.transports.body_budget import SMALL_BYTES, Bodies, Budget
 from patchbay.transports.peers import AT_WORK, AtWork
 
-UPLOADS = "patchbay.uploads"
-"""Name in the environ of the semaphore that bounds how many bodies are read at once; without one there is no bound."""
+BODIES = "patchbay.bodies"
+"""Name in the environ of what bounds how many bodies, and bytes, are read at once; without it there is no bound."""
 
-PATIENCE = 1.0
-"""Seconds that a request waits for its turn to be read."""
+HELD = "patchbay.body_held"
+"""Name in the environ of the bytes that this request holds of the budget for parsed bodies; absent for small ones."""
+
+PIECE_BYTES = 256 * 1024
+"""How much of a large body is read at a time."""
 
 
 class Unsupported(InvalidRequest):
@@ -84,11 +88,11 @@ def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
+def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
     """The body of a request, at most `limit` bytes.
 
     Raises TooLarge (413), InvalidRequest (400) when the body is shorter than its Content-Length says, TooSlow (408)
-    when that is because it was cut off, and TooManyUploads (503).
+    when that is because it was cut off, TooManyUploads and TooManyBytes (503).
     """
     announced = _announced(environ.get("CONTENT_LENGTH"))
     if announced is not None and announced > limit:
@@ -108,6 +112,35 @@ def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
     return body
 
 
+def release_body(environ: Mapping[str, Any]) -> None:
+    """Give back what the request holds of the budget for parsed bodies."""
+    held = environ.get(HELD)
+    if held:
+        environ[BODIES].parsed.give_back(held)
+
+
+class Holding:
+    """The answer to a request with a large body, which holds its part of the budget until the server is done."""
+
+    def __init__(self, body: Iterable[bytes], environ: Mapping[str, Any]) -> None:
+        self._body = body
+        self._environ = environ
+        self._closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        try:
+            closing = getattr(self._body, "close", None)
+            if closing is not None:
+                closing()
+        finally:
+            if not self._closed:
+                self._closed = True
+                release_body(self._environ)
+
+
 def _announced(text: str | None) -> int | None:
     if not text:
         return None
@@ -120,23 +153,52 @@ def _chunked(environ: Mapping[str, Any]) -> bool:
     return bool(environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"))
 
 
-def _in_turn(environ: Mapping[str, Any], wanted: int) -> bytes:
-    turns: Semaphore | None = environ.get(UPLOADS)
-    if turns is None:
-        return _read(environ, wanted)
-    # Without a timeout first: it is the quicker way, and the usual one.
-    if not (turns.acquire(blocking=False) or turns.acquire(timeout=PATIENCE)):
+def _in_turn(environ: MutableMapping[str, Any], wanted: int) -> bytes:
+    bodies: Bodies | None = environ.get(BODIES)
+    if bodies is None:
+        return _apart(environ, wanted, _pieces)
+    turn = bodies.turns.take(environ.get("REMOTE_ADDR", ""))
+    if turn is None:
         raise TooManyUploads
     try:
-        return _read(environ, wanted)
+        return _read(environ, wanted, bodies)
     finally:
-        turns.release()
+        bodies.turns.give_back(turn)
 
 
-def _read(environ: Mapping[str, Any], wanted: int) -> bytes:
+def _read(environ: MutableMapping[str, Any], wanted: int, bodies: Bodies) -> bytes:
+    if wanted <= SMALL_BYTES:
+        return _apart(environ, wanted, _pieces)
+    taken: list[int] = []
+    try:
+        body = _apart(environ, wanted, lambda stream, size: _counted(stream, size, bodies.arriving, taken))
+        if len(body) > SMALL_BYTES:
+            bodies.parsed.take(len(body))
+            environ[HELD] = len(body)
+        return body
+    finally:
+        bodies.arriving.give_back(sum(taken))
+
+
+def _apart(environ: Mapping[str, Any], wanted: int, read: Callable[[Any, int], bytes]) -> bytes:
     at_work: AtWork | None = environ.get(AT_WORK)
     stream = environ["wsgi.input"]
-    return _pieces(stream, wanted) if at_work is None else at_work.apart(_pieces, stream, wanted)
+    return read(stream, wanted) if at_work is None else at_work.apart(read, stream, wanted)
+
+
+def _counted(stream: Any, wanted: int, budget: Budget, taken: list[int]) -> bytes:
+    """A large body, of which each piece is counted before it is read; `taken` gets what was counted."""
+    pieces: list[bytes] = []
+    while wanted > 0:
+        size = min(wanted, PIECE_BYTES)
+        budget.take(size)
+        taken.append(size)
+        piece = _pieces(stream, size)
+        pieces.append(piece)
+        wanted -= len(piece)
+        if len(piece) < size:
+            break
+    return b"".join(pieces)
 
 
 def _pieces(stream: Any, wanted: int) -> bytes:

@@ -34,6 +34,7 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.translate import not_served
 from patchbay.transports.batches import check_batch
 from patchbay.transports.crew import Crew
+from patchbay.views.sse import MAX_EVENT_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -54,16 +55,25 @@ class Busy(PatchbayError):
 class Conversation:
     """Takes the messages of one client and sends it every message in return, each as one line of JSON.
 
-    `opened` is called when the handshake made the session, before its answer is sent. One thread at a time
-    may call `take`; `send` is called by many.
+    `opened` is called when the handshake made the session, before its answer is sent; `encoded` makes bytes of a
+    message. One thread at a time may call `take`; `send` is called by many.
     """
 
-    def __init__(self, dispatcher: Dispatcher, connection: Connection, send: Send, crew: Crew, opened: Opened) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        send: Send,
+        crew: Crew,
+        opened: Opened,
+        encoded: Callable[[Message], bytes] = encode,
+    ) -> None:
         self._dispatcher = dispatcher
         self._connection = connection
         self._send = send
         self._crew = crew
         self._opened = opened
+        self._encoded = encoded
 
     def take(self, value: Any) -> None:
         """Take one parsed value: a message, or an array of them.
@@ -91,7 +101,8 @@ class Conversation:
         """The answers to a message, whose terms are settled and which can be cancelled from here on."""
         before = self._connection.session
         try:
-            server = self._dispatcher.server(self._connection.wire.endpoint)
+            wire = self._connection.wire
+            server = self._dispatcher.server(wire.endpoint, wire.operator)
             caller = self._connection.admit(said)
         except PatchbayError as problem:
             if not isinstance(said, Request):
@@ -124,11 +135,19 @@ class Conversation:
         except Exception:
             results.append(encode(failure(None, incident(log, "in a conversation"))))
         if results:
+            self._send_results(results)
+
+    def _send_results(self, results: list[bytes]) -> None:
+        """Send results together, or one by one where together they are too large for an event of a stream."""
+        if self._encoded is encode or sum(map(len, results)) + len(results) < MAX_EVENT_BYTES:
             self._send(b"[" + b",".join(results) + b"]")
+            return
+        for result in results:
+            self._send(result)
 
     def _say(self, answers: Answers, results: list[bytes] | None = None) -> None:
         for item in answers:
             if results is not None and isinstance(item, (Result, Failure)):
-                results.append(encode(item))
+                results.append(self._encoded(item))
             elif isinstance(item, (Request, Notification, Result, Failure)):
-                self._send(encode(item))
+                self._send(self._encoded(item))

@@ -3,19 +3,20 @@
 A WSGI application in front of the pages. Decides nothing about MCP: it reads the request, lets the
 dispatcher admit and answer it, and chooses JSON or a stream after the first message, so that a quick
 error keeps its status.
-Order of checks: Host and Origin, path, method, media types, size, JSON, envelope, then admission's.
+Order of checks: the head of the request, Host and Origin, path, method, media types, size, JSON, envelope, then
+admission's.
 Sources: DESIGN sections 7 and 11; SPEC-DIGEST 1.2, 1.3, 2.1; REQUIREMENTS T9.*.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from patchbay.errors import InvalidRequest, PatchbayError
-from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, failure, message, parse, readable_id
+from patchbay.events import Pause
+from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, Wire
 from patchbay.protocol.dispatch import Dispatcher
@@ -23,12 +24,24 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams import LISTENER, Pulse, Replay, parse_event_id
 from patchbay.settings import Settings
 from patchbay.transports.batches import answer_batch
-from patchbay.transports.bodies import UPLOADS, accepted, check_json, headers_of, read_body
+from patchbay.transports.bodies import (
+    BODIES,
+    HELD,
+    Holding,
+    accepted,
+    check_json,
+    headers_of,
+    read_body,
+    release_body,
+)
+from patchbay.transports.body_budget import Bodies
 from patchbay.transports.cors import with_cors
 from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.transports.request_checks import check_head
 from patchbay.transports.security import check_host_and_origin
 from patchbay.transports.site import wants_html
 from patchbay.transports.sse import listener_body, replay_body, stream_body
+from patchbay.views.sse import MAX_EVENT_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -40,27 +53,40 @@ class McpOverHttp:
     """WSGI: answers what is MCP, and hands everything else (pages, the deeper paths) on to `others`."""
 
     def __init__(
-        self, dispatcher: Dispatcher, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
+        self,
+        dispatcher: Dispatcher,
+        settings: Settings,
+        others: Callable[[Any, StartResponse], Iterable[bytes]],
+        is_operator: Callable[[Environ], bool] = lambda _: False,
     ) -> None:
+        self._is_operator = is_operator
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
         self._pulse = Pulse(dispatcher.desk.catalogue.store)
-        # Far below the number of threads: bodies that do not arrive leave most of them to everybody else.
-        self._uploads = threading.BoundedSemaphore(max(1, settings.threads // 4))
+        self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        environ[UPLOADS] = self._uploads
-        endpoint = _endpoint(environ)
-        if endpoint is None:
-            return self._others(environ, start_response)
-        return with_cors(environ, self.reply(environ, endpoint)).send(start_response)
+        fault = check_head(environ)
+        if fault is not None:
+            return json_reply(failure(None, fault), fault.status).send(start_response)
+        environ[BODIES] = self._bodies
+        try:
+            endpoint = _endpoint(environ)
+            if endpoint is None:
+                body = self._others(environ, start_response)
+            else:
+                body = with_cors(environ, self.reply(environ, endpoint)).send(start_response)
+        except BaseException:
+            release_body(environ)
+            raise
+        return Holding(body, environ) if HELD in environ else body
 
     def reply(self, environ: Environ, endpoint: str) -> Reply:
         """The answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
-            self.dispatcher.server(endpoint)
+            self.dispatcher.server(endpoint, self._operator(environ, endpoint))
             return self._by_method(environ, endpoint)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
@@ -81,13 +107,18 @@ class McpOverHttp:
             return refusal(405, "this address takes POST in this revision", ("Allow", "POST"))
         return self._get(environ, endpoint) if method == "GET" else self._delete(environ, endpoint)
 
+    def _operator(self, environ: Environ, endpoint: str) -> bool:
+        """Whether the operator is proved to send a request, where that decides: at a pinned address."""
+        return "@" in endpoint and self._is_operator(environ)
+
     def _post(self, environ: Environ, endpoint: str) -> Reply:
         check_json(environ)
         json, stream = accepted(environ.get("HTTP_ACCEPT", ""))
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         value = parse(read_body(environ, self.settings.body_limit))
-        wire = Wire(endpoint, headers_of(environ), streams=stream, strict=not endpoint)
+        operator = self._operator(environ, endpoint)
+        wire = Wire(endpoint, headers_of(environ), streams=stream, strict=not endpoint, operator=operator)
         if isinstance(value, list):
             return self._batch(value, wire)
         try:
@@ -99,7 +130,7 @@ class McpOverHttp:
     def _answer(self, said: Message, wire: Wire) -> Reply:
         try:
             caller = self.dispatcher.admit(said, wire)
-            server = self.dispatcher.server(wire.endpoint)
+            server = self.dispatcher.server(wire.endpoint, wire.operator)
         except PatchbayError as problem:
             return json_reply(failure(said.id if isinstance(said, Request) else None, problem), problem.status)
         if isinstance(said, Request) and said.method == "subscriptions/listen" and caller.revision.modern:
@@ -114,7 +145,11 @@ class McpOverHttp:
     def _shaped(self, said: Request, caller: Caller, answers: Iterator[Message | Sign]) -> Reply:
         """JSON or a stream, chosen by the first thing that comes (DESIGN section 7)."""
         first = next(answers, None)
-        if caller.wire.streams and not isinstance(first, Failure) and (_is_more(first) or _wants_progress(said)):
+        # What is read may be larger than an event of a stream: it waits as JSON.
+        while isinstance(first, Pause) and said.method == "resources/read":
+            first = next(answers, None)
+        wants_stream = _is_more(first) or (_wants_progress(said) and not _is_too_large(first))
+        if caller.wire.streams and not isinstance(first, Failure) and wants_stream:
             return self._streamed(said, caller, first, answers)
         while first is not None and not isinstance(first, (Result, Failure)):
             first = next(answers, None)
@@ -126,14 +161,15 @@ class McpOverHttp:
     def _streamed(
         self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
-        body = stream_body(first, answers, said, caller, self._pulse, self.settings)
+        keep = self.dispatcher.desk.keep(caller.wire.principal)
+        body = stream_body(first, answers, said, caller, self._pulse, self.settings, keep)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 
     def _listen(self, said: Request, caller: Caller) -> Reply:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
-        server = self.dispatcher.server(caller.wire.endpoint)
+        server = self.dispatcher.server(caller.wire.endpoint, caller.wire.operator)
 
         def begin() -> Reply:
             answers = self.dispatcher.answer(said, caller, server)
@@ -184,7 +220,7 @@ class McpOverHttp:
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
             reply = self._in_place(lambda: stream_reply(replay_body(replay(last[1]))))
         else:
-            server = self.dispatcher.server(endpoint)
+            server = self.dispatcher.server(endpoint, caller.wire.operator)
             changes = desk.listeners.stream(server, session, last[1] if last else None)
             reply = self._in_place(lambda: stream_reply(listener_body(changes, caller)))
         return _with_session(reply, caller)
@@ -196,7 +232,7 @@ class McpOverHttp:
         return Reply(204)
 
     def _session(self, environ: Environ, endpoint: str) -> Caller:
-        wire = Wire(endpoint, headers_of(environ))
+        wire = Wire(endpoint, headers_of(environ), operator=self._operator(environ, endpoint))
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
         session = self.dispatcher.desk.sessions.find(wire.session_id, endpoint, wire.principal)
@@ -223,6 +259,11 @@ def _has_params(value: Any) -> bool:
 
 def _is_more(first: Message | Sign | None) -> bool:
     return first is not None and not isinstance(first, (Result, Failure))
+
+
+def _is_too_large(first: Message | Sign | None) -> bool:
+    """Whether a result is too large for an event of a stream."""
+    return isinstance(first, Result) and len(encode(first)) > MAX_EVENT_BYTES
 
 
 def _wants_progress(said: Request) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.channels import Channel
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.eras import Connection
+from patchbay.protocol.fitting import fitted
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
@@ -38,7 +39,7 @@ from patchbay.views.sse import COMMENT, address, event
 
 log = logging.getLogger(__name__)
 
-Environ = Mapping[str, Any]
+Environ = MutableMapping[str, Any]
 
 _PATH = re.compile(r"/mcp/([^/]+)/(sse|messages)")
 
@@ -160,7 +161,10 @@ class HttpSse:
 
         session = self._session(channel, wire)
         connection = Connection(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
-        return Conversation(self._dispatcher, connection, channel.send, self._crew, opened)
+        keep = self._dispatcher.desk.keep(wire.principal)
+        return Conversation(
+            self._dispatcher, connection, channel.send, self._crew, opened, lambda said: fitted(said, keep)
+        )
 
     def _session(self, channel: Channel, wire: Wire) -> Session | None:
         id = channel.session_id

@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.handlers.confinement.description import confinement
+from patchbay.handlers.confinement.description import Confinement, confinement
+from patchbay.handlers.confinement.mounts import mount_confinement
 from patchbay.settings import Settings
 
 HINTS = {
@@ -78,13 +79,20 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
         "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
         "version": server.version,
-        "runs": asdict(confinement(server.kind, server.config, settings.isolation, settings.memory)),
+        "runs": asdict(runs(server, settings)),
         "tools": len(server.tools),
         "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
         "endpoint": endpoint(server.name),
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
         "page": f"/servers/{quote(server.name, safe='')}",
     }
+
+
+def runs(server: Server, settings: Settings) -> Confinement:
+    """Where the code of a server runs."""
+    if server.upstream is not None:
+        return mount_confinement(server.upstream.reach)
+    return confinement(server.kind, server.config, settings.isolation, settings.memory)
 
 
 def detail(server: Server, settings: Settings) -> dict[str, Any]:

@@ -6,6 +6,7 @@ connections, and the kernel, which counts every byte, is asked now and then abou
 shut down, whereupon the server ends what hangs on it as if the other end had closed it: the thread and the memory come
 back, and a running call is told.
 
+An address that has more connections than it may loses those that never asked for anything, then the quietest.
 Three things are not waited for: a reader that takes nothing of what there is for it (`write_timeout`), a request
 that arrives too slowly, and a connection on which nothing happens (both `idle_timeout`).
 Sources: THREATS 0.2 (M9, M17), X5, X6; SPEC-DIGEST 1.11.
@@ -20,15 +21,25 @@ from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 from patchbay.settings import Settings
-from patchbay.transports.sockets import DESCRIPTORS, Counters, local_port, shut_down, sockets
+from patchbay.transports.sockets import (
+    DESCRIPTORS,
+    Counters,
+    count_descriptors,
+    give_back_memory,
+    local_port,
+    most_connections,
+    remote_address,
+    shut_down,
+    sockets,
+)
 
 log = logging.getLogger(__name__)
 
 SLOWEST = 1024
 """Bytes for which a request gets a second more than `idle_timeout` to arrive."""
 
-OFTEN = 5.0
-"""Most seconds between two looks at the connections."""
+OFTEN, SOON = 5.0, 0.25
+"""Most seconds between two looks at the connections; between two at how many there are."""
 
 AT_WORK = "patchbay.at_work"
 """Name in the environ of the AtWork of this worker; absent where nothing is cut off."""
@@ -123,6 +134,8 @@ class Peers:
         self._quiet = max(settings.idle_timeout, 2 * settings.keepalive)
         self._oldest = oldest
         self._peers: dict[int, Peer | None] = {}
+        self._most = most_connections(settings.connections)
+        self._seen = 0
 
     def watch(self) -> None:
         """Look again and again, in a thread of its own; where the kernel tells nothing, say so and do nothing."""
@@ -133,15 +146,44 @@ class Peers:
 
     def _watch(self) -> None:
         never, pause = threading.Event(), min(self._write / 4, self._idle / 4, OFTEN)
-        while not never.wait(pause):
+        due = time.monotonic() + pause
+        while not never.wait(min(pause, SOON)):
             try:
-                self.look()
+                if time.monotonic() >= due or self._fills_up():
+                    self.look()
+                    due = time.monotonic() + pause
             except Exception:
                 log.exception("the connections could not be looked at; this is tried again")
 
+    def _fills_up(self) -> bool:
+        """Whether so many descriptors more are open than at the last look that an address may have too many."""
+        return count_descriptors() - self._seen > self._most // 4
+
     def look(self) -> None:
         """Look at every connection once, and cut off those that are late."""
-        self._peers = {number: self._looked_at(descriptor, number) for descriptor, number in sockets()}
+        pairs = sockets()
+        cut_before = any(peer is not None and peer.told for peer in self._peers.values())
+        self._peers = {number: self._looked_at(descriptor, number) for descriptor, number in pairs}
+        if sum(peer is not None for peer in self._peers.values()) > self._most:
+            self._thin_out(pairs)
+        self._seen = count_descriptors()
+        if cut_before:
+            give_back_memory()  # what those held that were cut off at the last look is free now
+
+    def _thin_out(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Cut off the connections that an address has too many: first those that never asked, then the quietest."""
+        found: dict[str, list[tuple[bool, float, int, int]]] = {}
+        for descriptor, number in pairs:
+            counters = Counters.of(descriptor) if self._peers.get(number) is not None else None
+            if counters is not None and counters.open:
+                rank = (counters.received > 0, -counters.silent, descriptor, number)
+                found.setdefault(remote_address(descriptor) or "", []).append(rank)
+        for address, theirs in found.items():
+            excess = sorted(theirs)[: max(0, len(theirs) - self._most)] if address else []
+            for _, _, descriptor, number in excess:
+                shut_down(descriptor, number, whole=True)
+            if excess:
+                log.info("%d connections from %s are closed: it may have %d", len(excess), address, self._most)
 
     def _looked_at(self, descriptor: int, number: int) -> Peer | None:
         """The peer at this socket, which may just have been cut off; None when it was not accepted here."""

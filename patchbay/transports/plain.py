@@ -1,7 +1,8 @@
 """Tools over plain HTTP: `/<server>[/<function>]`, Viewer's way in, for a browser's address bar and for curl.
 
-Rules: GET runs only tools that say they read and nothing else; POST proves that no other site caused it;
-arguments come from the query or the body, never from headers; what a tool gives back cannot run as a page of the hub.
+Rules: GET runs only tools that are known to read and nothing else, and what a mounted server says of itself is not
+known; GET and POST prove that no other site caused them; arguments come from the query or the body, never from headers;
+what a tool gives back cannot run as a page of the hub.
 Sources: REQUIREMENTS VWR-24, VWR-25, V-C5, V-F6, V-F8, T14.3; DESIGN section 8.
 """
 
@@ -69,11 +70,11 @@ class _Views:
 
     def _arguments(self, tool: Descriptor) -> dict[str, Any]:
         schema = tool.wire["inputSchema"]
+        check_same_origin(request.headers)
         if request.method != "POST":
             if not tool.read_only:
                 raise MethodNotAllowed(["POST"], f"{tool.name} may change something: send its arguments by POST.")
             return arguments_of(_pairs(request.query_string), schema)
-        check_same_origin(request.headers)
         body = read_body(request.environ, self._site.settings.body_limit)
         kind = media_type(request.environ.get("CONTENT_TYPE") or "")
         if kind == FORM:

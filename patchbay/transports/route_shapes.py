@@ -149,6 +149,7 @@ SHAPES: dict[str, Schema] = {
     "History": record(changes=many(named("Change")), older=maybe(WHOLE)),
     "Moves": record(only=TEXT, moves=many(_MOVE), older=maybe(WHOLE)),
     "Compared": record(old=TEXT, new=TEXT, roots=FLAG, differences=many(_DIFFERENCE), contents=maybe(_COMPARISON)),
+    "Revoked": record(revocations=many(record(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
     "WayBack": record(what=TEXT, differences=many(_DIFFERENCE)),
     "Links": {"type": "object"},
     "Found": record(kind=TEXT, server=TEXT, name=TEXT, title=maybe(TEXT), snippet=TEXT, page=TEXT),

@@ -110,7 +110,7 @@ def same_authority(origin: str, host: str) -> bool:
 
 
 def check_same_origin(headers: Headers) -> None:
-    """Let an unsafe request to a page pass when no other site can have caused it, or raise Refused (403).
+    """Let a request that changes or runs something pass when no other site can have caused it, or raise Refused (403).
 
     Proof is `Sec-Fetch-Site: same-origin` or `none`; without that header an `Origin` equal to `Host`;
     without both the client is no browser.
@@ -121,7 +121,9 @@ def check_same_origin(headers: Headers) -> None:
     else:
         proven = origin is None or same_authority(origin, headers.get("Host", ""))
     if not proven:
-        raise Refused("this request changes something and came from another site; send it from the hub's own pages")
+        raise Refused(
+            "this request changes or runs something and came from another site; send it from the hub's own pages"
+        )
 
 
 def secure(app: Flask, settings: Settings) -> None:

@@ -8,6 +8,7 @@ Needs /proc and struct tcp_info, so Linux, complete since 4.6.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import resource
@@ -29,6 +30,9 @@ ESTABLISHED, CLOSE_WAIT = 1, 8
 # struct tcp_info of linux/tcp.h: state, unacked segments, milliseconds since data was sent and since some was
 # received, bytes that the other end acknowledged, bytes it sent, bytes not sent yet.
 INFO = struct.Struct("=B23xI16xI4xI64xQQ8xI")
+
+LARGE_BLOCK_BYTES = 256 * 1024
+_M_MMAP_THRESHOLD = -3
 
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER so that closing drops what was not sent; the kernel would go on offering it."""
@@ -86,6 +90,39 @@ def local_port(descriptor: int) -> int | None:
     if Counters.of(descriptor) is None:
         return None
     return _asked(descriptor, lambda seen: int(seen.getsockname()[1]))
+
+
+def remote_address(descriptor: int) -> str | None:
+    """The address of the other end of a connection; None for all else."""
+    return _asked(descriptor, lambda seen: str(seen.getpeername()[0]))
+
+
+def count_descriptors() -> int:
+    """How many descriptors this process has open; all there may be where none is left to look with."""
+    try:
+        return sum(1 for _ in DESCRIPTORS.iterdir())
+    except OSError:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def most_connections(wanted: int) -> int:
+    """How many connections one address may have: half of the descriptors, where `wanted` is more."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft // 2))
+
+
+def return_large_blocks() -> None:
+    """Have the C library give every block of LARGE_BLOCK_BYTES or more back to the system as soon as it is freed."""
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tune is not None:
+        tune(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+def give_back_memory() -> None:
+    """Give the system back what the C library keeps of freed memory, where it can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def shut_down(descriptor: int, number: int, whole: bool) -> str | None:

@@ -15,6 +15,8 @@ from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.protocol.callers import Caller, Session
+from patchbay.protocol.fitting import fitted
+from patchbay.protocol.large import Keep
 from patchbay.protocol.streams import LISTENER, Pulse, Recorder
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
@@ -33,10 +35,15 @@ def stream_body(
     caller: Caller,
     pulse: Pulse,
     settings: Settings,
+    keep: Keep,
 ) -> Body:
-    """The stream that answers one POST, which `said` something; `first` was already taken from `answers`."""
+    """The stream that answers one POST, which `said` something; `first` was already taken from `answers`.
+
+    `keep` keeps what fits into no event.
+    """
     recorder = _recorder(caller.session, said, pulse, settings) if caller.session is not None else None
-    return Body(_framed(first, answers, caller, recorder), answers, goes_on=not caller.revision.modern)
+    frames = _framed(first, answers, caller, recorder, keep)
+    return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
 def _recorder(session: Session, said: Request, pulse: Pulse, settings: Settings) -> Recorder | None:
@@ -102,9 +109,10 @@ def _framed(
     answers: Iterator[Message | Sign],
     caller: Caller,
     recorder: Recorder | None,
+    keep: Keep,
 ) -> Iterator[bytes]:
     try:
-        yield from _frames(first, answers, caller, recorder)
+        yield from _frames(first, answers, caller, recorder, keep)
     finally:
         if recorder is not None:
             recorder.leave()
@@ -115,6 +123,7 @@ def _frames(
     answers: Iterator[Message | Sign],
     caller: Caller,
     recorder: Recorder | None,
+    keep: Keep,
 ) -> Iterator[bytes]:
     if recorder is not None and caller.revision.priming:
         yield priming(f"{recorder.name}-0")
@@ -125,9 +134,9 @@ def _frames(
         elif isinstance(item, Detach):
             yield HANG_UP
         elif recorder is None:
-            yield event(encode(item))
+            yield event(fitted(item, keep))
         else:
-            data = encode(item)
+            data = fitted(item, keep)
             yield event(data, recorder.keep(data, needed=not isinstance(item, Notification)))
         item = next(answers, None)
     if recorder is not None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 COMMENT = b":\n\n"
 """A line that says "alive" and nothing else."""
 
+MAX_EVENT_BYTES = 1_000_000
+"""Bytes of the largest message in an event: the official Python client ends a stream at an event above 1 MiB."""
+
 RETRY = 1000
 """Milliseconds a client should wait before it comes back to a stream."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.stores.sqlite import FILE
+from patchbay.store import DATABASE_FILE as FILE
 from tests.operation.running import BOUND, ROOT, refused, running, until
 
 pytestmark = pytest.mark.process

@@ -29,6 +29,24 @@ def test_the_time_server_is_inspected(desk: Desk) -> None:
     assert [tool["name"] for tool in found["tools"]] == ["get_current_time", "convert_time"]
 
 
+def test_a_package_that_was_fetched_before_is_started_without_the_network(desk: Desk) -> None:
+    """Issue 12 part 18: the index is not asked at each start."""
+    call = f'jn call "{TIME}" get_current_time timezone=UTC'
+    assert desk.run(call).code == exits.OK
+    nowhere = "http://127.0.0.1:9"
+    desk.environment |= dict.fromkeys(("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "HTTP_PROXY", "http_proxy"), nowhere)
+    desk.environment |= {"NO_PROXY": "", "no_proxy": ""}
+    ended = desk.run(call)
+    assert (ended.code, ended.err) == (exits.OK, "")
+
+
+def test_the_requirements_of_a_server_can_be_narrowed(desk: Desk) -> None:
+    """Issue 12 part 17: `launch.with` pins what a server needs, here the SDK before its second version."""
+    ended = desk.run('jn inspect "mcp+uvx://mcp-server-time==2025.9.25/mcp-server-time?launch.with=mcp<2"')
+    assert ended.code == exits.OK, ended.err
+    assert "\nRevision: 2025-" in ended.out
+
+
 def test_context7_is_inspected(desk: Desk) -> None:
     """JN-6, JN-24, JN-32: a scoped Node package of a version."""
     ended = desk.quick('jn inspect "mcp+npx://@upstash/context7-mcp@latest"')

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from patchbay.client.address_text import format_address
 from patchbay.client.addresses import Address, Named, parse_address, parse_naked_mcp_uri
 from patchbay.client.reach import AddressError, Http, Local, Stdio
+from patchbay.client.uv_cache import from_cache
 
 CID = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"
 
@@ -30,7 +31,8 @@ def test_a_naked_uri_needs_no_profile() -> None:
         ("mcp-server-time", ("mcp-server-time", "mcp-server-time")),
         ("mcp-server-time==1.2", ("mcp-server-time==1.2", "mcp-server-time")),
         ("mcp[cli]==2.0/mcp?command=run&command=x y", ("mcp[cli]==2.0", "mcp", "run", "x y")),
-        ("mcp-server-time@latest", ("mcp-server-time", "mcp-server-time")),
+        ("mcp-server-time?launch.with=mcp<2", ("mcp-server-time", "--with", "mcp<2", "mcp-server-time")),
+        ("a/b?launch.with=c==1&command=run&launch.with=d<2", ("a", "--with", "d<2", "--with", "c==1", "b", "run")),
         ("a[x]@1.2.3/b", ("a[x]==1.2.3", "b")),
         ("git+https:%2F%2Fexample.org%2Fa.git/tool", ("git+https://example.org/a.git", "tool")),
     ],
@@ -38,6 +40,32 @@ def test_a_naked_uri_needs_no_profile() -> None:
 def test_uvx_runs_a_package_with_uv(rest: str, args: tuple[str, ...]) -> None:
     """JN-23, JN-C9: executable = second part or the package; words only when given; no implied `run`."""
     assert parse_address(f"mcp+uvx://{rest}").target == Stdio("uv", ("run", "--with", *args))
+
+
+def test_the_latest_version_is_asked_for_at_the_index() -> None:
+    found = parse_address("mcp+uvx://mcp-server-time[x]@latest").target
+    words = ("run", "--refresh-package", "mcp-server-time", "--with", "mcp-server-time[x]", "mcp-server-time")
+    assert found == Stdio("uv", words)
+    assert from_cache(found) is None
+
+
+def test_a_package_is_started_from_the_cache_first() -> None:
+    """Issue 12 part 18: neither a script of one's own nor another program is changed."""
+    reach = parse_address("mcp+uvx://mcp-server-time?launch.arg=--with").target
+    assert isinstance(reach, Stdio)
+    assert from_cache(reach) == Stdio(
+        "uv", ("run", "--offline", "--with", "mcp-server-time", "mcp-server-time", "--with")
+    )
+    assert from_cache(Stdio("uv", ("run", "server.py"))) is None
+    assert from_cache(Stdio("python", ("run", "--with", "a", "b"))) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["mcp+npx://a?launch.with=b", "mcp+uvx://a?launch.with=", "mcp+uvx://a?launch.with=-r"]
+)
+def test_further_requirements_are_for_packages_of_pypi(text: str) -> None:
+    with pytest.raises(AddressError, match=r"launch\.with"):
+        parse_address(text)
 
 
 @pytest.mark.parametrize(

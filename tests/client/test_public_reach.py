@@ -18,7 +18,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytes
     checked: list[str] = []
     asked: list[bytes] = []
 
-    def checking(host: str, port: int, who: str) -> str:
+    def checking(host: str, port: int, who: str, remedy: str) -> str:
         checked.append(host)
         return "127.0.0.1"
 

@@ -23,7 +23,7 @@ from patchbay.client.assertions import exchanged_at
 from patchbay.client.connections import Connection
 from patchbay.client.eras import Era
 from patchbay.client.failures import McpFailure
-from patchbay.client.reach import Http
+from patchbay.client.reach import ANY_ISSUER, Http
 from patchbay.client.signin import Asserted, Machine, Person, SignIn, Workload
 from tests.interaction.programs import free_port
 
@@ -51,7 +51,13 @@ def reached(url: str, signin: SignIn | None = None) -> Connection:
     modern = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] >= "2026"
     era: Era = "modern" if modern else "legacy"
     return Connection.open(
-        Http(url), era=era, name="patchbay-conformance", version="1", ask=answer, signin=signin, timeout=20
+        Http(url, issuer=ANY_ISSUER),
+        era=era,
+        name="patchbay-conformance",
+        version="1",
+        ask=answer,
+        signin=signin,
+        timeout=20,
     )
 
 

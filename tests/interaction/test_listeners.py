@@ -39,6 +39,7 @@ def busy(tmp_path: Path) -> Iterator[tuple[str, Path, int]]:
     command += ["--data", str(folder / "data"), "--servers", str(servers), "--keepalive", "1"]
     command += ["--enable", "everything"]
     command += ["--listeners", str(most + FREE), "--threads", str(most + 2 * FREE)]
+    command += ["--connections", str(2 * most + 4 * FREE)]
     url = f"http://127.0.0.1:{port}"
     with running(command, f"{url}/readyz", folder) as process:
         yield url, servers, worker_of(process.pid)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from patchbay.protocol.keys import load_key
-from patchbay.stores.sqlite import FILE
+from patchbay.store import DATABASE_FILE as FILE
 from patchbay.transports.login_links import LoginLinks
 from patchbay.transports.operator_token import TOKEN_FILE, OperatorToken
 

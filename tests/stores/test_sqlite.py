@@ -15,7 +15,8 @@ import pytest
 from patchbay.cid import cid_of
 from patchbay.errors import ContentError, CorruptBlob
 from patchbay.sqlite import known_defect, sqlite3
-from patchbay.stores.sqlite import FILE, SqliteStore
+from patchbay.store import DATABASE_FILE as FILE
+from patchbay.stores.sqlite import SqliteStore
 
 SOON = 60.0
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,8 +24,9 @@ INSIDE = "nothing of it runs: it asks for a sandbox, and code inside the hub has
 class Confinement:
     """Where the code of a server runs.
 
-    `isolation` is `process`, `inline` (inside the hub) or `none` (nothing of it runs); `memory` in MiB, None where
-    nothing bounds it; `asked` says that a sandbox was asked for, `sandboxed` that there is one. `sentence` says it all.
+    `isolation` is `process`, `inline` (inside the hub), `program` (a mounted one) or `none` (the hub runs nothing of
+    it); `memory` in MiB, None where nothing bounds it; `asked` says that a sandbox was asked for, `sandboxed` that
+    there is one. `sentence` says all of it.
     """
 
     isolation: str

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from patchbay.client.failures import McpFailure, Unreachable
-from patchbay.client.reach import Era
+from patchbay.client.reach import Era, Reach
 from patchbay.client.surroundings import launch_environment
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.handlers.upstreams import snapshots
@@ -98,6 +98,8 @@ class Keeper:
         self.id = f"{ground.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
+        self.reach: Reach | None = mount.direct_reach
+        """How it was reached last; before that what the address alone says, None where that is in a file."""
         self.lanes = Lanes(self._lane)
         self.settled = threading.Event()
         """Set once it is known whether the upstream answers."""
@@ -182,8 +184,9 @@ class Keeper:
         environ = self._ground.environ
         # The official SDK takes half a second to load: a hub that mounts nothing does without.
         connections = import_module("patchbay.client.connections")
+        reach = self.reach = self.mount.reach(environ)
         connection: Connection = connections.Connection.open(
-            self.mount.reach(environ),
+            reach,
             era=era or self.mount.era,
             version=self._ground.version,
             start_timeout=START_TIMEOUT,

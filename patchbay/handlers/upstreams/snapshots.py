@@ -62,8 +62,8 @@ class Snapshot:
     lists: Mapping[str, list[Json]] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """As it is kept."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
+        """As it is kept: with the keys in the order in which the upstream gave them, as people read it."""
+        return orjson.dumps(asdict(self))
 
     def descriptors(self) -> tuple[dict[Kind, dict[str, Descriptor]], list[Problem]]:
         """What can be served, by kind and key, and why the rest is not."""
@@ -162,7 +162,7 @@ def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
     if faults:
         return Problem(name, f"not served: {faults[0]}")
     wire = {field: value for field, value in entry.items() if value is not None}
-    return Descriptor(kind, name, wire, target_of(kind, name), "discovered")
+    return Descriptor(kind, name, wire, target_of(kind, name), "upstream")
 
 
 def _faults(kind: Kind, entry: Json) -> Iterator[str]:

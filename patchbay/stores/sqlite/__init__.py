@@ -11,15 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchbay.errors import ContentError
-from patchbay.store import Blobs, Bus, Journal, Names
+from patchbay.store import DATABASE_FILE, Blobs, Bus, Journal, Names
 from patchbay.stores.folder_lock import FolderLock
 from patchbay.stores.sqlite.blobs import SqliteBlobs
 from patchbay.stores.sqlite.bus import SqliteBus
 from patchbay.stores.sqlite.database import Database
 from patchbay.stores.sqlite.journal import SqliteJournal
 from patchbay.stores.sqlite.names import SqliteNames
-
-FILE = "patchbay.sqlite3"
 
 
 class SqliteStore:
@@ -31,7 +29,7 @@ class SqliteStore:
     def __init__(self, folder: Path, lock: FolderLock | None = None) -> None:
         self._lock = lock
         try:
-            self._database = Database(folder / FILE)
+            self._database = Database(folder / DATABASE_FILE)
         except BaseException:
             self._unlock()
             raise

@@ -1,0 +1,83 @@
+"""The ways to sign in to a server, as frozen values, and where the tokens of a server are kept.
+
+`signin.py` and `tokens.py` do the work; this file needs nothing of the official client.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+Show = Callable[[str], None]
+"""Shows a person the URL to sign in at, such as by opening a browser; may block, raises nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
+
+    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
+    document, for servers that know those; else the client registers itself. `issuer` is an authorization server that
+    may be at a private address; others that the server names have to be public.
+    """
+
+    folder: Path
+    show: Show | None = None
+    hint: str = "sign in once on a terminal: patchbay inspect <the same address>"
+    name: str = "Patchbay"
+    metadata_url: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
+    scope: str | None = None
+    port: int = 0
+    issuer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
+
+    `issuer` is the authorization server that knows it; its credentials go nowhere else.
+    """
+
+    folder: Path
+    client_id: str
+    issuer: str
+    client_secret: str | None = None
+    private_key: str | None = None
+    algorithm: str = "ES256"
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
+
+    folder: Path
+    client_id: str
+    client_secret: str
+    issuer: str
+    assertion: Callable[[str, str], Awaitable[str]]
+    scope: str | None = None
+    method: str = "client_secret_basic"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
+
+    folder: Path
+    client_id: str
+    issuer: str
+    assertion: Callable[[str], Awaitable[str]]
+    scope: str | None = None
+
+
+SignIn = Person | Machine | Asserted | Workload
+
+
+def token_path(folder: Path, url: str) -> Path:
+    """The file of the tokens of the server at `url`."""
+    return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"

@@ -1,0 +1,38 @@
+"""What runs of a mounted server, where, and with which rights (issue 12 item 12)."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+from patchbay.client.reach import Http, Reach, Stdio, masked_url
+from patchbay.handlers.confinement.description import Confinement
+
+
+def mount_confinement(reach: Reach | None) -> Confinement:
+    """How the server behind a mount runs. `reach` is how it is reached, None as long as that is not known."""
+    if isinstance(reach, Stdio):
+        sentence = (
+            f"the program {PurePath(reach.command).name} runs on this machine, started by the hub: unconfined, with all"
+            f" rights of the hub's user ({_user()}), its files and its network, without a bound of memory"
+        )
+        return Confinement("program", None, False, False, sentence)
+    if isinstance(reach, Http):
+        parts = urlsplit(masked_url(reach.url))
+        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return Confinement(
+            "none", None, False, False, f"at {place}, with the rights it has there; the hub starts nothing"
+        )
+    sentence = "not known yet: the profile or preset that its address names was not read"
+    return Confinement("none", None, False, False, sentence)
+
+
+def _user() -> str:
+    """The user that this process runs as."""
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user id {number}"

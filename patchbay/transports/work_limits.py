@@ -1,0 +1,121 @@
+"""How many requests are in work at once, so that one address cannot take every thread, and health always has one.
+
+The web server has more threads than `threads` says: EXTRA_THREADS of them never do long work, so that `/healthz` and
+`/readyz` are answered, and refusals are, while all others are busy. When few threads are free, an address that holds
+more than half of those in use gets no more. A request without a place waits a moment for one, then it gets a 503.
+No lock is taken as long as there is room. Sources: issue 11 item 11; DESIGN sections 6 and 10; THREATS X5, X13.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from typing import Any
+
+from patchbay.errors import PatchbayError
+from patchbay.jsonrpc import failure
+from patchbay.transports.replies import json_reply
+
+EXTRA_THREADS = 32
+"""Threads of each worker beside those that the setting `threads` names."""
+
+MAX_WAITING = 24
+"""Requests that wait for a place at a time while nothing else ends; the other extra threads answer health."""
+
+MAX_FREE = 64
+"""Threads kept for other addresses than the one that holds most of them; a quarter of all where that is less."""
+
+PATIENCE_SECONDS = 1.0
+STUCK_SECONDS = 0.1
+"""How long a request waits for a place; for how long nothing has to have ended for the threads to count as stuck."""
+
+HEALTH = frozenset({"/healthz", "/readyz"})
+
+
+class TooManyRequests(PatchbayError):
+    """All threads that an address may have are busy."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("too many requests are in work; try again later (setting threads)")
+
+
+class WorkLimits:
+    """WSGI: hands requests on to `app`, of which at most `threads` are in work, streams of answers included."""
+
+    def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], threads: int) -> None:
+        self._app = app
+        self._threads = threads
+        self._crowded = threads - min(MAX_FREE, threads // 4)
+        self._working: dict[object, str] = {}
+        self._ended = 0.0
+        self._waiting = 0
+        self._changed = threading.Condition()
+
+    def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] in HEALTH:
+            return self._app(environ, start_response)
+        address = environ.get("REMOTE_ADDR", "")
+        if len(self._working) >= self._crowded and not self._wait_for_place(address):
+            problem = TooManyRequests()
+            return json_reply(failure(None, problem), problem.status).send(start_response)
+        place = object()
+        self._working[place] = address
+        try:
+            body = self._app(environ, start_response)
+        except BaseException:
+            self._leave(place)
+            raise
+        if type(body) is tuple:  # the whole answer: nothing of it needs a thread any more
+            self._leave(place)
+            return body
+        return _Working(body, lambda: self._leave(place))
+
+    def _leave(self, place: object) -> None:
+        if self._working.pop(place, None) is None:
+            return
+        self._ended = time.monotonic()
+        if self._waiting:
+            with self._changed:
+                self._changed.notify_all()
+
+    def _wait_for_place(self, address: str) -> bool:
+        """Whether a request of this address has a place, now or in a moment."""
+        if self._has_place(address):
+            return True
+        begun = time.monotonic()
+        with self._changed:
+            if self._waiting >= MAX_WAITING and begun - self._ended > STUCK_SECONDS:
+                return False
+            self._waiting += 1
+            try:
+                return self._changed.wait_for(lambda: self._has_place(address), PATIENCE_SECONDS)
+            finally:
+                self._waiting -= 1
+
+    def _has_place(self, address: str) -> bool:
+        busy = [*self._working.values()]
+        if len(busy) < self._crowded:
+            return True
+        return len(busy) < self._threads and 2 * busy.count(address) <= len(busy)
+
+
+class _Working:
+    """A body whose request is in work until the server is done with it."""
+
+    def __init__(self, body: Iterable[bytes], leave: Callable[[], None]) -> None:
+        self._body = body
+        self._leave = leave
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        try:
+            closing = getattr(self._body, "close", None)
+            if closing is not None:
+                closing()
+        finally:
+            self._leave()

@@ -1,0 +1,107 @@
+"""A page of another site runs tools of a hub by GET, through the browser of somebody who may reach it.
+
+A browser sends such a request without asking, and says so (`Sec-Fetch-Site`). The attack does not read the answer: it
+wants the tool to run, or its output to be kept for others (`last_output_of`).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.attacks.leading import leading
+from tests.operation.running import BOUND, Hub, running, until
+
+SAID = '''"""Says."""
+
+
+def said(text: str = "nothing") -> str:
+    """Say it."""
+    return text
+'''
+CONFIG = {
+    "auto_discover": True,
+    "annotations": {"readOnlyHint": True},
+    "resources": {"last": {"uri": "said://last", "last_output_of": "said"}},
+}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    servers = folder / "servers"
+    servers.mkdir()
+    (servers / "said.py").write_text(SAID)
+    (servers / "said.mcp.json").write_text(json.dumps(CONFIG))
+    with leading() as evil:
+        evil.there = evil.origin
+        (servers / "evil.json").write_text(json.dumps({"kind": "upstream", "address": f"{evil.origin}/mcp"}))
+        with running(folder) as started:
+            yield started
+
+
+def got(hub: Hub, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
+    """Status and body of a request with these headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    status, body = answer.status, answer.read()
+    connection.close()
+    return status, body
+
+
+def last(hub: Hub) -> bytes:
+    """What the resource gives."""
+    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "said://last"}})
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    connection.request("POST", "/mcp/said", body, headers)
+    found = connection.getresponse().read()
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"},
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors", "Sec_Fetch_Dest": "image"},
+        {"Sec_Fetch_Site": ""},
+        {"Sec_Fetch_Site": "same-origin, cross-site"},
+        {"Sec_Fetch_Site": "none\t, none"},
+        {"Origin": "http://127.0.0.1:1"},
+    ],
+)
+def test_a_page_of_another_site_runs_no_tool_and_plants_no_output(
+    hub: Hub, headers: dict[str, str], method: str
+) -> None:
+    """T14.4. The tool is marked as read-only; the output that a resource shows stays what it was."""
+    assert got(hub, "/said?text=mine", Sec_Fetch_Site="same-origin") == (200, b"mine")
+    assert got(hub, "/said?text=planted", method, **headers)[0] == 403
+    assert b"mine" in last(hub) and b"planted" not in last(hub)
+
+
+@pytest.mark.parametrize("headers", [{}, {"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": "same-origin"}])
+def test_the_address_bar_the_own_pages_and_curl_run_it(hub: Hub, headers: dict[str, str]) -> None:
+    """VWR-24: the counterpart."""
+    assert got(hub, "/said?text=mine", **headers) == (200, b"mine")
+
+
+def test_a_mounted_server_that_says_that_it_only_reads_is_not_believed(hub: Hub) -> None:
+    """Its tool `look` has `readOnlyHint`. GET does not run it, nor does reading it as a resource."""
+    until(lambda: got(hub, "/evil/look")[0] != 404, "it is listed")
+    status, said = got(hub, "/evil/look")
+    assert status == 405 and b"send its arguments by POST" in said
+    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "server://evil/look"}}
+    known = {"Content-Type": "application/json", "Accept": "application/json"}
+    connection.request("POST", "/mcp/said", json.dumps(asked), known)
+    said = json.loads(connection.getresponse().read())
+    connection.close()
+    assert "is not known to be read-only" in json.dumps(said)

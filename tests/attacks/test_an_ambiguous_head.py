@@ -1,0 +1,115 @@
+"""Requests whose head means one thing to a proxy and another to the hub, over raw sockets.
+
+What the web server inside the hub shows is refused with 400 or 403 and runs nothing; docs/operation.md names the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.operation.running import BOUND, Hub, running
+
+MARK = '''"""Mark."""
+
+
+def mark() -> str:
+    """Say that it ran."""
+    return "r" + "an"
+'''
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    (folder / "servers").mkdir()
+    (folder / "servers" / "mark.py").write_text(MARK)
+    with running(folder) as started:
+        yield started
+
+
+def sent(hub: Hub, line: str, headers: list[str], body: bytes = b"") -> bytes:
+    """What comes back for a request of these lines, to the end of the connection."""
+    head = "\r\n".join([line, *headers, "Connection: close", "", ""]).encode("latin-1")
+    with socket.create_connection(("127.0.0.1", hub.port), BOUND) as connection:
+        connection.sendall(head + body)
+        pieces = []
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def called(hub: Hub, *headers: str) -> bytes:
+    """The answer to a call with these headers more."""
+    params = {"name": "mark", "arguments": {}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    usual = ["Host: localhost", "Content-Type: application/json", "Accept: application/json"]
+    usual = [*usual, f"Content-Length: {len(body)}"]
+    return sent(hub, "POST /mcp/mark HTTP/1.1", [*usual, *headers], body)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["Host: evil.example"],
+        ["Host: localhost"],
+        ["Host: 127.0.0.1"],
+        ["Origin: http://localhost", "Origin: http://evil.example"],
+        ["Origin: null", "Origin: http://localhost"],
+        ["Sec-Fetch-Site: cross-site"],
+        ["Sec-Fetch-Site: same-site"],
+        ["Sec-Fetch-Site: none", "Sec-Fetch-Site: cross-site"],
+        ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: same-origin"],
+        ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"],
+        ["Content_Type: text/plain"],
+        ["Content_Length: 3"],
+        ["Content-Length: 3"],
+        ["MCP-Protocol-Version: 2025-11-25", "MCP-Protocol-Version: 2026-07-28"],
+        ["MCP-Protocol-Version: 2025-11-25", "MCP-Protocol-Version: 2025-06-18"],
+        [" folded: yes"],
+        ["X : space"],
+        ["X: a\x00b"],
+    ],
+)
+def test_a_head_that_can_be_read_in_two_ways_is_refused(hub: Hub, headers: list[str]) -> None:
+    """M12: 400 or 403, and the tool does not run."""
+    answer = called(hub, *headers)
+    assert answer.split(b" ")[1] in (b"400", b"403"), answer
+    assert b'"ran"' not in answer
+
+
+@pytest.mark.parametrize("headers", [[], ["Sec-Fetch-Site: same-origin"], ["Sec-Fetch-Site: none"]])
+def test_a_plain_head_is_not(hub: Hub, headers: list[str]) -> None:
+    """The counterpart."""
+    answer = called(hub, *headers)
+    assert answer.startswith(b"HTTP/1.1 200 ") and b'"ran"' in answer
+
+
+@pytest.mark.parametrize("path", ["/mcp/mark/sse", "/rpc", "/healthz", "/servers"])
+def test_another_site_loads_nothing_of_the_hub(hub: Hub, path: str) -> None:
+    """As a picture, a script or a stream; a link that a person follows is another thing."""
+    loading = ["Host: localhost", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"]
+    assert sent(hub, f"GET {path} HTTP/1.1", loading).startswith(b"HTTP/1.1 403 ")
+    if path == "/servers":
+        following = ["Host: localhost", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"]
+        assert sent(hub, f"GET {path} HTTP/1.1", following).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "line", ["CONNECT evil.example:443 HTTP/1.1", "OPTIONS * HTTP/1.1", "GET http://localhost HTTP/1.1"]
+)
+def test_a_target_without_a_path_is_refused(hub: Hub, line: str) -> None:
+    """RFC 9112 section 3.2: a proxy is asked for something here, and the hub is none."""
+    expected = b"200" if line.startswith("GET") else b"400"  # an absolute form without a path means the root
+    assert sent(hub, line, ["Host: localhost"]).split(b" ")[1] == expected
+
+
+@pytest.mark.parametrize("host", ["evil.example", "", "localhost@evil.example", "localhost,evil.example"])
+def test_an_absolute_target_opens_no_door_for_another_host(hub: Hub, host: str) -> None:
+    """What decides is the Host header, whatever authority the target has."""
+    for target in ("http://localhost/servers", "/servers"):
+        answer = sent(hub, f"GET {target} HTTP/1.1", [f"Host: {host}"])
+        assert answer.split(b" ")[1] in (b"400", b"403", b"421"), answer

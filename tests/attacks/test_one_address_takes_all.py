@@ -1,0 +1,226 @@
+"""One address takes all it can get: connections, memory by bodies, memory by answers, threads by calls.
+
+Under each of these the hub answers `/healthz` and `/readyz`, serves other addresses, and has everything back
+afterwards.
+The tests come from two loopback addresses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.operation.running import BOUND, Hub, Worker, running, until
+
+THREADS, CONNECTIONS = 64, 96
+MIB = 1024 * 1024
+ATTACKER, OTHER = "127.0.0.1", "127.0.0.2"
+SOURCE = '''"""Slow."""
+
+import threading
+import time
+from pathlib import Path
+
+
+def wait(path: str) -> str:
+    """Wait until a file is there."""
+    pause = threading.Event()
+    while not Path(path).exists():
+        pause.wait(0.05)
+    return "waited"
+
+
+def much(kilobytes: int) -> str:
+    """Give a lot."""
+    return "x" * kilobytes * 1024
+
+
+def swallow(value: list) -> int:
+    """Count."""
+    return len(value)
+'''
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    (folder / "servers").mkdir()
+    (folder / "servers" / "slow.py").write_text(SOURCE)
+    limits = ["--threads", str(THREADS), "--connections", str(CONNECTIONS), "--write-timeout", "1"]
+    limits += ["--isolation", "inline", "--inline-limit", str(8 * MIB), "--timeout", str(BOUND)]
+    with running(folder, *limits) as started:
+        called(started, "much", {"kilobytes": 1})
+        yield started
+
+
+def connected(hub: Hub, address: str = ATTACKER, small: bool = False) -> socket.socket:
+    """A connection from an address; `small` says that it can take little before it is read."""
+    made = socket.socket()
+    made.settimeout(BOUND)
+    if small:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.bind((address, 0))
+    made.connect(("127.0.0.1", hub.port))
+    return made
+
+
+def ask(connection: socket.socket, tool: str, arguments: object) -> None:
+    """Send a call; what is closed meanwhile takes no more."""
+    params = {"name": tool, "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    body = json.dumps(message, separators=(",", ":")).encode()
+    head = (
+        "POST /mcp/slow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json\r\n"
+    )
+    with suppress(ConnectionError):
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes."""
+    pieces = []
+    with suppress(ConnectionError):
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def status(said: bytes) -> int:
+    """The status of an answer, 0 without one."""
+    found = re.match(rb"HTTP/1\.1 (\d+)", said)
+    return int(found[1]) if found else 0
+
+
+def called(hub: Hub, tool: str, arguments: object, address: str = OTHER) -> bytes:
+    """The answer to a call."""
+    with connected(hub, address) as connection:
+        ask(connection, tool, arguments)
+        return answer(connection)
+
+
+def served(hub: Hub) -> None:
+    """Health answers to the attacker's address, and another address is served."""
+    assert hub.get("/healthz")[0] == 200
+    assert hub.get("/readyz")[0] == 200
+    assert status(called(hub, "much", {"kilobytes": 1})) == 200
+
+
+@contextmanager
+def many(hub: Hub, count: int, small: bool = False) -> Iterator[list[socket.socket]]:
+    """So many connections of the attacker."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(connected(hub, small=small)) for _ in range(count)]
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the hub has closed a connection on which nothing was said."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_connections(hub: Hub) -> None:
+    """X5: those that the address has too many are closed, and the rest stay."""
+    count = 3 * CONNECTIONS
+    with many(hub, count) as idle:
+        served(hub)
+        until(lambda: sum(map(closed, idle)) >= count - CONNECTIONS, "those that are too many are closed")
+        served(hub)
+        assert not all(map(closed, idle))
+    hub.line_with("it may have 96")
+
+
+def test_calls(hub: Hub, tmp_path: Path) -> None:
+    """X13: an address gets no more than its share of the threads; the others get theirs at once."""
+    ended = tmp_path / "go"
+    with many(hub, CONNECTIONS - 8) as callers:
+        for caller in callers:
+            ask(caller, "wait", {"path": str(ended)})
+        refused = [caller for caller in callers if _comes(caller)]
+        assert refused, "some are refused while the others wait"
+        served(hub)
+        ended.touch()
+        said = [status(answer(caller)) for caller in callers]
+    assert set(said) == {200, 503}
+    assert said.count(200) <= THREADS
+    assert said.count(200) >= THREADS // 2
+    served(hub)
+
+
+def _comes(caller: socket.socket) -> bool:
+    """Whether an answer comes within the moment that a request waits for its place; nothing is judged by it alone."""
+    caller.settimeout(0.05)
+    try:
+        return bool(caller.recv(1, socket.MSG_PEEK))
+    except TimeoutError:
+        return False
+    finally:
+        caller.settimeout(BOUND)
+
+
+def test_bodies(hub: Hub) -> None:
+    """M10: twelve bodies of almost 4 MiB that are millions of values took 1.5 GiB. Each takes what it takes alone."""
+    worker = Worker(hub)
+    value = json.loads("[" + "[]," * (1300 * 1024) + "[]]")
+    alone = peak(worker, lambda: called(hub, "swallow", {"value": value}, ATTACKER))
+    said: list[int] = []
+
+    def send() -> None:
+        said.append(status(called(hub, "swallow", {"value": value}, ATTACKER)))
+
+    def attack() -> None:
+        senders = [threading.Thread(target=send) for _ in range(12)]
+        for sender in senders:
+            sender.start()
+        served(hub)
+        for sender in senders:
+            sender.join()
+
+    together = peak(worker, attack)
+    assert set(said) <= {200, 503} and 200 in said
+    assert together < 4 * alone + 64 * 1024, f"{together} KiB together, {alone} KiB alone"
+    served(hub)
+
+
+def peak(worker: Worker, attack: object) -> int:
+    """How many KiB the worker grew at most during an attack."""
+    assert callable(attack)
+    Path(f"/proc/{worker.pid}/clear_refs").write_text("5")  # the peak is now what it holds
+    before = worker.memory()
+    attack()
+    text = Path(f"/proc/{worker.pid}/status").read_text()
+    return int(text.split("\nVmHWM:")[1].split()[0]) - before
+
+
+def test_bodies_that_arrive_slowly(hub: Hub) -> None:
+    """M17: large bodies that stop on their way keep nobody's large body waiting."""
+    with many(hub, CONNECTIONS - 8) as senders:
+        for sender in senders:
+            head = "POST /mcp/slow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            sender.sendall(f"{head}Accept: application/json\r\nContent-Length: {4 * MIB}\r\n\r\n[".encode())
+        served(hub)
+        until(lambda: status(called(hub, "swallow", {"value": ["x" * MIB]})) == 200, "a large body is served")
+
+
+def test_answers_that_nobody_reads(hub: Hub) -> None:
+    """X6: the memory comes back once the readers are cut off."""
+    worker = Worker(hub)
+    before = worker.memory()
+    with many(hub, 40, small=True) as readers:
+        for reader in readers:
+            ask(reader, "much", {"kilobytes": 4096})
+        served(hub)
+        until(lambda: sum("its reader took nothing for 1 s" in line for line in hub.lines) >= 40, "all are cut off")
+    until(lambda: worker.memory() < before + 40 * 1024, lambda: f"{before} KiB became {worker.memory()} KiB")
+    served(hub)

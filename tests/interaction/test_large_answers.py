@@ -1,0 +1,183 @@
+"""Answers above 1 MiB reach the official client, streamed or not, in both eras, from a hub and through a mount."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import mcp
+import pytest
+
+from tests.interaction.peers import MODERN
+from tests.interaction.programs import BOUND, running_hub
+
+pytestmark = [pytest.mark.process]
+
+T = TypeVar("T")
+BIG = '''
+"""Answers of two million characters and more."""
+
+import base64
+
+
+def promised(context, count: int) -> dict[str, list[str]]:
+    """Lines, as the output schema says."""
+    context.progress(1, 2, "at work")
+    return {"lines": ["x" * 100] * count}
+
+
+def quick(count: int) -> dict[str, list[str]]:
+    """Lines, as the output schema says, without a word on the way."""
+    return {"lines": ["x" * 100] * count}
+
+
+def unpromised(context, count: int):
+    """Lines that no schema tells of."""
+    context.progress(1, 2, "at work")
+    return ["x" * 100] * count
+
+
+def picture(context):
+    """A large image."""
+    context.progress(1, 2, "at work")
+    data = base64.b64encode(b"\\xffpicture" * 250_000).decode()
+    return {"type": "image", "mimeType": "image/png", "data": data}
+
+
+def talk(context):
+    """A long message on the way, and many middling texts."""
+    context.progress(1, 2, "m" * 2_000_000)
+    for _ in range(30):
+        yield {"type": "text", "text": "t" * 100_000}
+
+
+def page(context):
+    """The text of a resource, which takes a while."""
+    import time
+
+    time.sleep(0.6)
+    return "r" * 2_000_000
+'''
+PAGE = {"uri": "big://page", "name": "page", "mimeType": "text/plain", "function": "page"}
+
+
+def mount(address: str, era: str) -> str:
+    return json.dumps({"kind": "upstream", "address": address, "era": era})
+
+
+async def reached(address: str) -> None:
+    """Wait until a mounted server lists its tools."""
+    async with mcp.Client(address, read_timeout_seconds=BOUND) as client:
+        while not (await client.list_tools()).tools:
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The endpoints of the server itself, and of a hub that mounts it in the one era and in the other."""
+    folder = tmp_path_factory.mktemp("large")
+    (folder / "big.py").write_text(BIG)
+    (folder / "big.mcp.json").write_text(json.dumps({"resources": {"page": PAGE}}))
+    with running_hub(folder / "behind", [folder / "big.py", folder / "big.mcp.json"]) as behind:
+        for era in ("legacy", "modern"):
+            (folder / f"{era}.json").write_text(mount(behind.endpoint("big"), era))
+        with running_hub(folder / "front", [folder / "legacy.json", folder / "modern.json"]) as front:
+            for era in ("legacy", "modern"):
+                asyncio.run(reached(front.endpoint(era)))
+            yield {
+                "itself": behind.endpoint("big"),
+                "legacy mount": front.endpoint("legacy"),
+                "modern mount": front.endpoint("modern"),
+            }
+
+
+@pytest.fixture(params=["itself", "legacy mount", "modern mount"])
+def address(addresses: dict[str, str], request: pytest.FixtureRequest) -> str:
+    return addresses[request.param]
+
+
+@pytest.fixture(params=["legacy", MODERN])
+def ask(address: str, request: pytest.FixtureRequest) -> Callable[[Callable[[mcp.Client], Awaitable[Any]]], Any]:
+    """Asks the server by the official SDK in one era."""
+
+    def ask(question: Callable[[mcp.Client], Awaitable[T]]) -> T:
+        async def conversation() -> T:
+            async with mcp.Client(address, mode=request.param, read_timeout_seconds=BOUND) as client:
+                return await question(client)
+
+        return asyncio.run(conversation())
+
+    return ask
+
+
+async def _heard(progress: float, total: float | None, message: str | None) -> None:
+    """Take a note of progress: asking for it makes the answer a stream."""
+
+
+async def linked(client: mcp.Client, content: Any) -> list[Any]:
+    """What the links in a result lead to."""
+    links = [block.uri for block in content if block.type == "resource_link"]
+    return [(await client.read_resource(uri)).contents[0] for uri in links]
+
+
+Ask = Callable[[Callable[[mcp.Client], Awaitable[Any]]], Any]
+
+
+def test_a_promised_result_comes_whole_as_json_and_by_reference_in_a_stream(ask: Ask) -> None:
+    async def question(client: mcp.Client) -> None:
+        quick = await client.call_tool("quick", {"count": 20_000})
+        assert not quick.is_error and len(quick.structured_content["lines"]) == 20_000
+        noted = await client.call_tool("quick", {"count": 20_000}, progress_callback=_heard)
+        assert noted.is_error or len(noted.structured_content["lines"]) == 20_000
+        result = await client.call_tool("promised", {"count": 20_000}, progress_callback=_heard)
+        assert result.is_error and "The call worked" in result.content[0].text
+        assert len(json.loads((await linked(client, result.content))[0].text)["lines"]) == 20_000
+        small = await client.call_tool("promised", {"count": 3}, progress_callback=_heard)
+        assert small.structured_content == {"lines": ["x" * 100] * 3}
+
+    ask(question)
+
+
+def test_a_result_that_was_not_promised_goes_by_reference(ask: Ask) -> None:
+    async def question(client: mcp.Client) -> None:
+        result = await client.call_tool("unpromised", {"count": 20_000}, progress_callback=_heard)
+        assert not result.is_error and result.structured_content is None
+        (kept,) = await linked(client, result.content)
+        assert len(json.loads(kept.text)) == 20_000
+
+    ask(question)
+
+
+def test_an_image_goes_by_reference(ask: Ask) -> None:
+    async def question(client: mcp.Client) -> None:
+        result = await client.call_tool("picture", {}, progress_callback=_heard)
+        (kept,) = await linked(client, result.content)
+        assert not result.is_error and len(base64.b64decode(kept.blob)) == 2_000_000
+
+    ask(question)
+
+
+def test_a_long_message_is_cut_and_many_texts_go_by_reference(ask: Ask) -> None:
+    told: list[str] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    async def question(client: mcp.Client) -> None:
+        result = await client.call_tool("talk", {}, progress_callback=heard)
+        assert not result.is_error
+        assert sum(len(kept.text) for kept in await linked(client, result.content)) == 3_000_000
+
+    ask(question)
+    assert any(message.startswith("mmm") and "2000000 characters in all" in message for message in told)
+
+
+def test_a_large_resource_that_takes_a_while_is_read_whole(ask: Ask) -> None:
+    async def question(client: mcp.Client) -> None:
+        (page,) = (await client.read_resource("big://page")).contents
+        assert page.text == "r" * 2_000_000
+
+    ask(question)
