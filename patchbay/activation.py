@@ -84,6 +84,10 @@ class Hub(Protocol):
         """A tool result (`content`, `structuredContent`, `isError`) of another server's tool."""
         ...
 
+    def configured(self, kind: str) -> dict[str, str]:
+        """The texts of all `variables`, or the definitions of all `servers` that are switched on, by name."""
+        ...
+
     def changed(self, server: str, kind: str) -> None:
         """Say that a server's `tools`, `resources` or `prompts` may have changed: its transforms run again."""
         ...

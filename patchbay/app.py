@@ -33,6 +33,7 @@ from patchbay.transports.operator_pages import operator_blueprint
 from patchbay.transports.pages import pages_blueprint
 from patchbay.transports.plain import plain_blueprint
 from patchbay.transports.rendering import rendering_blueprint
+from patchbay.transports.revocation_pages import revocation_blueprint
 from patchbay.transports.security import secure
 from patchbay.transports.server_pages import server_pages_blueprint
 from patchbay.transports.site import Site
@@ -69,6 +70,7 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     app.register_blueprint(editing_blueprint(site))
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
+    app.register_blueprint(revocation_blueprint(site))
     app.register_blueprint(finding_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))
@@ -80,6 +82,6 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     give_json_addresses(app)
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, app.wsgi_app)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
-    with_mcp = McpOverHttp(dispatcher, settings, with_rpc)
+    with_mcp = McpOverHttp(dispatcher, settings, with_rpc, site.operators.is_operator)
     app.wsgi_app = PersonalMode(with_mcp, settings, site.operators.is_operator)  # type: ignore[method-assign]
     return app

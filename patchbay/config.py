@@ -326,7 +326,7 @@ def _expected(error: jsonschema.ValidationError) -> str:
         case "required":
             return f"expected the field {', '.join(name for name in rule if name not in value)}"
         case "oneOf":
-            names = [one["required"][0] for one in rule]
+            names = [one["required"][0] for one in rule if "required" in one]
             given = " and ".join(name for name in names if name in value)
             return f"expected exactly one of {', '.join(names)}; there is {given or 'none'}"
         case "type":

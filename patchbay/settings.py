@@ -81,6 +81,9 @@ class Settings:
         " comma-separated, and empty for nothing.",
         choices=("landlock", "namespaces", "privacy"),
     )
+    writes: tuple[str, ...] = _setting(
+        (), "Folders that the code of every server may change beside its own, such as ~/notes, comma-separated."
+    )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
     hosts_idle: float = _setting(60.0, "How long such a process is kept that nobody needs.", "seconds")
     memory: int = _setting(
@@ -99,6 +102,10 @@ class Settings:
         least=1,
     )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
+    result_minutes: float = _setting(60.0, "How long a text is kept that is too large for a result.", "minutes")
+    result_size: int = _setting(
+        64 * 1024 * 1024, "Most that such texts of one caller take; the oldest give way.", "bytes"
+    )
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
@@ -207,6 +214,12 @@ def names_proxy() -> bool:
     return any(
         name.lower().endswith("_proxy") and name.lower() != "no_proxy" and os.environ[name] for name in os.environ
     )
+
+
+def sign_ins(environ: Mapping[str, str]) -> Path:
+    """The folder of the tokens that signing in to other servers gave."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".config")
+    return Path(base) / "patchbay" / "tokens"
 
 
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:

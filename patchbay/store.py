@@ -78,8 +78,18 @@ class Names(Protocol):
         """
         ...
 
-    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
-        """Moves of one name (or of all names), newest first."""
+    def past(
+        self,
+        name: str = "",
+        limit: int = 100,
+        before: int | None = None,
+        prefixes: Sequence[str] = (),
+        after: int = 0,
+    ) -> list[Move]:
+        """Moves of one name (or of all names) with a seq between `after` and `before`, newest first.
+
+        With `prefixes` only those of names that begin with one of them.
+        """
         ...
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from patchbay.boot.documents import LISTING, check_documents, text_of_variable
+from patchbay.boot.healing import bytes_for_image, read_or_heal
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image
 from patchbay.boot.references import missing_from
 from patchbay.cid import cid_of
@@ -48,11 +49,13 @@ def history(store: Store, limit: int = 100) -> list[Move]:
 def variable(store: Store, name: str) -> bytes | None:
     """The value of a variable: its definition or, when that is a CID, the bytes of it. None when there is no such.
 
-    Raises MissingBlob when the CID is not in the store.
+    Bytes that are damaged or lost are written again from the image of everything. Raises ConfigError when it does not
+    have them, MissingBlob or CorruptBlob when the CID that the definition consists of cannot be read.
     """
     cid = store.names.get(f"variables/{name}")
     if cid is None:
         return None
+    read_or_heal(store, f"variables/{name}", cid)
     return text_of_variable(store.blobs, cid)
 
 
@@ -168,8 +171,12 @@ def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
         part, _, rest = name.partition("/")
         if part in parts:
             parts[part][rest] = cid
-    variables = {name: _text(name, blobs.get(cid)) for name, cid in parts["variables"].items()}
-    rows = [{"name": name, **_row(name, blobs.get(cid))} for name, cid in parts["servers"].items()]
+    found = {
+        part: {name: bytes_for_image(f"{part}/{name}", cid, blobs, base) for name, cid in parts[part].items()}
+        for part in ("servers", "variables")
+    }
+    variables = {name: _text(name, data) for name, data in found["variables"].items()}
+    rows = [{"name": name, **_row(name, data)} for name, data in found["servers"].items()]
     document = {
         "version": 1,
         "readonly": base.readonly,

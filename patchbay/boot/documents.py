@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
+from patchbay.boot.healing import read_or_heal
 from patchbay.boot.image import reference_in
 from patchbay.config import Configs, parse_listing
 from patchbay.errors import ConfigError, ContentError
@@ -92,6 +93,7 @@ def in_force(store: Store, document: Document[Read]) -> tuple[Read, str | None]:
     if cid is None:
         return read(None), None
     try:
+        read_or_heal(store, name, cid)
         return read(text_of_variable(store.blobs, cid)), None
     except ContentError as problem:
         sentence = problem.message

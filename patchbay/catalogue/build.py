@@ -16,14 +16,14 @@ from typing import Any
 from patchbay.activation import Hub
 from patchbay.catalogue import entries
 from patchbay.catalogue.documents import documents
-from patchbay.catalogue.entries import Ground
+from patchbay.catalogue.entries import HUB_SCHEMES, Ground
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import mounted
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.skills import Skill, skills_of
-from patchbay.catalogue.transforms import HandlerFor, Transforms
-from patchbay.config import Config, Configs, lists_tools, parse_config
+from patchbay.catalogue.transforms import HandlerFor, Transforms, is_answered
+from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Found, Problem
 from patchbay.discovery import discover
 from patchbay.discovery.syntax import module_of
@@ -89,7 +89,7 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     except ConfigError as problem:
         return broken(row, version, _told(problem, row))
     enabled = row.serves(fields)
-    functions = _functions(source) if row.kind == "python" else frozenset()
+    functions = _functions(source) if row.kind == "python" else {}
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
     ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
@@ -163,10 +163,11 @@ def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict
     return {one.uri: one.files[one.uri].resource for one in skills.values() if one.uri not in known}
 
 
-def _functions(source: bytes) -> frozenset[str]:
-    """Every function at the top of a Python definition that parses."""
+def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
+    """Every function at the top of a Python definition that parses, with the names of its parameters in order."""
     body = module_of(source).body
-    return frozenset(one.name for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
 
 
 def _listed(
@@ -182,7 +183,22 @@ def _listed(
     for one in (*static, *given, *discovered):
         merged[one.kind].setdefault(one.name, one)
     problems += transforms.problems
+    problems += _sourced(ground, merged)
     return merged, [*problems, *_orphans(merged)]
+
+
+def _sourced(ground: Ground, merged: dict[str, dict[str, Descriptor]]) -> Iterator[Problem]:
+    """Give each resource that says nothing of its content the last output of the only tool; take others out."""
+    for uri, one in list(merged["resource"].items()):
+        if one.target or uri.startswith(HUB_SCHEMES) or is_answered(ground, uri):
+            continue
+        if len(merged["tool"]) == 1:
+            target = {"last_output_of": next(iter(merged["tool"]))}
+            merged["resource"][uri] = replace(one, target=target)
+        else:
+            del merged["resource"][uri]
+            wanted = f"expected one of {', '.join(SOURCES)}: the last output is meant only where there is one tool"
+            yield Problem(uri, f"{uri} does not say where its content comes from; {wanted}")
 
 
 def _static(ground: Ground) -> tuple[list[Descriptor], list[Problem]]:

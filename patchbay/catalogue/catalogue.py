@@ -12,25 +12,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
+from secrets import token_bytes
 from typing import Any
 from uuid import uuid4
 
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.aggregate import Aggregate, aggregate
 from patchbay.catalogue.build import Workshop, broken, build
+from patchbay.catalogue.contents import Contents
 from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.hub import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import vouched
 from patchbay.catalogue.plan import Planner, Refusal, check_enabled
+from patchbay.catalogue.results import Results
+from patchbay.catalogue.revocations import Revocations, RevokedServer
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
-from patchbay.catalogue.versions import Pins, Versions
+from patchbay.catalogue.versions import Pins, Versions, never_had
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.handlers import handler_for
@@ -58,7 +62,7 @@ class Catalogue:
     """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started.
 
     `handlers` makes what runs their definitions; without it, Python runs inside the hub. `keepers` reach the servers
-    that are mounted.
+    that are mounted. `key` is the hub's own; without, one of this process.
     """
 
     def __init__(
@@ -68,9 +72,13 @@ class Catalogue:
         watch: bool = True,
         handlers: HandlerFor = handler_for,
         keepers: Keepers | None = None,
+        key: bytes | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
+        results = Results(store, key or token_bytes(32), settings.result_minutes, settings.result_size)
+        self.contents = Contents(store, results)
+        self.revocations = Revocations(store)
         self.hub = CatalogueHub(self, settings.read_limit)
         self.mcps_problem: str | None = None
         self.readonly = False
@@ -108,19 +116,34 @@ class Catalogue:
             raise UnknownServer(f"there is no server {name!r:.140}{hint}")
         raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
 
-    def pinned(self, name: str, cid: str) -> Server:
-        """One version of a server for ever; `cid` is that of a version or definition this name has had.
+    def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
+        """One version of a server until it is revoked; `cid` is that of a version or definition this name has had.
 
-        A name that was taken away keeps its versions, unless it was disabled then. Raises UnknownServer for any
-        other CID, UnavailableServer when the server is disabled or that version is broken.
+        A name that was taken away keeps its versions for the operator, unless it was disabled then. Raises
+        UnknownServer for any other CID, UnavailableServer when the server is disabled or that version is broken,
+        RevokedServer when the operator has revoked the name, the version or a content that it is made of.
         """
-        now = self._servers.get(name) or self._pins.latest(name)
+        now = self._servers.get(name)
+        if now is None and not operator:
+            raise never_had(name, cid)
+        now = now or self._pins.latest(name)
         if now is not None and not now.enabled:
             raise UnavailableServer(f"the server {name} is not available: it is disabled")
         server = self._pins.find(name, cid)
+        revocation = self.revocations.of_row(self._pins.row(name, server.version))
+        if revocation is not None:
+            raise RevokedServer(revocation.sentence)
         if server.broken or not server.enabled:
             raise UnavailableServer(f"this version of {name} is not available: {server.broken or 'it is disabled'}")
         return server
+
+    def revoked_versions(self, name: str, versions: Iterable[str | None]) -> dict[str, str]:
+        """Those of a name's versions that are revoked, each with a sentence that says why."""
+        found = {}
+        for version in versions if self.revocations.state() else ():
+            if version is not None and (revocation := self.revocations.of_row(self._pins.row(name, version))):
+                found[version] = revocation.sentence
+        return found
 
     def version(self, name: str, cid: str) -> Server:
         """A version or definition a name has had, to be looked at and not to be served: it may be broken or disabled.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,8 @@ _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 class Ground:
     """What entries stand on: the kind of server, the functions of its definition, its configuration.
 
-    `functions` are all functions at the top of a Python definition, listed or not, `streaming` those that stream;
+    `functions` are all functions at the top of a Python definition, listed or not, with the names of their parameters
+    in order, `streaming` those that stream;
     `found` is what discovery says of tools, by the function or, in a shell server, by name; `where` is what
     messages call it.
     """
@@ -41,7 +42,7 @@ class Ground:
     kind: str
     where: str
     config: Mapping[str, Any] = field(default_factory=dict)
-    functions: frozenset[str] = frozenset()
+    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     streaming: frozenset[str] = frozenset()
     found: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -58,9 +59,28 @@ def tool(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) ->
         if known and ground.kind == "shell":
             target = _tool_target(ground, name, entry)
     wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}} | _chosen(entry, _TOOL)
+    wire["inputSchema"] = _in_order(wire["inputSchema"], ground.functions.get(target.get("function", ""), ()))
     if "timeout" in entry:
         target["timeout"] = entry["timeout"]
     return Descriptor("tool", name, with_annotations(wire, ground.config), target, source)
+
+
+def _in_order(schema: Mapping[str, Any], parameters: Sequence[str]) -> Mapping[str, Any]:
+    """A schema with its properties in the order of the function's parameters, by which positional params bind (X-18).
+
+    A property stands where the parameter of its name, or of its `x-alias`, stands; others come last, as they were.
+    """
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not parameters:
+        return schema
+    places = {name: place for place, name in enumerate(parameters)}
+
+    def place(name: str) -> int:
+        one = properties[name]
+        alias = one.get("x-alias") if isinstance(one, Mapping) else None
+        return places.get(name, places.get(alias, len(places)) if isinstance(alias, str) else len(places))
+
+    return {**schema, "properties": {name: properties[name] for name in sorted(properties, key=place)}}
 
 
 def with_annotations(wire: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:

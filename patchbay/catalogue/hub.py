@@ -19,8 +19,10 @@ from typing import Any, Protocol
 
 from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
 from patchbay.arguments import misfits, told, validator
+from patchbay.boot import variable
 from patchbay.catalogue.outputs import keep_output
 from patchbay.catalogue.resources import Plugged, read_resource
+from patchbay.catalogue.rows import PREFIX, parse_row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.state import State
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
@@ -29,6 +31,8 @@ from patchbay.settings import Settings
 from patchbay.views.fold import fold
 
 log = logging.getLogger(__name__)
+
+VARIABLES = "variables/"
 
 DEEPEST = 8
 """How many tools may call each other in one chain."""
@@ -132,6 +136,18 @@ class CatalogueHub:
         finally:
             with self._counting:
                 self._alone.discard(call.cancelled)
+
+    def configured(self, kind: str) -> dict[str, str]:
+        """The texts of all `variables`, or the definitions of all `servers` that are switched on, by name."""
+        store = self._catalogue.store
+        if kind == "servers":
+            cids = store.names.all(PREFIX).items()
+            rows = [parse_row(name.removeprefix(PREFIX), store.blobs.get(cid)) for name, cid in cids]
+            sources = {row.name: store.blobs.get(row.definition_cid) for row in rows if row.enabled}
+            return {name: source.decode("utf-8", "replace") for name, source in sources.items()}
+        names = [name.removeprefix(VARIABLES) for name in store.names.all(VARIABLES)]
+        values = {name: variable(store, name) for name in names}
+        return {name: value.decode("utf-8", "replace") for name, value in values.items() if value is not None}
 
     def folder(self, server: str) -> Path:
         """The folder for files of a server's own."""

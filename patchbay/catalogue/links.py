@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -72,32 +72,35 @@ class Links:
         self._kept: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def out(self, cid: str) -> list[Out]:
-        """What a content mentions, each CID once. Raises MissingBlob."""
-        places = dict(reversed(list(_places(self._store.blobs.get(cid)))))
-        order = [each for each in self._mentions(cid) if each != cid][:SHOWN]
+    def out(self, cid: str, data: bytes) -> list[Out]:
+        """What a content mentions, each CID once; `data` are its bytes."""
+        places = dict(reversed(list(_places(data))))
+        order = [each for each in (mentioned(data) if len(data) <= LARGEST else ()) if each != cid][:SHOWN]
         missing = set(self._store.blobs.missing(order))
         return [Out(each, places.get(each, ""), each not in missing) for each in order]
 
-    def into(self, cid: str) -> list[In]:
-        """What points at a content: names now, names in the past, and contents that can be reached from a name."""
-        names = self._store.names.all()
+    def into(self, cid: str, prefixes: Sequence[str] = ()) -> list[In]:
+        """What points at a content: names now, names in the past, and contents that can be reached from a name.
+
+        With `prefixes`, only names that begin with one are looked at.
+        """
+        names = {name: at for name, at in self._store.names.all().items() if _begins(name, prefixes)}
         roots = {move.cid: f"root of {when(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid}
         labels: dict[str, str] = dict(roots)
         for name, target in names.items():
             if labels.get(target, "root of").startswith("root of"):
                 labels[target] = name
         found = [In("name", name, cid) for name, target in names.items() if target == cid]
-        found += self._past(cid, {one.label for one in found})
+        found += self._past(cid, {one.label for one in found}, prefixes)
         # Roots last: what is nearer to a name says more.
         pointing = self._pointing(cid, dict(sorted(labels.items(), key=lambda item: item[1].startswith("root"))))
         found += [In("content", label, source, self._place(source, cid)) for source, label in pointing]
         return found
 
-    def _past(self, cid: str, now: set[str]) -> list[In]:
+    def _past(self, cid: str, now: set[str], prefixes: Sequence[str]) -> list[In]:
         seen = set(now)
         found = []
-        for move in self._store.names.past("", PAST):
+        for move in self._store.names.past("", PAST, prefixes=prefixes):
             if move.cid == cid and move.name not in seen:
                 seen.add(move.name)
                 found.append(In("past", move.name, cid, at=move.at))
@@ -132,13 +135,22 @@ class Links:
             data = self._store.blobs.get(cid)
         except ContentError:
             return ()
-        found = dict.fromkeys(each.decode() for each in _CIDS.findall(data)) if len(data) <= LARGEST else {}
-        mentions = tuple(each for each in found if is_cid(each))
+        mentions = mentioned(data) if len(data) <= LARGEST else ()
         with self._lock:
             self._kept[cid] = mentions
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return mentions
+
+
+def mentioned(data: bytes) -> tuple[str, ...]:
+    """The CIDs that stand in some bytes, each once."""
+    found = dict.fromkeys(each.decode() for each in _CIDS.findall(data))
+    return tuple(each for each in found if is_cid(each))
+
+
+def _begins(name: str, prefixes: Sequence[str]) -> bool:
+    return not prefixes or name.startswith(tuple(prefixes))
 
 
 def _places(data: bytes) -> Iterator[tuple[str, str]]:

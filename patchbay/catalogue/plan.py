@@ -19,6 +19,7 @@ from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
 from patchbay.catalogue.dropins import DropIn, drop_ins
 from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.revocations import Revocations
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.catalogue.settling import CONFIG
 from patchbay.config import Configs, Mcps, parse_listing
@@ -72,6 +73,7 @@ class Planner:
         self._store = store
         self._configs = configs
         self._enable = frozenset(enable)
+        self._revocations = Revocations(store)
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
         self._mcps = Document(MCPS, self._loaded, Mcps(), "no server is configured by it")
 
@@ -79,7 +81,8 @@ class Planner:
         """What a plan depends on, as CIDs."""
         names = self._store.names
         single = (names.get(MCPS), names.get(LISTING), names.get("root"))
-        return (names.all(PREFIX), names.all(DROP_INS), snapshots.names(self._store), *single)
+        revoked = self._revocations.state()
+        return (names.all(PREFIX), names.all(DROP_INS), snapshots.names(self._store), revoked, *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """The plan for now; `refused` are files of the watched folder that are no servers, and why."""
@@ -89,7 +92,7 @@ class Planner:
             stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
-        checked, lists = self._checked_names(rows), snapshots.names(self._store)
+        checked, lists = self._unrevoked(self._checked_names(rows)), snapshots.names(self._store)
         return Plan(checked, is_readonly(self._store), problem, stamp, in_force(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, Row | Refusal]]:
@@ -135,6 +138,17 @@ class Planner:
                 if name != first:
                     sentence = f"its name differs from that of {first} by case alone: rename one of the two"
                 found[name] = Refusal(_row(rows[name]), sentence) if sentence else rows[name]
+        return found
+
+    def _unrevoked(self, rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
+        """The rows, refusing those that are revoked, by name or by a content that they are made of."""
+        found = dict(rows)
+        if not self._revocations.state():
+            return found
+        for name, row in rows.items():
+            revocation = self._revocations.of_row(row) if isinstance(row, Row) else None
+            if revocation is not None:
+                found[name] = Refusal(_row(row), revocation.sentence)
         return found
 
     def _since(self, name: str) -> float:

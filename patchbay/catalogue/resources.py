@@ -20,8 +20,10 @@ import orjson
 from patchbay.activation import Call, Events
 from patchbay.arguments import problems, told, validator
 from patchbay.boot import variable
+from patchbay.catalogue.contents import Contents
 from patchbay.catalogue.outputs import last_output
 from patchbay.catalogue.queries import arguments_of
+from patchbay.catalogue.results import key_in
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.uritemplates import compiled, decoded
 from patchbay.descriptors import Descriptor
@@ -36,6 +38,7 @@ class Plugged(Protocol):
     """The part of the catalogue that reading needs."""
 
     store: Store
+    contents: Contents
 
     def find(self, name: str) -> Server: ...
 
@@ -55,7 +58,7 @@ class Place:
     def stays(self) -> bool:
         """Whether the content is the same for ever: it is part of the configuration, or named by its CID."""
         if self.descriptor is None:
-            return self.uri.startswith("cid://")
+            return self.uri.startswith("cid://") and "?" not in self.uri
         return not self.descriptor.target.keys().isdisjoint(("text", "blob", "cid"))
 
     @property
@@ -68,7 +71,7 @@ class Place:
 
 def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
     """Where a URI leads, seen from a server. Raises ResourceNotFound, and InvalidParams for a URI that is wrong."""
-    if server.upstream is not None and not _own_blob(plugged.store, uri):
+    if server.upstream is not None and not _is_own_content(plugged.contents, uri):
         return Place(uri, server, server.resources.get(uri) or unlisted(uri))
     own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None and own.target:
@@ -77,11 +80,11 @@ def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
         variables = compiled(template.target.get("matches", key)).match(uri)
         if variables is not None:
             return Place(uri, server, template, dict(variables))
-    if own is not None:
-        return Place(uri, server, own)
     scheme, _, rest = uri.partition("://")
     if scheme == "server" and "/" in rest.partition("?")[0]:
         return _tool_at(plugged, uri, rest)
+    if own is not None:
+        return Place(uri, server, own)
     if scheme in ("cid", "variable", "server"):
         return Place(uri, server)
     raise ResourceNotFound(uri)
@@ -92,11 +95,12 @@ def unlisted(uri: str) -> Descriptor:
     return Descriptor("resource", uri, {"uri": uri, "name": uri}, target_of("resource", uri), "discovered")
 
 
-def _own_blob(store: Store, uri: str) -> bool:
-    """Whether a URI is that of a text which was too large for a result and which the hub itself keeps."""
-    scheme, _, cid = uri.partition("://")
+def _is_own_content(contents: Contents, uri: str) -> bool:
+    """Whether the hub itself answers for a URI beside a mounted server: a large result, or the configuration."""
+    scheme, _, rest = uri.partition("://")
+    cid, _, query = rest.partition("?")
     try:
-        return scheme == "cid" and not store.blobs.missing([cid])
+        return scheme == "cid" and bool(key_in(query) or contents.is_public(cid))
     except ContentError:
         return False
 
@@ -129,7 +133,7 @@ def resource_events(plugged: Plugged, server: Server, place: Place, call: Call) 
     """
     found = place.descriptor
     if found is None or not (found.kind == "tool" or "function" in found.target or "method" in found.target):
-        return _stored(plugged, place)
+        return _stored(plugged, place, call.principal)
     word = f"{place.server.name}.{found.name}"
     if word in call.chain:
         raise ToolFailed(f"reading {place.uri} leads back to itself: {' -> '.join((*call.chain, word))}")
@@ -137,13 +141,13 @@ def resource_events(plugged: Plugged, server: Server, place: Place, call: Call) 
     return place.server.activate(found, replace(inner, chain=(*call.chain, word)))
 
 
-def _stored(plugged: Plugged, place: Place) -> Events:
+def _stored(plugged: Plugged, place: Place, principal: str) -> Events:
     target = place.descriptor.target if place.descriptor else {}
-    yield Content({"type": "resource", "resource": _content(plugged, place, target)})
+    yield Content({"type": "resource", "resource": _content(plugged, place, target, principal)})
     yield Done()
 
 
-def _content(plugged: Plugged, place: Place, target: Mapping[str, Any]) -> dict[str, Any]:
+def _content(plugged: Plugged, place: Place, target: Mapping[str, Any], principal: str) -> dict[str, Any]:
     """One MCP resource content without its final URI. Raises ResourceNotFound."""
     store, uri = plugged.store, place.uri
     if "text" in target:
@@ -154,8 +158,11 @@ def _content(plugged: Plugged, place: Place, target: Mapping[str, Any]) -> dict[
         return shown(uri, last_output(store, place.server.name, target["last_output_of"]) or b"")
     scheme, _, rest = uri.partition("://")
     try:
-        if "cid" in target or (not target and scheme == "cid"):
-            return shown(uri, store.blobs.get(target.get("cid") or decoded(rest, uri)))
+        if "cid" in target:
+            return shown(uri, store.blobs.get(target["cid"]))
+        if not target and scheme == "cid":
+            cid, _, query = rest.partition("?")
+            return shown(uri, plugged.contents.read(decoded(cid, uri), key_in(query), principal))
         if "variable" in target or (not target and scheme == "variable"):
             return _variable(store, uri, target.get("variable") or decoded(rest, uri))
         return shown(uri, _described(plugged, decoded(rest, uri)))

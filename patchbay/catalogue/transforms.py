@@ -13,10 +13,10 @@ from typing import Any
 
 from patchbay.activation import Call, Events, Handler, Hub, activate
 from patchbay.catalogue import entries
-from patchbay.catalogue.entries import HUB_SCHEMES, Ground
+from patchbay.catalogue.entries import Ground
 from patchbay.catalogue.uritemplates import compiled
 from patchbay.cid import cid_of
-from patchbay.config import SOURCES, check, check_tool, check_uri
+from patchbay.config import check, check_tool, check_uri
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, PatchbayError, ToolFailed
 from patchbay.events import Content, Data, Failed, Text
@@ -108,14 +108,12 @@ def _resource(ground: Ground, name: str, entry: Mapping[str, Any]) -> Descriptor
         check(entry, ground.where, kind="template")
         return entries.template(ground, name or entry["uriTemplate"], entry, "transform")
     uri = str(entry.get("uri", ""))
-    bare = not any(source in entry for source in SOURCES)
-    known = bare and (uri.startswith(HUB_SCHEMES) or _answered(ground, uri))
-    check({**entry, "text": ""} if known else entry, ground.where, kind="resource")
+    check(entry, ground.where, kind="resource")
     check_uri(uri, ground.where, "uri")
     return entries.resource(ground, name or uri, entry, "transform")
 
 
-def _answered(ground: Ground, uri: str) -> bool:
+def is_answered(ground: Ground, uri: str) -> bool:
     """Whether a resource template of the configuration answers for a URI, so that listing it needs no source."""
     templates = [one.get("matches", one["uriTemplate"]) for one in ground.config.get("resource_templates", {}).values()]
     return any(compiled(template).match(uri) is not None for template in templates)

@@ -121,6 +121,11 @@ EMPTY = dict.fromkeys(KINDS, _digest([], ()))
 """The digests of a server that shows nothing."""
 
 
+def never_had(name: str, cid: str) -> UnknownServer:
+    """What is said of a version that a name has not had, and to others than the operator of one that was taken away."""
+    return UnknownServer(f"the server {name!r:.140} has never had the version {cid!r:.140}")
+
+
 class Pins:
     """Servers by name and CID, built once and kept while they are used."""
 
@@ -135,11 +140,11 @@ class Pins:
         """The server of a version or definition that a name has had. Raises UnknownServer."""
         version = self._versions(name).get(cid)
         if version is None:
-            raise UnknownServer(f"the server {name!r:.140} has never had the version {cid!r:.140}")
+            raise never_had(name, cid)
         with self._lock:
             server = self._kept.get((name, version))
         if server is None:
-            server = self._build(self._row(name, version), version)
+            server = self._build(self.row(name, version), version)
         with self._lock:
             if server.upstream is None:  # what a mounted one lists is up to the server behind it
                 self._kept[name, version] = server
@@ -155,9 +160,10 @@ class Pins:
         if version is None or row is None:
             return None
         server = self.find(name, version)
-        return server if self._row(name, row).enabled else replace(server, enabled=False)
+        return server if self.row(name, row).enabled else replace(server, enabled=False)
 
-    def _row(self, name: str, version: str) -> Row:
+    def row(self, name: str, version: str) -> Row:
+        """What a version is made of. Raises UnknownServer for one that cannot be read."""
         try:
             return parse_row(name, self._store.blobs.get(version))
         except ContentError as problem:
@@ -181,7 +187,7 @@ class Pins:
         found: dict[str, str] = {}
         for version in {move.cid: None for move in self._moves(name) if move.cid}:
             found[version] = version
-            found.setdefault(self._row(name, version).definition_cid, version)
+            found.setdefault(self.row(name, version).definition_cid, version)
         return found
 
     def _moves(self, name: str) -> Iterator[Move]:

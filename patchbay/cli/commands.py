@@ -37,6 +37,10 @@ HUB = {
         "patchbay.cli.token_command:login_command",
         "Print a link that logs a browser in as the operator of the hub.",
     ),
+    "revoke": Late(
+        "patchbay.cli.revoke_command:revoke_command",
+        "End a content or a server, by CID or name: nothing that is made of it is served any more.",
+    ),
 }
 """The commands of the hub itself."""
 

@@ -28,8 +28,8 @@ class Here:
         with self._lock:
             if self._dispatcher is None:
                 self._dispatcher = assemble(self._settings, lambda: float("inf"))
-            self._dispatcher.server(reach.endpoint)
-            return self._dispatcher.exchange(Wire(reach.endpoint, connection="command line"))
+            self._dispatcher.server(reach.endpoint, operator=True)
+            return self._dispatcher.exchange(Wire(reach.endpoint, connection="command line", operator=True))
 
     def close(self) -> None:
         """End the hub and its processes."""

@@ -68,7 +68,7 @@ def pipe(settings: Settings, server: str, native: bool = False) -> None:
     catalogue = dispatcher.desk.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     try:
-        dispatcher.server(server)
+        dispatcher.server(server, operator=True)
         speak = NativePipe if native else partial(Pipe, endpoint=server)
         client = speak(dispatcher, read=partial(os.read, source), write=partial(os.write, sink), gone=told.tell)
 

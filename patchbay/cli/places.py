@@ -6,18 +6,11 @@ A command that only reads creates no store: without one it works with an empty s
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from patchbay.settings import Settings
 from patchbay.store import Blobs, Store, store_exists
-
-
-def tokens(environ: Mapping[str, str]) -> Path:
-    """The folder of the tokens of sign-ins."""
-    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".config")
-    return Path(base) / "patchbay" / "tokens"
 
 
 def settings_for_reading(settings: Settings) -> Settings:

@@ -35,7 +35,6 @@ from patchbay.handlers.confinement.protections import protect_hub
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS
-from patchbay.transports.operators import Operators
 from patchbay.transports.peers import AtWork, Peers
 from patchbay.transports.sockets import return_large_blocks
 from patchbay.transports.work_limits import EXTRA_THREADS, WorkLimits
@@ -190,7 +189,7 @@ def _end_with_parent(seconds: float) -> None:
         os._exit(exits.FAILED)
 
 
-def _announce(settings: Settings, announced: Once, serving: threading.Event, operators: Operators) -> None:
+def _announce(settings: Settings, announced: Once, serving: threading.Event, operators: Any) -> None:
     """Set `serving` once this worker does, then say where the hub is once it is ready, in one worker only."""
     pause = threading.Event()
     while not _in_main_loop():
@@ -203,7 +202,7 @@ def _announce(settings: Settings, announced: Once, serving: threading.Event, ope
         _tell_operator(settings, operators)
 
 
-def _tell_operator(settings: Settings, operators: Operators) -> None:
+def _tell_operator(settings: Settings, operators: Any) -> None:
     """Tell the person who started the hub how to log in. A token that is kept in no file is shown now."""
     if settings.access == "open":
         say("Everybody who reaches this hub may look and call its tools (--access open).")

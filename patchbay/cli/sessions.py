@@ -22,9 +22,9 @@ import click
 import patchbay
 from patchbay.cli.answering import Answers
 from patchbay.cli.endings import ending
-from patchbay.cli.places import Contracts, settings_for_reading, tokens
+from patchbay.cli.places import Contracts, settings_for_reading
 from patchbay.cli.showing import Display
-from patchbay.cli.telling import note, program, typed
+from patchbay.cli.telling import is_terminal, note, program, typed
 from patchbay.cli.unread import watched_output
 from patchbay.client.canonical import ContractError
 from patchbay.client.connections import START_TIMEOUT, TIMEOUT, Connection
@@ -38,7 +38,7 @@ from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
 from patchbay.client.surroundings import launch_environment
 from patchbay.events import LOG_LEVELS
-from patchbay.settings import Settings, whole_environment
+from patchbay.settings import Settings, sign_ins, whole_environment
 
 Command = Callable[..., Any]
 
@@ -76,10 +76,10 @@ def session(
     display = Display(level or "warning")
     answers = answers or Answers()
     answers.quiet = display.quiet
-    interactive = sys.stderr.isatty()
+    interactive = is_terminal(sys.stderr)
     answers.interactive = interactive
     settings = Settings.load()
-    signin = Person(tokens(environ), _show if interactive else None, _hint())
+    signin = Person(sign_ins(environ), _show if interactive else None, _hint())
     with ExitStack() as stack:
         stack.enter_context(_hushed())
         contracts = Contracts(settings)

@@ -23,7 +23,7 @@ NOT_WORDS = re.compile(r"#\s*(?:shellcheck\s|-\*-|vim?:|!)")
 INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "args": {"type": "string", "description": "Command line arguments."},
+        "args": {"type": "string", "description": "Command line arguments.", "x-alias": "command_args"},
         "input": {"type": "string", "description": "Text for the standard input."},
     },
     "additionalProperties": False,

@@ -48,12 +48,13 @@ def handler_for(
     inline = kind == "python" and (
         using.hosts is None or config.get("isolation", "process" if environment else using.isolation) == INLINE
     )
-    limits = Limits(
-        config.get("memory", using.memory), is_sandboxed(config, inline, name), tuple(config.get("writes", ()))
-    )
+    writes = (*using.writes, *config.get("writes", ()))
+    limits = Limits(config.get("memory", using.memory), is_sandboxed(config, inline, name), writes)
     if kind == "shell":
-        hidden, wanted = (using.hosts.hidden, using.hosts.wanted) if using.hosts is not None else ((), ())
-        return shell_handler(source, cid, name, environment, limits, hidden, wanted)
+        if using.hosts is None:
+            return shell_handler(source, cid, name, environment, limits)
+        around = (using.hosts.hidden, using.hosts.wanted, using.hosts.kept)
+        return shell_handler(source, cid, name, environment, limits, *around)
     if inline or using.hosts is None:
         return python_handler(source, cid, name)
     own = using.folder_of(name) if using.folder_of is not None else None
@@ -64,7 +65,7 @@ def handler_for(
 class Handlers:
     """How one hub makes its handlers. `isolation` and `memory` (MiB) are for servers that say neither.
 
-    `folder_of` names the folder for files of a server's own.
+    `folder_of` names the folder for files of a server's own, `writes` the folders that all may change.
 
     Raises ConfigError for an isolation that there is not.
     """
@@ -73,6 +74,7 @@ class Handlers:
     isolation: str = INLINE
     memory: int = MEMORY
     folder_of: Callable[[str], Path] | None = None
+    writes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.isolation not in ISOLATIONS:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ CAPABILITY = {
 
 KINDS = ("tools", "resources", "prompts")
 
+PARTS = ("variables", "servers")
+"""What the context holds by name."""
+
 
 class Context:
     """A running call, as the function that serves it sees it."""
@@ -39,6 +42,29 @@ class Context:
         self._emit = emit
         self._ask = ask
         self._asked = 0
+
+    def __getitem__(self, part: str) -> dict[str, str]:
+        """`context["variables"]` and `context["servers"]`: texts of variables and definitions of servers, by name.
+
+        Raises KeyError for anything else: secrets are never given out.
+        """
+        if part not in PARTS:
+            raise KeyError(f"the context has {' and '.join(PARTS)}; not {part!r:.80}")
+        return self._hub(f"the {part} of the context").configured(part)
+
+    def get(self, part: str, default: Any = None) -> Any:
+        """The same; the default for a part that the context does not have."""
+        return self[part] if part in PARTS else default
+
+    def __contains__(self, part: object) -> bool:
+        return part in PARTS
+
+    def keys(self) -> tuple[str, ...]:
+        """The parts that the context has."""
+        return PARTS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PARTS)
 
     @property
     def server(self) -> str:
@@ -151,6 +177,10 @@ class Context:
         hub = self._hub(f"calling {server}.{tool}")
         self._emit(ToolUse(f"{server}.{tool}", arguments))
         return hub.call(server, tool, arguments, self._call)
+
+    def call_quietly(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The same as `call`, without telling the caller of it: for what a server keeps with the help of another."""
+        return self._hub(f"calling {server}.{tool}").call(server, tool, arguments, self._call)
 
     def start(self, function: str, /, **arguments: Any) -> None:
         """Have another function of this definition run by itself, with JSON arguments: it goes on after this call.

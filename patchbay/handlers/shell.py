@@ -21,20 +21,23 @@ import codecs
 import json
 import re
 import shlex
+import shutil
 import signal
+import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
 from patchbay.handlers.confinement.places import Places, existing
-from patchbay.handlers.confinement.protections import confine_thread
+from patchbay.handlers.confinement.threads import Confiner
 from patchbay.handlers.limits import Limits, bounded, tasks_of_user
 from patchbay.handlers.processes import Channel, Command, run
 from patchbay.handlers.sandbox import walls
@@ -60,35 +63,57 @@ def shell_handler(
     limits: Limits = Limits(),  # noqa: B008 (it never changes)
     hidden: Sequence[Path] = (),
     protections: Sequence[str] = (),
+    kept: Sequence[Path] = (),
 ) -> Handler:
     """What runs a shell definition. `cid` is not needed: nothing of a definition is kept between calls.
 
     A child sees `variables` (with their references, `settings.resolved`) beside those of ALLOWED, and nothing of the
-    folders `hidden`, by `protections` (`confinement/`) or the sandbox.
+    folders `hidden`, by `protections` (`confinement/`) or the sandbox. It changes nothing of those `kept`.
     """
-    within = existing(limits.writes)
     before = tasks_of_user()
+    places = Places(hidden=tuple(hidden), writes=existing(limits.writes), kept=tuple(kept))
+    room = _Room(places, () if limits.sandbox else protections)
     first = source.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     one_liner = first.partition(" ")[0] == ONE_LINER
 
     def handle(call: Call) -> Events:
         arguments = arguments_of(call, one_liner)
         stdin = _input(call.arguments)
-        with TemporaryDirectory(prefix="tool-", ignore_cleanup_errors=True) as folder:
+        with TemporaryDirectory(dir=room.folder(), prefix="call-", ignore_cleanup_errors=True) as folder:
             start = _program(first, name) if one_liner else _script(source, name, Path(folder))
             home = Path(folder) / "work"
             home.mkdir()
             seen = environment(ALLOWED) | {"TMPDIR": str(home)} | resolved(variables or {}, name)
             around = bounded(limits, call.left(), before)
-            confine = None
             if limits.sandbox:
                 around += walls(hidden, Path(folder))
-            elif protections:
-                places = Places(hidden=tuple(hidden), own=(Path(folder),), writes=within)
-                confine = partial(confine_thread, places, protections)
-            yield from _events(Command([*start, *arguments], seen, home, stdin, around, confine), name, call)
+            yield from _events(Command([*start, *arguments], seen, home, stdin, around, room.confine()), name, call)
 
     return handle
+
+
+class _Room:
+    """The folder of one definition, in which each call has one of its own, and what confines its commands."""
+
+    def __init__(self, places: Places, protections: Sequence[str]) -> None:
+        self._places = places
+        self._protections = protections
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._confiner: Confiner | None = None
+
+    def folder(self) -> Path:
+        """The folder, which goes with this definition."""
+        with self._lock:
+            if self._folder is None or not self._folder.is_dir():
+                self._folder = Path(mkdtemp(prefix="tool-")).resolve()
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+                self._confiner = Confiner(replace(self._places, own=(self._folder,)), self._protections)
+            return self._folder
+
+    def confine(self) -> Confiner | None:
+        """What confines the thread that begins a command."""
+        return self._confiner if self._protections else None
 
 
 def _program(line: str, name: str) -> list[str]:

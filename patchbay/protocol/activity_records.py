@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import inf
@@ -23,7 +23,7 @@ import orjson
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.protocol.activity_terms import mode_of
-from patchbay.protocol.runs import Run
+from patchbay.protocol.runs import Run, digest_of
 from patchbay.store import Entry, Journal
 
 TOPIC = "activity"
@@ -63,7 +63,7 @@ class Record:
 
     `events` counts what the activation said, its ending too; `size` is about how many bytes the answer has. `arguments`
     and `answer` are JSON, and None where they were not kept; their CIDs are of that JSON, in canonical form. `moments`
-    are the first of the events.
+    are the first of the events. `session` and `task` are digests of ids, which open nothing.
     """
 
     id: str
@@ -101,6 +101,21 @@ class Record:
         values["moments"] = [{"ms": each.ms, "kind": each.kind, "words": each.words} for each in self.moments]
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
+    def for_strangers(self) -> Record:
+        """What others than the operator may see: no arguments, no answers, no CIDs of them, no words of events.
+
+        The name stays where the server listed it, which its digest says; any other name is what a caller wrote.
+        """
+        return replace(
+            self,
+            name=self.name if self.digest is not None else "",
+            arguments=None,
+            arguments_cid=None,
+            answer=None,
+            answer_cid=None,
+            moments=tuple(Moment(each.ms, each.kind, "") for each in self.moments),
+        )
+
     def summary(self) -> dict[str, Any]:
         """The same without arguments, answer and moments, for lists."""
         return {name: value for name, value in self.shown().items() if name not in ("arguments", "answer", "moments")}
@@ -113,16 +128,24 @@ WIDTH = len(_FIELDS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are wanted: of a server, a tool (or prompt, or resource), an outcome, between two Unix times."""
+    """Which records are wanted: of a server, a tool (or prompt, or resource), an outcome, between two Unix times.
+
+    `for_strangers` says that others than the operator ask: what they may not see cannot be searched for either.
+    """
 
     server: str = ""
     tool: str = ""
     outcome: str = ""
     since: float = 0.0
     until: float = inf
+    for_strangers: bool = False
+
+    def shown(self, record: Record) -> Record:
+        """A record as those who ask may see it."""
+        return record.for_strangers() if self.for_strangers else record
 
     def fits(self, record: Record) -> bool:
-        """Whether a record is one of them."""
+        """Whether a record, as it is shown, is one of them."""
         return (
             (not self.server or record.server == self.server)
             and (not self.tool or record.name == self.tool)
@@ -164,7 +187,7 @@ def row_of(run: Run, mode: str) -> list[Any]:
         run.progress,
         run.size,
         wire.principal,
-        run.session.nonce if run.session is not None else wire.connection,
+        _session(run),
         _client(run),
         run.revision or None,
         run.trace.id if run.trace is not None else None,
@@ -173,6 +196,12 @@ def row_of(run: Run, mode: str) -> list[Any]:
         *_contents(run.answer, mode),
         [[int((at - run.begun) * 1e6), kind, words if mode == "keep" else ""] for at, kind, words in run.moments or ()],
     ]
+
+
+def _session(run: Run) -> str | None:
+    """The digest of the session, or of the connection, that a call came by."""
+    id = run.session.nonce if run.session is not None else run.wire.connection
+    return digest_of(id) if id is not None else None
 
 
 def _client(run: Run) -> str | None:
@@ -248,8 +277,9 @@ def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = No
             # An hour of grace: records are in the order of their ends, and `since` is about beginnings.
             return Page(found, None if record.at < wanted.since - 3600 else last)
         last = record.id
-        if wanted.fits(record):
-            found.append(record)
+        shown = wanted.shown(record)
+        if wanted.fits(shown):
+            found.append(shown)
     return Page(found, None)
 
 

@@ -3,7 +3,7 @@
 Up to 2025-11-25 a question is a request on the open stream; its answer arrives as another message
 and is found on the session's topic of the bus, whichever process took it in. In 2026-07-28 the call
 ends with an InputRequiredResult; the retry brings the answers, and what was answered in earlier
-rounds travels sealed in `requestState`, bound to principal, method, target, arguments and time.
+rounds travels sealed in `requestState`, bound to principal, method, target, arguments and time, for one use.
 Sources: SPEC-DIGEST 1.9, 3.7; THREATS 1.3; DESIGN section 1.
 """
 
@@ -23,11 +23,15 @@ from patchbay.events import Ask, Question
 from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, message, parse
 from patchbay.protocol.callers import Session
 from patchbay.protocol.fitting import is_question_too_large
-from patchbay.store import Bus
+from patchbay.store import Bus, Journal
 from patchbay.views.sse import MAX_EVENT_BYTES
 
 STATE_SECONDS = 600
 """How long a requestState is good for, unless told otherwise."""
+
+
+USED = "request-state/"
+"""The journal topics of states that were used, by nonce."""
 
 
 class InputRequired(PatchbayError):
@@ -152,34 +156,43 @@ def _binding(request: Request, principal: str) -> str:
 
 
 class States:
-    """Seals and opens `requestState`, which is good for `seconds`."""
+    """Seals and opens `requestState`, which is good for `seconds` and for one use.
 
-    def __init__(self, key: bytes, seconds: int = STATE_SECONDS) -> None:
+    Each state has a nonce. A use of it is an entry of the journal; the first entry wins, in whichever process.
+    """
+
+    def __init__(self, key: bytes, journal: Journal, seconds: int = STATE_SECONDS) -> None:
         self._serializer = URLSafeTimedSerializer(key, salt="request-state")
+        self._journal = journal
         self._seconds = seconds
 
     def seal(self, bound: str, answers: Mapping[str, Any]) -> str:
         """The state of a call as a string; the same call only can bring it back, for ten minutes."""
-        return str(self._serializer.dumps([bound, dict(answers), secrets.token_urlsafe(6)]))
+        return str(self._serializer.dumps([bound, dict(answers), secrets.token_urlsafe(16)]))
 
     def answers(self, request: Request, bound: str) -> dict[str, Any]:
         """All answers so far, earlier rounds' first. Raises InvalidParams for a state or answers we cannot take."""
-        answers: dict[str, Any] = {}
+        fresh = request.params.get("inputResponses", {})
+        if not isinstance(fresh, dict):
+            raise InvalidParams("params.inputResponses has to be an object of answers by key")
         state = request.params.get("requestState")
-        if state is not None:
-            answers |= self._open(state, bound)
-        if "inputResponses" in request.params:
-            fresh = request.params["inputResponses"]
-            if not isinstance(fresh, dict):
-                raise InvalidParams("params.inputResponses has to be an object of answers by key")
-            answers |= fresh
-        return answers
+        # The state is opened last: a request that is refused does not use it up.
+        return (self._open(state, bound) if state is not None else {}) | fresh
 
     def _open(self, state: Any, bound: str) -> dict[str, Any]:
         try:
-            of, answers, _ = self._serializer.loads(state, max_age=self._seconds)
+            of, answers, nonce = self._serializer.loads(state, max_age=self._seconds)
         except (BadData, ValueError, TypeError) as problem:
             raise InvalidParams("params.requestState is none that this server gave, or it is too old") from problem
         if of != bound:
             raise InvalidParams("params.requestState belongs to another call: send the same method, name and arguments")
+        self._use(str(nonce))
         return dict(answers)
+
+    def _use(self, nonce: str) -> None:
+        topic = USED + nonce
+        own = self._journal.append(topic, b"", keep=self._seconds + 1)
+        if self._journal.read(topic, limit=1)[0].seq != own:
+            raise InvalidParams(
+                "params.requestState was used before, and is good for one retry: send the call again without it"
+            )

@@ -6,10 +6,13 @@ Opens the store, imports the boot image, starts the catalogue and sets the desk 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from patchbay import __version__, boot
+from patchbay.assets import PACKAGE
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.handlers import Handlers
@@ -25,7 +28,7 @@ from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners
 from patchbay.protocol.tasks import Tasks
 from patchbay.protocol.turns import Desk, Running
-from patchbay.settings import Settings, whole_environment
+from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 
@@ -42,13 +45,17 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     """
     store = _opened_store(settings)
     hosts = hosts or Hosts(
-        settings.hosts, hidden=(settings.data,), idle=settings.hosts_idle, protections=settings.protections
+        settings.hosts,
+        hidden=(settings.data, sign_ins(whole_environment())),
+        idle=settings.hosts_idle,
+        protections=settings.protections,
+        kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)
     keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
-    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers)
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
+    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
     catalogue.hub.left = left
     catalogue.start()
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
@@ -61,7 +68,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
             sessions=sessions,
             lists=Lists(key, settings.page_size),
             listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed),
-            states=States(key),
+            states=States(key, store.journal),
             running=Running(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),

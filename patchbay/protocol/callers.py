@@ -8,6 +8,9 @@ from typing import Any
 
 from patchbay.protocol.versions import Revision
 
+LOCAL = "local"
+"""The principal of every caller, until there are others."""
+
 
 @dataclass(slots=True)
 class Session:
@@ -38,16 +41,18 @@ class Wire:
     trimmed values and is None where a transport has none (stdio). `streams` says that more than one
     message can be sent back. `connection` names the one peer that speaks on this wire (stdio); it is None
     where the request ids of many callers meet. `strict` says that a legacy request needs a session. `way` names the
-    way in where neither the headers nor their absence do.
+    way in where neither the headers nor their absence do. `operator` says that the operator is proved to send it;
+    it is asked only where an address is the operator's alone.
     """
 
     endpoint: str
     headers: Mapping[str, str] | None = None
-    principal: str = "local"
+    principal: str = LOCAL
     streams: bool = True
     connection: str | None = None
     strict: bool = False
     way: str = ""
+    operator: bool = False
 
     @property
     def version(self) -> str | None:

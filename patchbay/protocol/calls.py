@@ -297,5 +297,5 @@ def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, An
             result = {"content": [*result["content"], {"type": "text", "text": sentence}], "isError": True}
     if not result.get("isError"):
         turn.desk.catalogue.remember(turn.server, descriptor.name, result)
-    result = limited(result, turn.desk.catalogue.store.blobs, turn.desk.settings.inline_limit, descriptor)
+    result = limited(result, turn.desk.keep(turn.caller.wire.principal), turn.desk.settings.inline_limit, descriptor)
     return stamped(tool_result(result, turn.caller.revision), turn.server, turn.caller.revision)

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
 
+from patchbay.catalogue.results import without_key
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
@@ -65,12 +66,15 @@ class Dispatcher:
         """The terms of a message; raises the error of the first check that fails."""
         return admit(message, wire, self.desk.sessions)
 
-    def server(self, endpoint: str) -> Server:
-        """The server behind an address below /mcp/; all of them as one behind /mcp itself. Raises UnknownServer."""
+    def server(self, endpoint: str, operator: bool = False) -> Server:
+        """The server behind an address below /mcp/; all of them as one behind /mcp itself. Raises UnknownServer.
+
+        Versions of a name that was taken away are served to the `operator` only.
+        """
         if not endpoint:
             return self.desk.catalogue.whole()
         name, at, cid = endpoint.partition("@")
-        return self.desk.catalogue.pinned(name, cid) if at else self.desk.catalogue.find(name)
+        return self.desk.catalogue.pinned(name, cid, operator) if at else self.desk.catalogue.find(name)
 
     def exchange(self, wire: Wire) -> Exchange:
         """A server seen from the wire: for callers in this process, which need no HTTP."""
@@ -78,7 +82,7 @@ class Dispatcher:
         def exchange(message: Message) -> Iterator[Message | Sign]:
             try:
                 caller = self.admit(message, wire)
-                server = self.server(wire.endpoint)
+                server = self.server(wire.endpoint, wire.operator)
             except PatchbayError as problem:
                 if isinstance(message, Request):
                     yield not_served(problem, message.id, None)
@@ -120,7 +124,8 @@ class Dispatcher:
         params = request.params
         meta = params.get("_meta")
         if request.method == "resources/read":
-            name = params.get("uri")
+            uri = params.get("uri")
+            name = without_key(uri) if isinstance(uri, str) else uri
             given: Any = {"uri": name}
         else:
             name, given = params.get("name"), params.get("arguments")

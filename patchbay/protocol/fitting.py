@@ -1,4 +1,4 @@
-"""Messages that fit into one event of a stream: what is too large goes by reference, under its CID.
+"""Messages that fit into one event of a stream: what is too large goes by reference, for its caller alone.
 
 The official Python client ends a connection whose event has more than 1 MiB. A tool's result keeps its small blocks;
 large ones become links. Structured content that the tool promised cannot be left out of a result that worked: the
@@ -16,8 +16,7 @@ from typing import Any
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, Message, Notification, Rendered, Request, Result, encode, failure
-from patchbay.protocol.large import HEAD, json_of, link
-from patchbay.store import Blobs
+from patchbay.protocol.large import HEAD, NOT_KEPT, Keep, json_of, linked
 from patchbay.views.sse import MAX_EVENT_BYTES
 
 MAX_BLOCK_BYTES = 16 * 1024
@@ -28,7 +27,7 @@ class TooLarge(PatchbayError):
     """An answer that no event of a stream can hold."""
 
 
-def fitted(message: Message, blobs: Blobs) -> bytes:
+def fitted(message: Message, keep: Keep) -> bytes:
     """A message as JSON that fits into one event of a stream."""
     data = encode(message)
     if len(data) <= MAX_EVENT_BYTES:
@@ -36,9 +35,9 @@ def fitted(message: Message, blobs: Blobs) -> bytes:
     if isinstance(message, Notification):
         return encode(Notification(message.method, _cut(message.params)))
     if isinstance(message, Result) and isinstance(message.result, dict) and "content" in message.result:
-        return encode(Result(message.id, _tool_result(message.result, len(data), blobs)))
+        return encode(Result(message.id, _tool_result(message.result, len(data), keep)))
     if isinstance(message, Result):
-        return encode(_refused(message, blobs))
+        return encode(_refused(message, keep))
     if isinstance(message, Failure):
         return encode(Failure(message.id, _cut({**message.error, "data": None}), message.status))
     return data
@@ -49,26 +48,26 @@ def is_question_too_large(question: Request) -> bool:
     return len(encode(question)) > MAX_EVENT_BYTES
 
 
-def _tool_result(result: dict[str, Any], size: int, blobs: Blobs) -> dict[str, Any]:
+def _tool_result(result: dict[str, Any], size: int, keep: Keep) -> dict[str, Any]:
     shown = dict(result)
-    content = [part for block in result["content"] for part in _block(block, blobs)]
+    content = [part for block in result["content"] for part in _block(block, keep)]
     if "structuredContent" in shown and len(json_of(shown["structuredContent"])) > MAX_BLOCK_BYTES:
         value = json_of(shown.pop("structuredContent"))
         sentence = (
             f"The structured result has {len(value)} bytes, and this stream carries at most {MAX_EVENT_BYTES} at once."
             " The call worked; read the whole result at the address below, or ask for less."
         )
-        kept = link(blobs.put(value), "structured result", "application/json", len(value))
-        content = [{"type": "text", "text": sentence}, kept, *content]
+        kept = linked(keep, value, "structured result", "application/json")
+        content = [{"type": "text", "text": sentence}, *kept, *content]
         shown["isError"] = True
     if len(json_of(content)) > MAX_EVENT_BYTES // 2:
         whole = json_of(result["content"])
         sentence = f"The result has {size} bytes in {len(content)} parts; read the whole of it at the address below."
-        content = [{"type": "text", "text": sentence}, link(blobs.put(whole), "result", "application/json", len(whole))]
+        content = [{"type": "text", "text": sentence}, *linked(keep, whole, "result", "application/json")]
     return {**shown, "content": content}
 
 
-def _block(block: dict[str, Any], blobs: Blobs) -> list[dict[str, Any]]:
+def _block(block: dict[str, Any], keep: Keep) -> list[dict[str, Any]]:
     """A block as it is, or what stands for one that is too large: the head of a text, and a link."""
     if len(json_of(block)) <= MAX_BLOCK_BYTES:
         return [block]
@@ -79,7 +78,7 @@ def _block(block: dict[str, Any], blobs: Blobs) -> list[dict[str, Any]]:
         data = text.encode("utf-8", "surrogatepass")
         head = text[:HEAD] + f"\n[... {len(data)} bytes in all]" if "text" in block else None
         shown = [{"type": "text", "text": head}] if head else []
-        return [*shown, link(blobs.put(data), resource.get("uri", "text"), kind or "text/plain", len(data))]
+        return [*shown, *linked(keep, data, resource.get("uri", "text"), kind or "text/plain")]
     try:
         data = base64.b64decode(block.get("data", resource.get("blob", "")), validate=True)
     except (binascii.Error, TypeError, ValueError):
@@ -87,16 +86,14 @@ def _block(block: dict[str, Any], blobs: Blobs) -> list[dict[str, Any]]:
     if not data:
         data, kind = json_of(block), "application/json"
     name = resource.get("uri", block["type"])
-    return [link(blobs.put(data), name, kind or "application/octet-stream", len(data))]
+    return linked(keep, data, name, kind or "application/octet-stream")
 
 
-def _refused(message: Result, blobs: Blobs) -> Failure:
+def _refused(message: Result, keep: Keep) -> Failure:
     data = message.result.data if isinstance(message.result, Rendered) else json_of(dict(message.result))
-    uri = f"cid://{blobs.put(data)}"
-    sentence = (
-        f"the answer has {len(data)} bytes, and this stream carries at most {MAX_EVENT_BYTES} at once;"
-        f" the whole answer is at {uri}"
-    )
+    uri = keep(data)
+    where = f"the whole answer is at {uri}" if uri is not None else f"it is {NOT_KEPT}"
+    sentence = f"the answer has {len(data)} bytes, and this stream carries at most {MAX_EVENT_BYTES} at once; {where}"
     return failure(message.id, TooLarge(sentence, {"uri": uri, "bytes": len(data)}))
 
 

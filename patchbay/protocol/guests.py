@@ -224,8 +224,11 @@ class GuestDispatcher(Dispatcher):
                 self._wanted.popitem(last=False)
         return name
 
-    def server(self, endpoint: str) -> Server:
-        """The guest of an endpoint. Raises what `Guests.server` raises, UnknownServer for one not named of late."""
+    def server(self, endpoint: str, operator: bool = False) -> Server:
+        """The guest of an endpoint, which is the operator's in any case.
+
+        Raises what `Guests.server` raises, UnknownServer for one not named of late.
+        """
         wanted = self._wanted.get(endpoint)
         if wanted is None:
             raise UnknownServer("this server is not being inspected any more; load its page again")

@@ -1,4 +1,4 @@
-"""Large output by reference: what is beyond the limit is kept under its CID; the result gets a link to it.
+"""Large output by reference: what is beyond the limit is kept for its caller; the result gets a link to it.
 
 Of a text the result keeps the head. Structured content that a tool promised (`outputSchema`) stays whole.
 A store that fails, such as on a full disk, keeps nothing: the result has all of it then.
@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError
-from patchbay.store import Blobs
+
+Keep = Callable[[bytes], str | None]
+"""Keeps a large result for its caller; answers the URI that opens it, None for one that is too large to be kept."""
 
 log = logging.getLogger(__name__)
+
+NOT_KEPT = "too large to be kept (setting result_size)"
 
 HEAD = 4096
 """Characters of a large text that stay in the result."""
 
 
-def limited(result: dict[str, Any], blobs: Blobs, limit: int, descriptor: Descriptor) -> dict[str, Any]:
+def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descriptor) -> dict[str, Any]:
     """A tool result in which no text, and no structured content that was not promised, is longer than `limit` bytes."""
     promised = "outputSchema" in descriptor.wire
     structure = None if promised else _large_structure(result, limit)
@@ -38,30 +43,29 @@ def limited(result: dict[str, Any], blobs: Blobs, limit: int, descriptor: Descri
             content.append(item)
         else:
             cut = True
-            content += _by_reference(item["text"], data, blobs, descriptor)
+            content += _by_reference(item["text"], data, keep, descriptor)
     shown = {**result, "content": content}
     if (cut or structure is not None) and not promised:
         shown.pop("structuredContent", None)
     if structure is not None and not cut:
-        cid = _keep(structure, blobs, descriptor)
-        if cid is None:
+        try:
+            content += linked(keep, structure, f"{descriptor.name} structured output", "application/json")
+        except ContentError as problem:
+            _tell_not_kept(descriptor, problem)
             return result
-        content.append(link(cid, f"{descriptor.name} structured output", "application/json", len(structure)))
     return shown
 
 
-def _keep(data: bytes, blobs: Blobs, descriptor: Descriptor) -> str | None:
-    """The CID of content that is kept; None where the store fails."""
-    try:
-        return blobs.put(data)
-    except ContentError as problem:
-        log.warning("a large result of %s is not kept, and is given whole: %s", descriptor.name, problem.message)
-        return None
+def _tell_not_kept(descriptor: Descriptor, problem: ContentError) -> None:
+    log.warning("a large result of %s is not kept, and is given whole: %s", descriptor.name, problem.message)
 
 
-def link(cid: str, name: str, kind: str, size: int) -> dict[str, Any]:
-    """A block that says where content is kept."""
-    return {"type": "resource_link", "uri": f"cid://{cid}", "name": name, "mimeType": kind, "size": size}
+def linked(keep: Keep, data: bytes, name: str, kind: str) -> list[dict[str, Any]]:
+    """A block that says where content is kept, or one that says why it is not. Raises ContentError of the store."""
+    uri = keep(data)
+    if uri is None:
+        return [{"type": "text", "text": f"[{name}: {len(data)} bytes, {NOT_KEPT}]"}]
+    return [{"type": "resource_link", "uri": uri, "name": name, "mimeType": kind, "size": len(data)}]
 
 
 def json_of(value: Any) -> bytes:
@@ -80,9 +84,12 @@ def _large_structure(result: dict[str, Any], limit: int) -> bytes | None:
     return data if len(data) > limit else None
 
 
-def _by_reference(text: str, data: bytes, blobs: Blobs, descriptor: Descriptor) -> list[dict[str, Any]]:
-    cid = _keep(data, blobs, descriptor)
-    if cid is None:
+def _by_reference(text: str, data: bytes, keep: Keep, descriptor: Descriptor) -> list[dict[str, Any]]:
+    try:
+        [block] = linked(keep, data, f"{descriptor.name} output", "text/plain")
+    except ContentError as problem:
+        _tell_not_kept(descriptor, problem)
         return [{"type": "text", "text": text}]
-    head = text[:HEAD] + f"\n[... {len(data)} bytes in all; the whole text is at cid://{cid}]"
-    return [{"type": "text", "text": head}, link(cid, f"{descriptor.name} output", "text/plain", len(data))]
+    where = f"the whole text is at {block['uri']}" if "uri" in block else f"the whole text is {NOT_KEPT}"
+    head = {"type": "text", "text": text[:HEAD] + f"\n[... {len(data)} bytes in all; {where}]"}
+    return [head, block] if "uri" in block else [head]

@@ -21,7 +21,7 @@ from patchbay.events import LOG_LEVELS, Ask, Content, Data, Detach, Done, Event,
 from patchbay.jsonrpc import Rendered, Result
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.large import limited
+from patchbay.protocol.large import Keep, limited
 from patchbay.protocol.native_names import Misled, Params, arguments_for
 from patchbay.protocol.tools import broken_promise, new_call
 from patchbay.protocol.turns import Desk
@@ -50,7 +50,8 @@ def events_of(
     name = f"{server.name}.{descriptor.name}"
     terms = {"principal": wire.principal, "log_level": LOG_LEVEL, "chain": (name,), "cancelled": flag}
     call = new_call(desk.catalogue, server, descriptor, arguments, **terms)
-    told = closing(_told(desk, server, descriptor, call))
+    keep = desk.keep(wire.principal)
+    told = closing(_told(desk, server, descriptor, call, keep))
     with desk.activity.begin("tools/call", descriptor.name, server, wire, arguments) as run, told as events:
         call.meta = run.calls(descriptor, call.deadline, call.meta)
         for event in events:
@@ -68,7 +69,7 @@ def _recorded(ending: Done | Failed) -> Result:
     return Result(0, {"content": [{"type": "text", "text": ending.message}], "isError": True})
 
 
-def _told(desk: Desk, server: Server, descriptor: Descriptor, call: Call) -> Generator[Event, None, None]:
+def _told(desk: Desk, server: Server, descriptor: Descriptor, call: Call, keep: Keep) -> Generator[Event, None, None]:
     """What a call says, each within the limit of one result; its ending checks what the tool promised."""
     outcome = Outcome(server, descriptor)
     events = server.activate(descriptor, call)
@@ -84,7 +85,7 @@ def _told(desk: Desk, server: Server, descriptor: Descriptor, call: Call) -> Gen
             if isinstance(event, (Done, Failed)):
                 yield outcome.ending(event, desk)
             elif not (isinstance(event, Log) and event.level in UNTOLD):
-                yield from _within(event, descriptor, desk)
+                yield from _within(event, descriptor, desk.settings.inline_limit, keep)
     except Exception:
         # Said before the events are closed: that cancels the call, and after a cancel nothing is said.
         yield Failed(incident(log, f"in the native call {server.name}.{descriptor.name}").message)
@@ -129,15 +130,15 @@ class Outcome:
         return ending
 
 
-def _within(event: Event, descriptor: Descriptor, desk: Desk) -> tuple[Event, ...]:
+def _within(event: Event, descriptor: Descriptor, limit: int, keep: Keep) -> tuple[Event, ...]:
     """An event, or what stands for one with a text beyond the limit: its head and a link (X-14)."""
-    text, limit = _text_of(event), desk.settings.inline_limit
+    text = _text_of(event)
     promised = isinstance(event, Data) and not event.text and "outputSchema" in descriptor.wire
     # A character takes at most four bytes in UTF-8: most texts are passed without encoding them.
     if text is None or len(text) * 4 <= limit or promised:
         return (event,)
     whole = {"content": [{"type": "text", "text": text}]}
-    cut = limited(whole, desk.catalogue.store.blobs, limit, descriptor)
+    cut = limited(whole, keep, limit, descriptor)
     return (event,) if cut["content"] == whole["content"] else tuple(Content(block) for block in cut["content"])
 
 

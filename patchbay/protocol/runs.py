@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping
+from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -28,7 +29,15 @@ from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.moments import MOST, Moment, moment
 from patchbay.protocol.tracing import Trace
 
+DIGEST_DIGITS = 16
+"""Hexadecimal digits of the digest that stands for the id of a task or session."""
+
 _LISTS = {"tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources"}
+
+
+def digest_of(id: str) -> str:
+    """What stands in records for an id that opens something to whoever knows it: equal ids can be seen, none used."""
+    return sha256(id.encode("utf-8", "replace")).hexdigest()[:DIGEST_DIGITS]
 
 
 class Recorder(Protocol):
@@ -90,9 +99,16 @@ class Run:
     def named(self) -> Descriptor | None:
         """What was called, also where it came to nothing; None when the server has none of that name."""
         if self.descriptor is not None:
-            return self.descriptor
+            return self.descriptor if self._is_listed(self.descriptor) else None
         found = _LISTS.get(self.method)
         return getattr(self.server, found).get(self.name) if found else None
+
+    def _is_listed(self, descriptor: Descriptor) -> bool:
+        """Whether the server lists what was called. A mounted server may have resources that it does not list: their
+        URIs are what a caller wrote."""
+        if descriptor.kind != "resource":
+            return True
+        return descriptor.name in self.server.resources or descriptor.name in self.server.skill_files
 
     def saw(self, event: Event) -> None:
         """One event of the activation."""
@@ -122,8 +138,9 @@ class Run:
         elif type(said) is Result:
             result = said.result
             self.outcome = _outcome(result, late)
-            if self.outcome == "task":
-                self.task = str(result["taskId"]) if type(result) is dict and "taskId" in result else None
+            if self.outcome == "task" and type(result) is dict and "taskId" in result:
+                self.task = digest_of(str(result["taskId"]))
+                result = {**result, "taskId": self.task}
             self._recorder.look(self, result)
         if self.trace is not None:
             self.trace.end(self.outcome, self.code, said.error.get("message") if type(said) is Failure else None)

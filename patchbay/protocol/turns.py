@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from patchbay.jsonrpc import Id, Request
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.callers import Caller
+from patchbay.protocol.large import Keep
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.runs import Run
 from patchbay.protocol.sessions import Sessions
@@ -137,6 +139,10 @@ class Desk:
     tasks: Tasks
     activity: Activity
     hosts: Hosts
+
+    def keep(self, principal: str) -> Keep:
+        """What keeps the large results of a principal."""
+        return partial(self.catalogue.contents.results.keep, principal=principal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, islice
 
 from patchbay.cid import canonical, cid_of, content_in, verify
@@ -82,11 +82,19 @@ class MemoryNames:
                     self._now[name] = cid
             return len(self._past)
 
-    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
+    def past(
+        self,
+        name: str = "",
+        limit: int = 100,
+        before: int | None = None,
+        prefixes: Sequence[str] = (),
+        after: int = 0,
+    ) -> list[Move]:
         with self._lock:
-            older = self._past if before is None else self._past[: max(0, before - 1)]
-            found = [move for move in reversed(older) if not name or move.name == name]
-        return found[: max(0, limit)]
+            older = self._past[max(0, after) :] if before is None else self._past[max(0, after) : max(0, before - 1)]
+            named = (move for move in reversed(older) if not name or move.name == name)
+            begun = (move for move in named if not prefixes or move.name.startswith(tuple(prefixes)))
+            return list(islice(begun, max(0, limit)))
 
 
 class MemoryJournal:

@@ -1,14 +1,16 @@
 """The pages about calls: `/activity` with its plots, `/activity/<id>` for one call, and the same for programs.
 
-They only read. A page holds what all workers wrote; what runs at this moment, and which streams are open, is told of
-the worker that answers.
+They only read; arguments, results and what callers wrote are the operator's to see. A page holds what all workers
+wrote; what runs at this moment, and which streams are open, is told of the worker that answers.
 Sources: DESIGN section 8; docs/operation.md, Watching.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,6 +20,7 @@ from flask import Blueprint, Response, request
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.activity_records import OUTCOMES, Filter, Page, Record
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.runs import Run
 from patchbay.transports.activity_numbers import BARS, STEPS, busiest, by_tool, ended, over_time, slowest
 from patchbay.transports.activity_stream import watching
 from patchbay.transports.page_answers import answer, number_in
@@ -61,7 +64,7 @@ class _Views:
 
     def page(self) -> Response:
         """Plots, filters, and a table. As JSON: `records` without arguments and answers, `next`, `running`."""
-        wanted = asked()
+        wanted = self._asked()
         found = self._found(wanted)
         given = {name: value for name, value in request.args.items() if value and name != "before"}
         numbers = self._numbers(wanted)
@@ -72,7 +75,7 @@ class _Views:
             {
                 "records": [record.summary() for record in found.records],
                 "next": found.next,
-                "running": self._running(),
+                "running": self._running(wanted),
             },
             wanted=wanted,
             given=given,
@@ -88,26 +91,33 @@ class _Views:
 
     def plots(self) -> Response:
         """The numbers behind the plots, as JSON."""
-        return json_answer(self._numbers(asked()))
+        return json_answer(self._numbers(self._asked()))
 
     def record(self, id: str) -> Response:
         """One record with all that was kept. Raises InvalidParams, UnknownRecord."""
         record = self._activity.find(id)
         if record is None:
             raise UnknownRecord(f"there is no record {id} here; it may have been forgotten (setting activity_days)")
-        return answer(self._site, "call.html", "activity", record.shown(), **self._story(record), took=took)
+        strangers = not self._site.operators.shown().operator
+        record = record.for_strangers() if strangers else record
+        story = self._story(record)
+        return answer(self._site, "call.html", "activity", record.shown(), **story, took=took, strangers=strangers)
 
     def events(self) -> Response:
         """Calls as they end (activity_stream.py). Raises TooManyWatch (503)."""
-        wanted, places = asked(), self._dispatcher.places
+        wanted, places = self._asked(), self._dispatcher.places
         if not places.acquire():
             raise TooManyWatch("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
-        frames = watching(store, self._site.settings, wanted, self._running)
+        frames = watching(store, self._site.settings, wanted, partial(self._running, wanted))
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(places.release)
         return response
+
+    def _asked(self) -> Filter:
+        """The filter of the present request, for who sent it. Raises InvalidParams."""
+        return replace(asked(), for_strangers=not self._site.operators.shown().operator)
 
     def _found(self, wanted: Filter) -> Page:
         limit, before = _limit(request.args.get("limit", "")), request.args.get("before") or None
@@ -140,10 +150,11 @@ class _Views:
             },
         }
 
-    def _running(self) -> list[dict[str, Any]]:
+    def _running(self, wanted: Filter) -> list[dict[str, Any]]:
+        """What is being answered now; others than the operator see only names that a server lists."""
         runs = sorted(self._activity.running.copy(), key=lambda run: run.at)
         return [
-            {"server": run.server.name, "method": run.method, "name": _name(run.named) or run.name[:128], "at": run.at}
+            {"server": run.server.name, "method": run.method, "name": _name(run, wanted.for_strangers), "at": run.at}
             for run in runs
         ]
 
@@ -189,8 +200,10 @@ def _drawn(numbers: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _name(descriptor: Any) -> str:
-    return "" if descriptor is None else str(descriptor.name)
+def _name(run: Run, for_strangers: bool) -> str:
+    if run.named is not None:
+        return run.named.name
+    return "" if for_strangers else run.name[:128]
 
 
 def asked() -> Filter:

@@ -65,7 +65,8 @@ def _new(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:
     """What came since: the number of the last entry, and frames."""
     last = store.journal.last(TOPIC)
     entries = [each for each in store.journal.tail(TOPIC, ENTRIES) if seen < each.seq <= last]
-    found = [record for entry in reversed(entries) for record in records_in(entry) if wanted.fits(record)]
+    every = (wanted.shown(record) for entry in reversed(entries) for record in records_in(entry))
+    found = [record for record in every if wanted.fits(record)]
     frames = [framed("skipped", len(found) - MOST)] if len(found) > MOST else []
     if found:
         frames.append(framed("calls", [record.summary() for record in found[-MOST:]]))

@@ -6,12 +6,12 @@ Source: DESIGN section 8; issue "Pages that people like to look at", part 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
-from flask import Response
+from flask import Response, request
 
 from patchbay.catalogue.links import In, Links
 from patchbay.transports.contents import dump, image_type, kind_of, text_of
@@ -31,9 +31,8 @@ class ContentPages:
         self._store = site.catalogue.store
         self._links = Links(self._store)
 
-    def page(self, cid: str) -> Response:
-        """The page of a content, by its canonical CID. Raises MissingBlob."""
-        data = self._store.blobs.get(cid)
+    def page(self, cid: str, data: bytes, prefixes: Sequence[str]) -> Response:
+        """The page of a content: its canonical CID, its bytes, and prefixes of the names that may be told."""
         kind = kind_of(data, self._known_as(cid))
         text = text_of(data)
         shown = text is not None and kind not in ("image", "binary")
@@ -44,23 +43,23 @@ class ContentPages:
             kind=kind,
             bytes=len(data),
             raw=f"/cid/{cid}.{self._extension(kind, data)}",
+            key=request.args.get("key", ""),
             code=source(text or "", kind) if shown else None,
             nodes=markdown(text or "") if kind == "markdown" and len(text or "") <= MOST_RENDERED else None,
             dump=dump(data) if kind == "binary" else None,
-            into=[_told(each) for each in self._links.into(cid)],
-            out=self._links.out(cid),
+            into=[_told(each) for each in self._links.into(cid, prefixes)],
+            out=self._links.out(cid, data),
         )
 
-    def links(self, cid: str) -> Response:
-        """The same as JSON, without the content. Raises MissingBlob."""
-        data = self._store.blobs.get(cid)
+    def links(self, cid: str, data: bytes, prefixes: Sequence[str]) -> Response:
+        """The same as JSON, without the content."""
         return json_answer(
             {
                 "cid": cid,
                 "kind": kind_of(data, self._known_as(cid)),
                 "bytes": len(data),
-                "into": [asdict(each) for each in self._links.into(cid)],
-                "out": [asdict(each) for each in self._links.out(cid)],
+                "into": [asdict(each) for each in self._links.into(cid, prefixes)],
+                "out": [asdict(each) for each in self._links.out(cid, data)],
             }
         )
 

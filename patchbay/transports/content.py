@@ -1,8 +1,9 @@
 """Content by its CID, and the changes that HTTP may make: blobs and variables.
 
 Rules: bytes are checked against their CID before anything is kept; nothing that comes out of the store can
-run in a browser; whoever changes something proves same origin, and a read-only hub changes nothing.
-Sources: DESIGN sections 4 and 8; THREATS 1.4; REQUIREMENTS V-F2, VWR-36.
+run in a browser; every caller reads the configuration, the operator reads everything, and a large result opens with
+its key; a change needs proof of same origin, and a read-only hub changes nothing.
+Sources: DESIGN sections 4 and 8; ACCESS section 1; THREATS 1.4; REQUIREMENTS V-F2, VWR-36.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from werkzeug.datastructures import ETags
 from werkzeug.wrappers import Response as Answer
 
 from patchbay.boot import change
+from patchbay.catalogue.configured import DESCRIBING
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
-from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, Overtaken, PatchbayError
+from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, Overtaken, PatchbayError
+from patchbay.protocol.callers import LOCAL
 from patchbay.transports.bodies import read_body
 from patchbay.transports.cid_pages import ContentPages
 from patchbay.transports.contents import image_type
@@ -28,6 +31,9 @@ from patchbay.transports.security import SANDBOX_CSP
 from patchbay.transports.site import Site, UnknownVariable, wants_html
 
 FOREVER = "public, max-age=31536000, immutable"
+PRIVATE = "private, no-cache"
+"""For what is not configuration: no shared cache keeps it, and a browser asks again whether it may show it."""
+
 WHO = "http"
 LONGEST_WHY = 500
 """Characters of a reason that are kept."""
@@ -67,6 +73,7 @@ class _Views:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
+        self._contents = site.catalogue.contents
         self._pages = ContentPages(site)
         self._lock = threading.Lock()
 
@@ -75,15 +82,17 @@ class _Views:
         cid, dot, extension = address.partition(".")
         name = canonical(cid)
         if name != cid:
-            return redirect(f"/cid/{name}{dot}{quote(extension, safe='')}", 308)
+            query = f"?{request.query_string.decode('latin-1')}" if request.query_string else ""
+            return redirect(f"/cid/{name}{dot}{quote(extension, safe='')}{query}", 308)
+        data = self._readable(name)
+        public = self._contents.is_public(name)
         if not dot and wants_html(request.headers.get("Accept", "")):
-            page = self._pages.page(name)
+            page = self._pages.page(name, data, self._seen())
             page.vary.add("Accept")
             return page
-        data = self._store.blobs.get(name)
         response = Response(data, content_type=media_type(data))
         response.vary.add("Accept")
-        response.headers["Cache-Control"] = FOREVER
+        response.headers["Cache-Control"] = FOREVER if public else PRIVATE
         response.headers["Content-Security-Policy"] = SANDBOX_CSP
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         if response.mimetype == "application/octet-stream":
@@ -93,7 +102,24 @@ class _Views:
 
     def links(self, address: str) -> Response:
         """GET /cid/<cid>/links.json. Raises BadCid, MissingBlob."""
-        return self._pages.links(canonical(address))
+        name = canonical(address)
+        return self._pages.links(name, self._readable(name), self._seen())
+
+    def _readable(self, cid: str) -> bytes:
+        """The bytes of a content that the present request may read; `key` opens a large result.
+
+        Raises MissingBlob for all others, whether they are there or not.
+        """
+        try:
+            return self._contents.read(cid, request.args.get("key", ""), LOCAL)
+        except MissingBlob:
+            if self._site.operators.shown().operator:
+                return self._store.blobs.get(cid)
+            raise
+
+    def _seen(self) -> tuple[str, ...]:
+        """The prefixes of the names that the sender of the present request may see; empty for all names."""
+        return () if self._site.operators.shown().operator else DESCRIBING
 
     def put(self, address: str) -> Response:
         """PUT /cid/<cid>: keep the body if it is the content of the CID. 201, or 200 when it was there."""

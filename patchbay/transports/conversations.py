@@ -101,7 +101,8 @@ class Conversation:
         """The answers to a message, whose terms are settled and which can be cancelled from here on."""
         before = self._connection.session
         try:
-            server = self._dispatcher.server(self._connection.wire.endpoint)
+            wire = self._connection.wire
+            server = self._dispatcher.server(wire.endpoint, wire.operator)
             caller = self._connection.admit(said)
         except PatchbayError as problem:
             if not isinstance(said, Request):

@@ -22,6 +22,7 @@ from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Ope
 
 from patchbay.cid import is_cid
 from patchbay.transports.page_templates import MOST_INDENTED, pretty
+from patchbay.transports.time_limits import TookTooLong, within
 
 Piece = tuple[str, str]
 """A class and its text; the class is empty for plain text and `cid` for a CID, which is a link."""
@@ -29,6 +30,9 @@ Piece = tuple[str, str]
 LINK = "cid"
 MOST_COLOURED = 60_000
 """Characters of the longest text that is coloured."""
+
+MOST_SECONDS = 1.0
+"""How long the colouring of one text may take; then it is shown without colours."""
 
 MOST_SHOWN = 400_000
 """Characters that a page shows of a text; the rest is behind the link to its bytes."""
@@ -95,13 +99,15 @@ def readable(text: str) -> str:
     return indented(text) if text.lstrip()[:1] in ("{", "[") else text
 
 
-def _pieces(text: str, language: str) -> Iterator[Piece]:
+def _pieces(text: str, language: str) -> list[Piece]:
     lexer = _LEXERS.get(language)
     if lexer is None or len(text) > MOST_COLOURED:
-        yield "", text
-        return
-    for _, kind, value in lexer(stripnl=False, ensurenl=False).get_tokens_unprocessed(text):
-        yield _class_of(kind), value
+        return [("", text)]
+    tokens = lexer(stripnl=False, ensurenl=False).get_tokens_unprocessed
+    try:
+        return within(MOST_SECONDS, lambda: [(_class_of(kind), value) for _, kind, value in tokens(text)], "the text")
+    except TookTooLong:
+        return [("", text)]
 
 
 @cache

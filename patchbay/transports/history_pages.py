@@ -16,9 +16,10 @@ from flask import Blueprint, Response, request
 
 from patchbay.boot import current_image, parse_image
 from patchbay.boot.changes import PARTS
+from patchbay.catalogue.configured import DESCRIBING
 from patchbay.catalogue.saving import Saving
 from patchbay.cid import canonical
-from patchbay.errors import InvalidParams
+from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import Move, Store
 from patchbay.transports.changing import WHO, reason, sent, why_not
 from patchbay.transports.differences import Difference, Rows, differences, is_image
@@ -63,9 +64,14 @@ class _Views:
         )
 
     def names(self) -> Response:
-        """Moves of all names, or of the one that `name` says, newest first."""
+        """Moves of all names, or of the one that `name` says, newest first.
+
+        The operator sees every name; all others see the names that describe the hub.
+        """
         name = request.args.get("name", "")
-        found = self._store.names.past(name, PAGE + 1, before := _before())
+        operator = self._site.operators.shown().operator
+        prefixes = () if operator else DESCRIBING
+        found = self._store.names.past(name, PAGE + 1, before := _before(), prefixes)
         rows = [asdict(move) for move in found[:PAGE]]
         older = rows[-1]["seq"] if len(found) > PAGE else None
         data = {"only": name, "moves": rows, "older": older}
@@ -77,12 +83,13 @@ class _Views:
             before=before,
             parts=[f"{part}/" for part in PARTS],
             sealed=why_not(self._site),
+            operator=operator,
         )
 
     def compare(self) -> Response:
         """`old` and `new`: two roots name by name, or any two contents side by side. Raises BadCid, MissingBlob."""
         old, new = canonical(_given("old")), canonical(_given("new"))
-        datas = [self._store.blobs.get(cid) for cid in (old, new)]
+        datas = [self._readable(cid) for cid in (old, new)]
         whole = all(is_image(data) for data in datas)
         found = differences(self._store, *(rows_of(data) for data in datas)) if whole else []
         contents = None if whole else compared(self._store, old, new)
@@ -94,6 +101,12 @@ class _Views:
             "contents": contents,
         }
         return answer(self._site, "compare.html", "history", data, found=found, compared=contents)
+
+    def _readable(self, cid: str) -> bytes:
+        """The bytes of a canonical CID. Raises MissingBlob for what is not the configuration's, but to the operator."""
+        if not (self._site.operators.shown().operator or self._site.catalogue.contents.is_public(cid)):
+            raise MissingBlob([cid])
+        return self._store.blobs.get(cid)
 
     def confirm(self) -> Response:
         """What going back would change, and the button that does it."""

@@ -53,8 +53,13 @@ class McpOverHttp:
     """WSGI: answers what is MCP, and hands everything else (pages, the deeper paths) on to `others`."""
 
     def __init__(
-        self, dispatcher: Dispatcher, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
+        self,
+        dispatcher: Dispatcher,
+        settings: Settings,
+        others: Callable[[Any, StartResponse], Iterable[bytes]],
+        is_operator: Callable[[Environ], bool] = lambda _: False,
     ) -> None:
+        self._is_operator = is_operator
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
@@ -81,7 +86,7 @@ class McpOverHttp:
         """The answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
-            self.dispatcher.server(endpoint)
+            self.dispatcher.server(endpoint, self._operator(environ, endpoint))
             return self._by_method(environ, endpoint)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
@@ -102,13 +107,18 @@ class McpOverHttp:
             return refusal(405, "this address takes POST in this revision", ("Allow", "POST"))
         return self._get(environ, endpoint) if method == "GET" else self._delete(environ, endpoint)
 
+    def _operator(self, environ: Environ, endpoint: str) -> bool:
+        """Whether the operator is proved to send a request, where that decides: at a pinned address."""
+        return "@" in endpoint and self._is_operator(environ)
+
     def _post(self, environ: Environ, endpoint: str) -> Reply:
         check_json(environ)
         json, stream = accepted(environ.get("HTTP_ACCEPT", ""))
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         value = parse(read_body(environ, self.settings.body_limit))
-        wire = Wire(endpoint, headers_of(environ), streams=stream, strict=not endpoint)
+        operator = self._operator(environ, endpoint)
+        wire = Wire(endpoint, headers_of(environ), streams=stream, strict=not endpoint, operator=operator)
         if isinstance(value, list):
             return self._batch(value, wire)
         try:
@@ -120,7 +130,7 @@ class McpOverHttp:
     def _answer(self, said: Message, wire: Wire) -> Reply:
         try:
             caller = self.dispatcher.admit(said, wire)
-            server = self.dispatcher.server(wire.endpoint)
+            server = self.dispatcher.server(wire.endpoint, wire.operator)
         except PatchbayError as problem:
             return json_reply(failure(said.id if isinstance(said, Request) else None, problem), problem.status)
         if isinstance(said, Request) and said.method == "subscriptions/listen" and caller.revision.modern:
@@ -151,14 +161,15 @@ class McpOverHttp:
     def _streamed(
         self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
-        body = stream_body(first, answers, said, caller, self._pulse, self.settings)
+        keep = self.dispatcher.desk.keep(caller.wire.principal)
+        body = stream_body(first, answers, said, caller, self._pulse, self.settings, keep)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 
     def _listen(self, said: Request, caller: Caller) -> Reply:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
-        server = self.dispatcher.server(caller.wire.endpoint)
+        server = self.dispatcher.server(caller.wire.endpoint, caller.wire.operator)
 
         def begin() -> Reply:
             answers = self.dispatcher.answer(said, caller, server)
@@ -209,7 +220,7 @@ class McpOverHttp:
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
             reply = self._in_place(lambda: stream_reply(replay_body(replay(last[1]))))
         else:
-            server = self.dispatcher.server(endpoint)
+            server = self.dispatcher.server(endpoint, caller.wire.operator)
             changes = desk.listeners.stream(server, session, last[1] if last else None)
             reply = self._in_place(lambda: stream_reply(listener_body(changes, caller)))
         return _with_session(reply, caller)
@@ -221,7 +232,7 @@ class McpOverHttp:
         return Reply(204)
 
     def _session(self, environ: Environ, endpoint: str) -> Caller:
-        wire = Wire(endpoint, headers_of(environ))
+        wire = Wire(endpoint, headers_of(environ), operator=self._operator(environ, endpoint))
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
         session = self.dispatcher.desk.sessions.find(wire.session_id, endpoint, wire.principal)

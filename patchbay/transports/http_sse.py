@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
 from patchbay.events import Pause
-from patchbay.jsonrpc import Message, encode, failure, parse, readable_id
+from patchbay.jsonrpc import encode, failure, parse, readable_id
 from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.channels import Channel
 from patchbay.protocol.dispatch import Dispatcher
@@ -161,10 +161,10 @@ class HttpSse:
 
         session = self._session(channel, wire)
         connection = Connection(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
-        return Conversation(self._dispatcher, connection, channel.send, self._crew, opened, self._encode)
-
-    def _encode(self, said: Message) -> bytes:
-        return fitted(said, self._store().blobs)
+        keep = self._dispatcher.desk.keep(wire.principal)
+        return Conversation(
+            self._dispatcher, connection, channel.send, self._crew, opened, lambda said: fitted(said, keep)
+        )
 
     def _session(self, channel: Channel, wire: Wire) -> Session | None:
         id = channel.session_id

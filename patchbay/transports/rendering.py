@@ -20,6 +20,7 @@ from patchbay.transports.bodies import read_body
 from patchbay.transports.programs import json_answer
 from patchbay.transports.security import check_same_origin
 from patchbay.transports.site import Site
+from patchbay.transports.time_limits import within
 
 ELEMENTS = frozenset(
     (
@@ -32,6 +33,9 @@ VOID = frozenset(("br", "hr"))
 
 MOST_RENDERED = 100_000
 """Characters of the longest Markdown that is rendered, which may take a second already."""
+
+MOST_SECONDS = 2.0
+"""How long the rendering of one text may take."""
 
 DEEPEST = 100
 """Elements inside each other; what is deeper stands where they end: neither JSON nor a template goes on for ever."""
@@ -96,7 +100,7 @@ def rendering_blueprint(site: Site) -> Blueprint:
             raise InvalidParams(f"Markdown has to be text in UTF-8; byte {problem.start} is not") from problem
         if len(text) > MOST_RENDERED:
             raise TooLarge(f"the Markdown has {len(text)} characters; {MOST_RENDERED} are the most that is rendered")
-        return json_answer({"nodes": markdown(text)})
+        return json_answer({"nodes": within(MOST_SECONDS, lambda: markdown(text), "the Markdown")})
 
     rendering = Blueprint("rendering", __name__)
     rendering.add_url_rule("/render/markdown", "markdown", show, methods=["POST"])

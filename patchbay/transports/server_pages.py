@@ -46,6 +46,7 @@ class _Views:
         """A server with its source, configuration and versions. Raises UnknownServer."""
         found, _ = shown(self._site, name)
         text = definition_text(self._store, found)
+        versions = past(self._store, f"served/{found.name}")
         return answer(
             self._site,
             "server.html",
@@ -53,13 +54,14 @@ class _Views:
             {
                 "server": self._site.detail(found),
                 "source": text,
-                "versions": past(self._store, f"served/{found.name}"),
+                "versions": versions,
                 "past": past(self._store, f"servers/{found.name}"),
             },
             code=source(text, LANGUAGES[found.kind]) if text is not None else None,
             wrong=wrong_lines(found),
             config=source(pretty(found.config), "json") if found.config else None,
             sealed=why_not(self._site),
+            revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
         )
 
     def compare(self, name: str) -> Response:

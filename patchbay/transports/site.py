@@ -75,7 +75,8 @@ class Site:
         """Every server as one card or row, with its last call where one of the newest `RECENT` records is of it."""
         self.directory.prepare(self.catalogue.all())
         last: dict[str, Record] = {}
-        for record in self.activity.recent(Filter(), RECENT, contents=False).records:
+        wanted = Filter(for_strangers=not self.operators.shown().operator)
+        for record in self.activity.recent(wanted, RECENT, contents=False).records:
             last.setdefault(record.server, record)
         return [summary(each, self.settings) | {"last": _last(last.get(each.name))} for each in self.catalogue.all()]
 

@@ -16,10 +16,10 @@ from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.protocol.callers import Caller, Session
 from patchbay.protocol.fitting import fitted
+from patchbay.protocol.large import Keep
 from patchbay.protocol.streams import LISTENER, Pulse, Recorder
 from patchbay.protocol.subscriptions import Numbered
 from patchbay.settings import Settings
-from patchbay.store import Blobs
 from patchbay.views.sse import COMMENT, event, priming
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,14 @@ def stream_body(
     caller: Caller,
     pulse: Pulse,
     settings: Settings,
+    keep: Keep,
 ) -> Body:
-    """The stream that answers one POST, which `said` something; `first` was already taken from `answers`."""
+    """The stream that answers one POST, which `said` something; `first` was already taken from `answers`.
+
+    `keep` keeps what fits into no event.
+    """
     recorder = _recorder(caller.session, said, pulse, settings) if caller.session is not None else None
-    frames = _framed(first, answers, caller, recorder, pulse.ledger.store.blobs)
+    frames = _framed(first, answers, caller, recorder, keep)
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
@@ -105,10 +109,10 @@ def _framed(
     answers: Iterator[Message | Sign],
     caller: Caller,
     recorder: Recorder | None,
-    blobs: Blobs,
+    keep: Keep,
 ) -> Iterator[bytes]:
     try:
-        yield from _frames(first, answers, caller, recorder, blobs)
+        yield from _frames(first, answers, caller, recorder, keep)
     finally:
         if recorder is not None:
             recorder.leave()
@@ -119,7 +123,7 @@ def _frames(
     answers: Iterator[Message | Sign],
     caller: Caller,
     recorder: Recorder | None,
-    blobs: Blobs,
+    keep: Keep,
 ) -> Iterator[bytes]:
     if recorder is not None and caller.revision.priming:
         yield priming(f"{recorder.name}-0")
@@ -130,9 +134,9 @@ def _frames(
         elif isinstance(item, Detach):
             yield HANG_UP
         elif recorder is None:
-            yield event(fitted(item, blobs))
+            yield event(fitted(item, keep))
         else:
-            data = fitted(item, blobs)
+            data = fitted(item, keep)
             yield event(data, recorder.keep(data, needed=not isinstance(item, Notification)))
         item = next(answers, None)
     if recorder is not None:

@@ -49,7 +49,9 @@ class Pipe:
     ) -> None:
         desk = dispatcher.desk
         self._dispatcher = dispatcher
-        self._connection = Connection(Wire(endpoint, connection=secrets.token_urlsafe(16), way="stdio"), desk.sessions)
+        # The hub's data folder is this user's own, as the hub's token in it is.
+        wire = Wire(endpoint, connection=secrets.token_urlsafe(16), way="stdio", operator=True)
+        self._connection = Connection(wire, desk.sessions)
         self._lines = lines(read, desk.settings.body_limit)
         self._writer = Writer(write, gone)
         self._crew = Crew(MOST)

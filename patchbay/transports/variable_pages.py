@@ -10,7 +10,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from patchbay.boot import variable
-from patchbay.errors import MissingBlob
+from patchbay.errors import ContentError, MissingBlob
 from patchbay.transports.changing import why_not
 from patchbay.transports.contents import kind_of, text_of
 from patchbay.transports.highlighting import source
@@ -37,8 +37,8 @@ class _Views:
         cid = self._store.names.get(f"variables/{name}")
         if cid is None:
             raise UnknownVariable(name)
-        definition = self._store.blobs.get(cid)
         value = variable(self._store, name) or b""
+        definition = self._store.blobs.get(cid)
         text = text_of(value)
         response = answer(
             self._site,
@@ -63,6 +63,8 @@ class _Views:
             value = variable(self._store, name) or b""
         except MissingBlob:
             return {"name": name, "cid": cid, "bytes": None, "gist": "its value is not in the store"}
+        except ContentError:
+            return {"name": name, "cid": cid, "bytes": None, "gist": "its value is damaged: set it again"}
         text = text_of(value[: GIST * 8].decode("utf-8", "ignore").encode())
         gist = " ".join((text or "").split())
         return {

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.stage import Stage
 from tests.browser.tabs import Tab, launched
-from tests.operation.running import running
+from tests.operation.running import Hub, running
 
 
 @pytest.fixture(scope="session")
@@ -22,11 +22,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def base(stage: Stage) -> Iterator[str]:
-    """The address of a running hub."""
+def served(stage: Stage) -> Iterator[Hub]:
+    """A running hub with these servers."""
     with running(stage.folder, "--enable", "everything") as hub:
-        yield f"http://127.0.0.1:{hub.port}"
+        yield hub
         assert hub.end() == 0
+
+
+@pytest.fixture(scope="session")
+def base(served: Hub) -> str:
+    """The address of a running hub."""
+    return f"http://127.0.0.1:{served.port}"
 
 
 @pytest.fixture(scope="module")

@@ -138,8 +138,8 @@ def test_a_disabled_server_is_not_reachable_by_a_pin(bench: Any) -> None:
         catalogue.pinned("hello", version)
 
 
-def test_a_withdrawn_server_keeps_its_pins(bench: Any) -> None:
-    """DESIGN section 4: for ever, also for a hub that is started later"""
+def test_a_withdrawn_server_keeps_its_pins_for_the_operator(bench: Any) -> None:
+    """DESIGN section 4: also for a hub that is started later"""
     definition = bench.plug("hello", HELLO)
     catalogue = bench.open()
     server = catalogue.find("hello")
@@ -148,9 +148,10 @@ def test_a_withdrawn_server_keeps_its_pins(bench: Any) -> None:
     for hub in (catalogue, bench.open()):
         with pytest.raises(UnknownServer, match="there is no server"):
             hub.find("hello")
-        assert wires(hub.pinned("hello", definition)) == wires(server)
-        with pytest.raises(UnknownServer, match="never had"):
-            hub.pinned("hello", cid_of(b"never"))
+        assert wires(hub.pinned("hello", definition, operator=True)) == wires(server)
+        for cid, operator in ((cid_of(b"never"), True), (definition, False)):
+            with pytest.raises(UnknownServer, match="never had"):
+                hub.pinned("hello", cid, operator)
 
 
 @pytest.mark.parametrize("config", [None, {"enabled": False}])
@@ -164,7 +165,7 @@ def test_a_server_that_was_disabled_when_it_was_withdrawn_has_no_pins(bench: Any
     bench.change({"servers/hello": None})
     catalogue.refresh()
     with pytest.raises(UnavailableServer, match="disabled"):
-        catalogue.pinned("hello", version)
+        catalogue.pinned("hello", version, operator=True)
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))

@@ -106,9 +106,11 @@ def test_bytes_are_read_as_base64(bench: Any, hub: Any, uri: str, blob: str) -> 
 
 def test_json_in_a_blob_is_seen_as_json(bench: Any, hub: Any) -> None:
     """VWR-27"""
-    (content,) = read(bench, hub, f"cid://{bench.keep({'a': 1})}")
+    json, octets = bench.keep({"a": 1}), bench.keep(bytes([255, 0]))
+    bench.change({"variables/json": bench.keep(json), "variables/octets": bench.keep(octets)})
+    (content,) = read(bench, hub, f"cid://{json}")
     assert content["mimeType"] == "application/json"
-    (content,) = read(bench, hub, f"cid://{bench.keep(bytes([255, 0]))}")
+    (content,) = read(bench, hub, f"cid://{octets}")
     assert (content["mimeType"], content["blob"]) == ("application/octet-stream", "/wA=")
 
 

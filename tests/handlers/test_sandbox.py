@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.handlers.confinement.description import confinement
+from patchbay.errors import ConfigError
+from patchbay.handlers import Handlers, handler_for, sandbox
 from patchbay.handlers.hosts.pool import Hosts
 from patchbay.handlers.sandbox import available, walls
-from tests.handlers.hosts.conversing import hosted, value
+from tests.handlers.hosts.conversing import failure, hosted, value
+from tests.hubs import Hub
 
 LOOK = """
 import os, pathlib, socket
@@ -50,14 +52,50 @@ def hosts(data: Path) -> Iterator[Hosts]:
     made.close()
 
 
-def test_a_definition_that_asks_for_the_sandbox_has_it_where_it_works(hosts: Hosts, data: Path) -> None:
+def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: Hosts, data: Path) -> None:
     """THREATS 1.6: file escape."""
+    handler = hosted(hosts, LOOK, sandbox=True)
     with socket_server() as port:
-        found = value(hosted(hosts, LOOK, sandbox=True), data=str(data), port=port)
-    walled = confinement("python", {"sandbox": True}).sandboxed
-    assert walled == available()
-    assert found == ([False, []] if walled else [True, ["key"]])
-    assert (data.parent / "canary").exists() != walled
+        arguments = {"data": str(data), "port": port}
+        if available():
+            assert value(handler, **arguments) == [False, []]
+        else:
+            assert failure(handler, arguments) == "no process can be started for the tool: No such file or directory"
+    assert not (data.parent / "canary").exists()
+
+
+@pytest.mark.parametrize("kind", ["python", "shell"])
+@pytest.mark.parametrize("isolation", ["process", "inline"])
+def test_a_sandbox_that_cannot_be_had_is_an_error_that_says_what_to_install(
+    kind: str, isolation: str, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "available", lambda: False)
+    config = {"sandbox": True, "isolation": isolation}
+    words = 'write "isolation": "process"' if (kind, isolation) == ("python", "inline") else "apt install bubblewrap"
+    with pytest.raises(ConfigError, match=words):
+        handler_for(kind, b"def main(): ...", "cid", "walled", config, Handlers(hosts))
+    assert handler_for(kind, b"def main(): ...", "cid", "walled", config | {"sandbox": "if-available"}, Handlers(hosts))
+
+
+def test_a_server_without_the_sandbox_that_it_asks_for_is_broken(tmp_path: Path) -> None:
+    """It runs nothing; its page says how to install what is missing."""
+    config = '{"auto_discover": true, "sandbox": %s}'
+    files = {"needs.py": "def main() -> str: return 'x'", "needs.mcp.json": config % "true"}
+    files |= {"wants.py": "def main() -> str: return 'x'", "wants.mcp.json": config % '"if-available"'}
+    hub = Hub(tmp_path, files)
+    try:
+        broken = why_broken(hub)
+        assert (broken is None) == available()
+        assert available() or "apt install bubblewrap" in str(broken)
+        assert hub.call("wants", "wants").text == "x"
+    finally:
+        hub.close()
+
+
+def why_broken(hub: Hub) -> str | None:
+    """Why the server `needs` is not served."""
+    found = next(each for each in hub.catalogue.all() if each.name == "needs")
+    return str(found.broken) if found.broken is not None else None
 
 
 def test_a_definition_that_does_not_ask_for_it_runs_without(hosts: Hosts, data: Path) -> None:

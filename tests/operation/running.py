@@ -147,9 +147,17 @@ class Worker:
         return self._status("VmRSS")
 
 
+def marks(folder: Path) -> Path:
+    """The folder in which tools of a hub of `folder` may leave marks for the tests."""
+    found = folder / "marks"
+    found.mkdir(exist_ok=True)
+    return found
+
+
 def command(folder: Path, *arguments: str) -> list[str]:
     (folder / "servers").mkdir(exist_ok=True)
     own = ["--port", "0", "--data", str(folder / "data"), "--servers", str(folder / "servers")]
+    own += ["--writes", str(marks(folder))]
     return [sys.executable, "-m", "patchbay", "serve", *own, *arguments]
 
 

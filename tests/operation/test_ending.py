@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.operation.running import BOUND, Hub, running, until
+from tests.operation.running import BOUND, Hub, marks, running, until
 
 pytestmark = pytest.mark.process
 
@@ -52,7 +52,7 @@ def session(hub: Hub) -> str:
 
 def test_a_running_call_gets_its_answer(tmp_path: Path) -> None:
     """X22: the call ends after the hub was told to, and its answer is whole."""
-    started, go = tmp_path / "started", tmp_path / "go"
+    started, go = marks(tmp_path) / "started", marks(tmp_path) / "go"
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "waiting.py").write_text(WAITING)
     arguments = {"started": str(started), "go": str(go)}

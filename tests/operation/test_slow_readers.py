@@ -18,7 +18,7 @@ import pytest
 
 from tests.hubs import modern_request
 from tests.operation.holding import back_to, held
-from tests.operation.running import BOUND, Hub, Worker, running, until
+from tests.operation.running import BOUND, Hub, Worker, marks, running, until
 
 pytestmark = pytest.mark.process
 
@@ -140,7 +140,7 @@ def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
         worker = Worker(hub)
         assert hub.get("/readyz")[0] == 200
         before = held(worker)
-        most = [sat_out(hub, tmp_path / name) for name in ("first", "second", "third")]
+        most = [sat_out(hub, marks(tmp_path) / name) for name in ("first", "second", "third")]
         # What was freed is not always given back to the system, but it is used again.
         assert worker.memory() < max(most[:2]) * 1.2
         back_to(before, worker)
@@ -150,13 +150,13 @@ def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
 def test_a_slow_reader_is_waited_for(tmp_path: Path) -> None:
     """X6: it takes a little again and again, for longer than it may take nothing."""
     with flooding(tmp_path, "--write-timeout", "1") as hub, connected(hub, SMALL) as reader:
-        call(reader, "flood", {"label": "slow", "folder": str(tmp_path)})
+        call(reader, "flood", {"label": "slow", "folder": str(marks(tmp_path))})
         end, pause = time.monotonic() + 4, threading.Event()
         while time.monotonic() < end:
             assert reader.recv(SMALL), "the stream goes on"
             pause.wait(0.2)
-        assert not (tmp_path / "slow.ended").exists()
-        until((tmp_path / "slow.ended").exists, "the tool was told once its reader took nothing any more")
+        assert not (marks(tmp_path) / "slow.ended").exists()
+        until((marks(tmp_path) / "slow.ended").exists, "the tool was told once its reader took nothing any more")
 
 
 def test_a_reader_that_does_not_take_its_json_is_cut_off(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_call_that_takes_its_time_is_not_idle(tmp_path: Path) -> None:
     """M17: nor is a stream that has nothing to say."""
     hub_of = flooding(tmp_path, "--idle-timeout", "0.5", "--keepalive", "0.3")
     with hub_of as hub, connected(hub) as caller, connected(hub) as listener, connected(hub) as idle:
-        call(caller, "wait", {"folder": str(tmp_path)}, Accept="application/json")
+        call(caller, "wait", {"folder": str(marks(tmp_path))}, Accept="application/json")
         message, own = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         body = json.dumps(message).encode()
         listener.sendall(head(len(body), **own) + body)
@@ -216,7 +216,7 @@ def test_a_call_that_takes_its_time_is_not_idle(tmp_path: Path) -> None:
         with pytest.raises(BlockingIOError):
             idle.recv(1)  # nobody knows that it is not the caller's
         idle.settimeout(BOUND)
-        (tmp_path / "go").touch()
+        (marks(tmp_path) / "go").touch()
         answer = rest(caller)
         assert answer.startswith(b"HTTP/1.1 200 ") and b"finished" in answer
         assert rest(idle) == b""

@@ -94,7 +94,7 @@ def hub(installed: Installation) -> Iterator[Hub]:
     """`patchbay serve --port 0` from the installed wheel."""
     with installed.start("serve", "--port", "0") as process:
         try:
-            yield Hub(process)
+            yield Hub(process, installed.own_folder)
         finally:
             process.terminate()
             process.wait(BOUND)

@@ -12,6 +12,7 @@ import pytest
 
 from patchbay.errors import InvalidParams
 from patchbay.protocol.activity_records import OUTCOMES, TOPIC, Filter, Record
+from patchbay.protocol.runs import digest_of
 from tests.hubs import Hub, modern_request
 from tests.protocol.jobs import FILES as JOBS
 from tests.protocol.jobs import KNOWS
@@ -145,7 +146,7 @@ def test_a_question_and_a_task_are_outcomes_of_their_own(hub: Hub) -> None:
     assert newest(hub).outcome == "asked"
     made = hub.modern("jobs", "tools/call", {"name": "work"}, KNOWS).result
     record = newest(hub)
-    assert (record.outcome, record.task) == ("task", made["taskId"])
+    assert (record.outcome, record.task) == ("task", digest_of(made["taskId"]))
 
 
 def test_a_caller_that_leaves_a_modern_stream_has_cancelled(hub: Hub) -> None:

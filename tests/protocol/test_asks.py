@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
 import pytest
 
 from patchbay.protocol import asks
+from patchbay.stores.memory import MemoryStore
 from tests.hubs import BOTH, Hub
 
 ELICIT = {"elicitation": {}}
@@ -79,7 +81,8 @@ def test_a_state_belongs_to_its_tool_and_arguments(zoo: Hub) -> None:
 def test_a_state_is_good_for_a_limited_time_and_for_its_principal(zoo: Hub) -> None:
     """THREATS 1.3."""
     request = asks.Request(1, "tools/call", {"name": "asks"})
-    states = asks.States(b"k" * 32)
+    journal = MemoryStore().journal
+    states = asks.States(b"k" * 32, journal)
     mine, theirs = asks._binding(request, "ada"), asks._binding(request, "bob")
     state = states.seal(mine, {"name": 1})
     again = asks.Request(2, "tools/call", {"name": "asks", "requestState": state})
@@ -87,7 +90,30 @@ def test_a_state_is_good_for_a_limited_time_and_for_its_principal(zoo: Hub) -> N
     with pytest.raises(asks.InvalidParams, match="another call"):
         states.answers(again, theirs)
     with pytest.raises(asks.InvalidParams, match="too old"):
-        asks.States(b"k" * 32, seconds=-1).answers(again, mine)
+        asks.States(b"k" * 32, journal, seconds=-1).answers(again, mine)
+
+
+def test_a_state_is_good_for_one_retry(zoo: Hub) -> None:
+    """THREATS 1.3: of many retries at the same moment, one runs."""
+    state = ask(zoo).result["requestState"]
+
+    def retry(name: str) -> Any:
+        return ask(zoo, inputResponses={"name": accept(name=name)}, requestState=state)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(retry, "abcdefgh"))
+    served = [answer for answer in answers if "result" in answer.last]
+    assert [answer.text[:5] for answer in served] == ["Hello"]
+    refused = [answer.error for answer in answers if "error" in answer.last]
+    assert {error["code"] for error in refused} == {-32602} and len(refused) == 7
+    assert all("send the call again without it" in error["message"] for error in refused)
+
+
+def test_a_retry_that_cannot_be_read_leaves_the_state_good(zoo: Hub) -> None:
+    state = ask(zoo).result["requestState"]
+    assert ask(zoo, inputResponses=[], requestState=state).error["code"] == -32602
+    assert ask(zoo, "asks_twice", requestState=state).error["code"] == -32602
+    assert ask(zoo, inputResponses={"name": accept(name="Ada")}, requestState=state).text == "Hello, Ada!"
 
 
 def test_a_capability_that_was_not_declared_is_refused_before_anything_is_sent(zoo: Hub) -> None:

@@ -35,7 +35,7 @@ def test_bytes_are_read_as_a_blob(zoo: Hub) -> None:
 
 def test_content_is_read_by_its_cid(zoo: Hub) -> None:
     """T6.4, VWR-27, VWR-36: an identity CID carries its content, any other is in the store."""
-    cid = zoo.catalogue.store.blobs.put(b"content by address")
+    cid = zoo.configured(b"content by address")
     assert read(zoo, "zoo", f"cid://{cid}")["text"] == "content by address"
     assert read(zoo, "zoo", "cid://bafkqaatine")["text"] == "hi"
 
@@ -105,7 +105,7 @@ def test_answers_that_may_be_kept_say_how_long(zoo: Hub) -> None:
     pinned = zoo.modern(f"zoo@{version}", "resources/read", {"uri": "zoo://readme"}).result
     assert (moving["ttlMs"], moving["cacheScope"]) == (0, "private")
     assert pinned["ttlMs"] > 1_000_000 and pinned["cacheScope"] == "public"
-    cid = zoo.catalogue.store.blobs.put(b"for ever")
+    cid = zoo.configured(b"for ever")
     for uri, stays in [
         (f"cid://{cid}", True),
         ("variable://mcps", False),
@@ -121,7 +121,7 @@ def test_a_resource_above_the_limit_is_refused(tmp_path) -> None:  # type: ignor
     """VWR-39, X-14."""
     hub = Hub(tmp_path, read_limit=100)
     try:
-        cid = hub.catalogue.store.blobs.put(b"x" * 101)
+        cid = hub.configured(b"x" * 101)
         answer = hub.legacy("echo", "resources/read", {"uri": f"cid://{cid}"})
         assert answer.error["code"] == -32602
         assert "100" in answer.error["message"]

@@ -204,12 +204,12 @@ def test_questions_are_asked_and_answered_through_it(newest: Door) -> None:
 
     tool = newest.prefix + "asks_twice"
     inner = {"name": tool, "arguments": {}}
-    one = ask(CALL, inner).result
-    assert list(one["inputRequests"]) == ["first"]
-    answered = {"first": {"action": "accept", "content": {"v": "a"}}}
-    two = ask(CALL, inner, inputResponses=answered, requestState=one["requestState"]).result
-    answered = {"second": {"action": "accept", "content": {"v": "b"}}}
     for way in ((CALL, inner), (tool, {})):
+        one = ask(CALL, inner).result
+        assert list(one["inputRequests"]) == ["first"]
+        answered = {"first": {"action": "accept", "content": {"v": "a"}}}
+        two = ask(CALL, inner, inputResponses=answered, requestState=one["requestState"]).result
+        answered = {"second": {"action": "accept", "content": {"v": "b"}}}
         assert ask(*way, inputResponses=answered, requestState=two["requestState"]).text == "a b"
 
 

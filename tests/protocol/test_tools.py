@@ -209,13 +209,12 @@ def test_a_tool_that_does_not_end_times_out_with_a_message(zoo: Hub, version: st
 
 def test_the_hubs_own_failure_is_an_internal_error_with_an_incident_and_nothing_else(zoo: Hub, caplog: Any) -> None:
     """SUB-34, T12.4: outside the tool only; the log has the trace under the same incident."""
-    blobs = zoo.catalogue.store.blobs
-    kept = blobs.put
-    blobs.put = None
+    results = zoo.catalogue.contents.results
+    journal, results._journal = results._journal, None
     try:
         answer = zoo.call("zoo", "large", {"size": 300_000})
     finally:
-        blobs.put = kept
+        results._journal = journal
     assert answer.error["code"] == -32603
     incident = answer.error["message"].partition("incident ")[2].rstrip(")")
     assert incident and incident in caplog.text

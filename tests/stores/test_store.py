@@ -137,6 +137,18 @@ def test_the_past_is_newest_first_limited_and_continued(store: Store) -> None:
     assert newest.at >= store.names.past("a")[-1].at > 0
 
 
+def test_the_past_of_some_prefixes_is_read_between_two_seqs(store: Store) -> None:
+    there = store.blobs.put(HELLO)
+    names = ["servers/a", "state/a/x", "root", "servers", "variables/%", "servers/\U0001f40d", "state/b"]
+    seqs = [store.names.move({name: there}, "me", "in") for name in names]
+    wanted = ("servers/", "variables/", "root")
+    assert [move.name for move in store.names.past(prefixes=wanted)] == [names[place] for place in (5, 4, 2, 0)]
+    assert [move.name for move in store.names.past(prefixes=wanted, limit=2)] == [names[5], names[4]]
+    assert [move.name for move in store.names.past("", 9, seqs[5], wanted, seqs[0])] == [names[4], names[2]]
+    assert [move.name for move in store.names.past("state/b", prefixes=wanted)] == []
+    assert [move.seq for move in store.names.past(after=seqs[4])] == [seqs[6], seqs[5]]
+
+
 def test_journal_entries_are_read_after_a_seq_oldest_first(store: Store) -> None:
     first = store.journal.append("stream", b"1")
     store.journal.append("other", b"x")

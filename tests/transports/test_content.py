@@ -67,7 +67,7 @@ TYPES = [
 
 @pytest.mark.parametrize(("data", "expected"), TYPES)
 def test_a_blob_is_served_as_nothing_a_browser_runs(hub: Hub, data: bytes, expected: str) -> None:
-    cid = hub.catalogue.store.blobs.put(data)
+    cid = hub.configured(data)
     answer = hub.client.get(f"/cid/{cid}")
     assert (answer.status_code, answer.get_data()) == (200, data)
     assert answer.headers["Content-Type"] == expected
@@ -84,7 +84,7 @@ def test_the_type_of_any_bytes_is_one_of_a_few(data: bytes) -> None:
 
 
 def test_a_blob_that_is_known_is_not_sent_again(hub: Hub) -> None:
-    cid = hub.catalogue.store.blobs.put(b"once")
+    cid = hub.configured(b"once")
     for tag in (f'"{cid}"', f'W/"{cid}"', f'"other", "{cid}"', "*"):
         answer = hub.client.get(f"/cid/{cid}", headers={"If-None-Match": tag})
         assert (answer.status_code, answer.get_data()) == (304, b"")
@@ -92,19 +92,19 @@ def test_a_blob_that_is_known_is_not_sent_again(hub: Hub) -> None:
 
 
 def test_head_gives_the_headers_alone(hub: Hub) -> None:
-    cid = hub.catalogue.store.blobs.put(b"four")
+    cid = hub.configured(b"four")
     answer = hub.client.head(f"/cid/{cid}")
     assert (answer.status_code, answer.get_data(), answer.headers["Content-Length"]) == (200, b"", "4")
 
 
 def test_an_extension_is_ignored(hub: Hub) -> None:
-    cid = hub.catalogue.store.blobs.put(b"print(1)")
+    cid = hub.configured(b"print(1)")
     answer = hub.client.get(f"/cid/{cid}.html")
     assert (answer.get_data(), answer.mimetype) == (b"print(1)", "text/plain")
 
 
 def test_another_spelling_is_sent_to_the_canonical_one(hub: Hub) -> None:
-    cid = hub.catalogue.store.blobs.put(b"spelled")
+    cid = hub.configured(b"spelled")
     answer = hub.client.get(f"/cid/{cid.upper()}.txt")
     assert (answer.status_code, answer.headers["Location"]) == (308, f"/cid/{cid}.txt")
 

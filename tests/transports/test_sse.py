@@ -51,7 +51,7 @@ def store() -> Iterator[MemoryStore]:
 def body(store: MemoryStore, call: Call, version: str, session: Session | None, replay_size: int = 1000) -> Body:
     caller = Caller(REVISIONS[version], {}, None, Wire("zoo"), session)
     settings = Settings(data=Path("unused"), store="memory", replay_size=replay_size)
-    return stream_body(Pause(), call.answers(), SAID, caller, Pulse(store), settings)
+    return stream_body(Pause(), call.answers(), SAID, caller, Pulse(store), settings, lambda _: None)
 
 
 def test_a_call_whose_reader_leaves_is_cancelled_in_2026_07_28(store: MemoryStore) -> None:

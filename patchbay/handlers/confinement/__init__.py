@@ -5,6 +5,7 @@
     landlock.py      Landlock: files on every kernel that has it, ports and signals on newer ones
     namespaces.py    user, process, mount and IPC namespaces for the processes of Python definitions
     privacy.py       a process whose memory and environment other processes of the user cannot read
+    threads.py       the thread that begins a command, confined with it
     protections.py   which of these hold on this machine, in words
     description.py   how the code of one server runs, in words
 

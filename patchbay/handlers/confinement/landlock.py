@@ -64,6 +64,15 @@ def restrict(places: Places, covered: bool = False) -> None:
 
     `covered` says that mounts lie over what is hidden, so that whole trees may be allowed.
     """
+    ruleset = make_ruleset(places, covered)
+    try:
+        enforce(ruleset)
+    finally:
+        os.close(ruleset)
+
+
+def make_ruleset(places: Places, covered: bool = False) -> int:
+    """The rules for places as a descriptor, which may be enforced many times. Raises OSError."""
     abi = version()
     handled = _rights(abi)
     scope = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL if abi >= SCOPE_ABI else 0
@@ -75,10 +84,16 @@ def restrict(places: Places, covered: bool = False) -> None:
             _allow(ruleset, "/", READ_DIR)
         if abi >= NETWORK_ABI:
             system_call(LANDLOCK_ADD_RULE, ruleset, RULE_NET_PORT, _PORT.pack(BIND_TCP, 0), 0)
-        control_process(PR_SET_NO_NEW_PRIVS, 1)
-        system_call(LANDLOCK_RESTRICT_SELF, ruleset, 0)
-    finally:
+    except OSError:
         os.close(ruleset)
+        raise
+    return ruleset
+
+
+def enforce(ruleset: int) -> None:
+    """Restrict this thread, and what it begins, by rules that were made before. Raises OSError."""
+    control_process(PR_SET_NO_NEW_PRIVS, 1)
+    system_call(LANDLOCK_RESTRICT_SELF, ruleset, 0)
 
 
 def _rules(places: Places, covered: bool, handled: int) -> Mapping[str, int]:

@@ -34,6 +34,9 @@ from patchbay.handlers.confinement.kernel import (
 )
 from patchbay.handlers.confinement.places import SHARED_MEMORY, Places
 
+LOCKED_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC | 1024 | 2048
+"""With the last two a file system keeps no times of access (MS_NOATIME, MS_NODIRATIME)."""
+
 CONTROL_SOCKETS = ("run/user/*", "run/screen", "run/docker.sock", "run/podman", "tmp/tmux-*", "tmp/ssh-*")
 """Where services listen that run commands for their user: a tool that reached one would be outside again."""
 
@@ -79,6 +82,9 @@ def cover(places: Places, shared_mib: int) -> None:
     for place in places.hidden:
         if place.is_dir():
             _hide(place, [one for one in places.own if one.is_relative_to(place) and one.exists()])
+    for place in places.kept:
+        if place.is_dir():
+            _keep(place)
     for found in (one for pattern in CONTROL_SOCKETS for one in Path("/").glob(pattern)):
         if found.is_dir():
             _hide(found, [])
@@ -95,6 +101,13 @@ def _hide(folder: Path, left: Sequence[Path]) -> None:
         mount(f"/proc/self/fd/{found}", name, None, MS_BIND | MS_REC)
         os.close(found)
     mount("none", str(folder), None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def _keep(folder: Path) -> None:
+    """Make a folder read-only. The flags that its file system has already may not be taken away."""
+    mount(str(folder), str(folder), None, MS_BIND | MS_REC)
+    flags = os.statvfs(folder).f_flag & LOCKED_FLAGS
+    mount("none", str(folder), None, MS_REMOUNT | MS_BIND | MS_RDONLY | flags)
 
 
 def work() -> bool:

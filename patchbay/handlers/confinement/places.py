@@ -41,8 +41,8 @@ class Places:
         return [*beside(Path("/"), hidden), *map(str, self.own), *DEVICES]
 
     def writable(self, covered: bool) -> list[str]:
-        """The trees that can be changed; `covered` says that shared memory is its own."""
-        protected = (*KERNEL_FOLDERS, *self.hidden, *self.kept)
+        """The trees that can be changed; `covered` says that mounts protect the hub's folders already."""
+        protected = KERNEL_FOLDERS if covered else (*KERNEL_FOLDERS, *self.kept, *self.hidden)
         named = [one for place in self.writes for one in beside(place.resolve(), protected)]
         return [*map(str, self.own), *named, *DEVICES, *((SHARED_MEMORY,) if covered else ())]
 

@@ -23,29 +23,27 @@ LARGEST_SHARED_MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Protections:
-    """What holds for the hosts of one fork server: the names in force, the folders that are hidden from all of them."""
+    """What holds for the hosts of one fork server: the names in force, the folders that are hidden from all of them,
+    and those that are kept from being changed.
+    """
 
     names: tuple[str, ...] = ()
     hidden: tuple[Path, ...] = ()
+    kept: tuple[Path, ...] = ()
 
     def take_on(self, places: Places, memory_mib: int) -> None:
         """Put this process, a host that has run nothing yet, under them for good. Raises OSError.
 
         `places` is what its server may use; what is hidden from all is added.
         """
-        known = replace(places, hidden=(*places.hidden, *self.hidden))
+        known = replace(places, hidden=(*places.hidden, *self.hidden), kept=(*places.kept, *self.kept))
         covered = NAMESPACES in self.names
         if covered:
             namespaces.cover(known, min(memory_mib, LARGEST_SHARED_MIB))
-        confine_thread(known, self.names, covered)
-
-
-def confine_thread(places: Places, names: Collection[str] = ALL, covered: bool = False) -> None:
-    """Confine this thread, and every program that it begins, by what needs no namespaces. Raises OSError."""
-    if LINUX and (covered or LANDLOCK in names):
-        drop_capabilities()
-    if LANDLOCK in names and landlock.version():
-        landlock.restrict(places, covered)
+        if self.names:
+            drop_capabilities()
+        if LANDLOCK in self.names:
+            landlock.restrict(known, covered)
 
 
 def in_force(wanted: Collection[str]) -> tuple[str, ...]:

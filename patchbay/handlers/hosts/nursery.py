@@ -288,10 +288,13 @@ def _parent(stat: Path) -> int:
         return 0
 
 
-def main(control: int, folder: str, wanted: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
+def main(
+    control: int, folder: str, wanted: Sequence[str] = (), hidden: Sequence[str] = (), kept: Sequence[str] = ()
+) -> None:
     """The zygote's whole life; `control` is its end of the control socket.
 
-    `wanted` are protections, `hidden` the folders that no host may read; its own `folder` becomes one of them.
+    `wanted` are protections, `hidden` the folders that no host may read; its own `folder` becomes one of them. `kept`
+    are folders that no host may change.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         # A manager that tells every process to end means the hub, which ends us when its calls are done.
@@ -302,5 +305,6 @@ def main(control: int, folder: str, wanted: Sequence[str] = (), hidden: Sequence
     gc.collect()
     gc.freeze()
     places = tuple(Path(one).resolve() for one in (*hidden, folder))
-    Nursery(control, Path(folder).resolve(), Protections(in_force(wanted), places)).run()
+    protections = Protections(in_force(wanted), places, tuple(Path(one).resolve() for one in kept))
+    Nursery(control, Path(folder).resolve(), protections).run()
     sys.exit(0)

@@ -24,7 +24,6 @@ from patchbay.activation import PAUSE, Call, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.handlers import sandbox
-from patchbay.handlers.confinement.protections import NAMESPACES
 from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.link import Gone, HostLink
 from patchbay.handlers.hosts.zygote import Zygote
@@ -103,7 +102,8 @@ class Order:
 class Hosts:
     """The hosts of one hub process. `most` bounds those that run or wait for a call.
 
-    `hidden` are the folders that no tool may read; `protections` says what is to see to it (`confinement/`).
+    `hidden` are the folders that no tool may read, `kept` those that none may change; `protections` says what is to
+    see to it (`confinement/`).
     """
 
     def __init__(
@@ -113,11 +113,13 @@ class Hosts:
         calls: int = CALLS,
         idle: float = IDLE,
         protections: Sequence[str] = (),
+        kept: Sequence[Path] = (),
     ) -> None:
         self._most = max(1, most)
         self._share = max(1, self._most * 3 // 4)
         self.hidden = hidden
         self.wanted = protections
+        self.kept = kept
         self._calls = calls
         self._patience = idle
         self._free = threading.Condition()
@@ -286,8 +288,8 @@ class Hosts:
             if zygote is not None:
                 log.warning("the process that holds the hosts has ended; another one is started")
                 zygote.close()
-            wanted = [name for name in self.wanted if not (walls and name == NAMESPACES)]  # the sandbox has its own
-            zygote = self._zygotes[which] = Zygote(walls, wanted, self.hidden)
+            # The sandbox has namespaces of its own, a read-only file system, and nothing of the hub's data in it.
+            zygote = self._zygotes[which] = Zygote(walls, () if walls else self.wanted, self.hidden, self.kept)
         return zygote
 
     def _warm(self, order: Order) -> None:

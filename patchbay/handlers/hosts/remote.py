@@ -33,6 +33,10 @@ class RemoteHub:
         """Run a function of this definition by itself. Raises ToolFailed."""
         self._request("start", function, arguments)
 
+    def configured(self, kind: str) -> dict[str, str]:
+        """The texts of all variables, or the definitions of all servers, by name."""
+        return dict(self._request("configured", kind))
+
     def changed(self, server: str, kind: str) -> None:
         """Say that this server's lists may have changed."""
         self._request("changed", kind)

@@ -43,11 +43,18 @@ START = (
 class Zygote:
     """A zygote process; `walls` is the command line that puts it into a sandbox. Safe for many threads.
 
-    `wanted` are the protections that its hosts are to have, `hidden` the folders that they may not read.
+    `wanted` are the protections that its hosts are to have, `hidden` the folders that they may not read,
+    `kept` those that they may not change.
     Raises ToolFailed when it cannot be started.
     """
 
-    def __init__(self, walls: Sequence[str] = (), wanted: Sequence[str] = (), hidden: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        walls: Sequence[str] = (),
+        wanted: Sequence[str] = (),
+        hidden: Sequence[Path] = (),
+        kept: Sequence[Path] = (),
+    ) -> None:
         self._lock = threading.Lock()
         self._asked = 0.0
         self._heard = b""
@@ -56,7 +63,7 @@ class Zygote:
         self._folder = tempfile.mkdtemp(prefix="patchbay-hosts-")
         self._control, theirs = socket.socketpair()
         python = [sys.executable, "-E", "-s", "-c", START, json.dumps([os.path.abspath(one) for one in sys.path])]  # noqa: PTH100 (an entry may be a file)
-        further = json.dumps([list(wanted), [str(one.absolute()) for one in hidden]])
+        further = json.dumps([list(wanted), *([str(one.absolute()) for one in some] for some in (hidden, kept))])
         self._control.setblocking(False)
         try:
             with theirs:

@@ -62,8 +62,8 @@ class Snapshot:
     lists: Mapping[str, list[Json]] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """As it is kept."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
+        """As it is kept: with the keys in the order in which the upstream gave them, as people read it."""
+        return orjson.dumps(asdict(self))
 
     def descriptors(self) -> tuple[dict[Kind, dict[str, Descriptor]], list[Problem]]:
         """What can be served, by kind and key, and why the rest is not."""

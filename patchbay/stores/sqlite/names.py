@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from patchbay.cid import canonical, content_in
 from patchbay.errors import MissingBlob, Overtaken
@@ -48,12 +48,23 @@ class SqliteNames:
                     _point(connection, name, cid, (at, who, why))
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM moves").fetchone()[0])
 
-    def past(self, name: str = "", limit: int = 100, before: int | None = None) -> list[Move]:
+    def past(
+        self,
+        name: str = "",
+        limit: int = 100,
+        before: int | None = None,
+        prefixes: Sequence[str] = (),
+        after: int = 0,
+    ) -> list[Move]:
+        begun = " OR ".join(f"(name >= :from{place} AND name < :to{place})" for place in range(len(prefixes)))
         query = (
             "SELECT seq, name, cid, at, who, why FROM moves"
-            " WHERE (:name = '' OR name = :name) AND (:before IS NULL OR seq < :before) ORDER BY seq DESC LIMIT :limit"
+            " WHERE (:name = '' OR name = :name) AND seq > :after AND (:before IS NULL OR seq < :before)"
+            f" AND ({begun or '1'}) ORDER BY seq DESC LIMIT :limit"
         )
-        given = {"name": name, "before": before, "limit": max(0, limit)}
+        given: dict[str, str | int | None] = {"name": name, "after": after, "before": before, "limit": max(0, limit)}
+        for place, prefix in enumerate(prefixes):
+            given |= {f"from{place}": prefix, f"to{place}": f"{prefix}{LAST}"}
         with self._database.read() as connection:
             return [Move(*row) for row in connection.execute(query, given).fetchall()]
 

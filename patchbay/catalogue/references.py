@@ -1,0 +1,84 @@
+"""Transforms that a drop-in's configuration names by a path: the file's content takes the place of its path.
+
+A path leads from the watched folder to a file somewhere below it. The configuration that is kept names the CID of the
+content, so that its own CID stands for all that decides what is served. Whoever watches the folder asks `signatures`
+whether one of these files changed.
+Sources: the plan of the MCP server facility (configuration files); REQUIREMENTS V-C4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from patchbay.cid import is_cid
+from patchbay.errors import ConfigError, ParseError
+from patchbay.jsonrpc import parse
+from patchbay.store import Blobs
+
+KEY = "_transform_cid"
+"""How the fields end that name a transform."""
+
+MAX_TRANSFORM_BYTES = 1024 * 1024
+
+Signature = tuple[int, int, int, int]
+"""What tells that a file changed: its times, its size, its number."""
+
+
+class References:
+    """The transforms that the configurations of one folder name by a path."""
+
+    def __init__(self, folder: Path, blobs: Blobs) -> None:
+        self._folder = folder
+        self._blobs = blobs
+        self._named: dict[str, tuple[str, ...]] = {}
+
+    def signatures(self, config: str) -> Mapping[str, Signature | None]:
+        """The state of each file that a configuration named when it was read last; None for one that is not there."""
+        return {path: self._signature(path) for path in self._named.get(config, ())}
+
+    def resolve(self, config: str, data: bytes) -> bytes:
+        """A configuration with the CID of each transform in the place of its path. Raises ConfigError.
+
+        What is no JSON object stays as it is: it is refused where configurations are read.
+        """
+        try:
+            fields = parse(data)
+        except ParseError:
+            fields = None
+        paths = self._paths(fields) if isinstance(fields, dict) else {}
+        self._named[config] = tuple(paths.values())
+        if not paths:
+            return data
+        return orjson.dumps({**fields, **{key: self._kept(config, key, path) for key, path in paths.items()}})
+
+    def _paths(self, fields: Mapping[str, object]) -> dict[str, str]:
+        named = {key: value for key, value in fields.items() if key.endswith(KEY) and isinstance(value, str)}
+        return {key: path for key, path in named.items() if path.endswith(".py") and not is_cid(path)}
+
+    def _kept(self, config: str, key: str, path: str) -> str:
+        """The CID of a file's content."""
+        try:
+            file = (self._folder / path).resolve()
+            inside = file.is_relative_to(self._folder.resolve())
+            if inside and not file.is_file():
+                raise ConfigError(config, key, f"expected a CID or the path of a Python file; there is no file {path}")
+            if inside:
+                with file.open("rb") as opened:
+                    data = opened.read(MAX_TRANSFORM_BYTES + 1)
+        except (OSError, ValueError) as problem:
+            raise ConfigError(config, key, f"expected a file that can be read; {path}: {problem}") from problem
+        if not inside:
+            raise ConfigError(config, key, f"expected a path that stays in the folder of the servers; not {path}")
+        if len(data) > MAX_TRANSFORM_BYTES:
+            raise ConfigError(config, key, f"expected at most {MAX_TRANSFORM_BYTES} bytes in {path}")
+        return self._blobs.put(data)
+
+    def _signature(self, path: str) -> Signature | None:
+        try:
+            found = (self._folder / path).stat()
+        except (OSError, ValueError):
+            return None
+        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)

@@ -1,0 +1,101 @@
+"""Large results of calls: each has an owner, a key that opens it, and an end; all of one owner have a quota.
+
+Rules: they are kept in the journal, apart from the blobs of the configuration, which last. The link
+`cid://<cid>?key=<key>` goes to the caller alone; the CID without the key opens nothing, and the key opens nothing for
+another principal. When the quota of an owner is full, the oldest results give way to the new one.
+Sources: DESIGN section 6 (large output by reference); ACCESS section 1.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from urllib.parse import parse_qs
+
+import orjson
+
+from patchbay.cid import cid_of
+from patchbay.store import Store
+
+TOPIC = "results/"
+"""The journal topics of results: `results/<owner>` lists those of one owner, `results/<owner>/<cid>` holds one."""
+
+MOST_LISTED = 100_000
+"""Results of one owner that are looked at when a new one comes."""
+
+
+class Results:
+    """The large results of one store. Safe to use from many threads.
+
+    `key` is the hub's own, `minutes` how long a result is kept at least, `most` how many bytes one owner may keep.
+    """
+
+    def __init__(self, store: Store, key: bytes, minutes: float, most: int) -> None:
+        self._journal = store.journal
+        self._key = key
+        self._seconds = minutes * 60
+        self._most = most
+
+    def keep(self, data: bytes, principal: str) -> str | None:
+        """Keep a result for a principal; answers its URI, None for one that is larger than the quota."""
+        if len(data) > self._most:
+            return None
+        cid, owner = cid_of(data), _owner(principal)
+        topic = f"{TOPIC}{owner}/{cid}"
+        known = self._journal.tail(topic, 1)
+        # A result that comes again is written again when less than `minutes` of its time are left.
+        if not known or time.time() - known[0].at > self._seconds / 2:
+            lasts = self._seconds * 1.5
+            self._journal.append(topic, data, lasts)
+            self._journal.trim(topic, len(data))
+            self._journal.append(TOPIC + owner, orjson.dumps([cid, len(data)]), lasts)
+            self._make_room(owner)
+        return f"cid://{cid}?key={self._key_of(cid, principal)}"
+
+    def read(self, cid: str, key: str, principal: str) -> bytes | None:
+        """The result of a canonical CID; None for a wrong key, another principal, or when its time is over."""
+        if not hmac.compare_digest(self._key_of(cid, principal).encode(), key.encode("utf-8", "replace")):
+            return None
+        found = self._journal.tail(f"{TOPIC}{_owner(principal)}/{cid}", 1)
+        if not found or time.time() - found[0].at > self._seconds * 1.5:
+            return None
+        return found[0].data if cid_of(found[0].data) == cid else None
+
+    def _key_of(self, cid: str, principal: str) -> str:
+        made = hmac.new(self._key, f"large result\0{principal}\0{cid}".encode(), sha256).digest()
+        return urlsafe_b64encode(made).rstrip(b"=").decode()
+
+    def _make_room(self, owner: str) -> None:
+        """Drop the oldest results of an owner until the rest is within the quota."""
+        total = listed = 0
+        sizes: dict[str, int] = {}
+        dropped: set[str] = set()
+        for entry in self._journal.tail(TOPIC + owner, MOST_LISTED):
+            cid, size = orjson.loads(entry.data)
+            total += 0 if cid in sizes else size
+            if total > self._most:
+                dropped.add(cid)
+            else:
+                sizes[cid] = size
+                listed += len(entry.data)
+        for cid in dropped - sizes.keys():
+            self._journal.trim(f"{TOPIC}{owner}/{cid}", 0)
+        if dropped:
+            self._journal.trim(TOPIC + owner, listed)
+
+
+def key_in(query: str) -> str:
+    """The key in the query of a `cid://` URI; empty without one."""
+    return parse_qs(query, max_num_fields=10).get("key", [""])[0]
+
+
+def without_key(uri: str) -> str:
+    """A URI as records may hold it: that of a large result without its key."""
+    return uri.partition("?")[0] if uri.startswith("cid://") else uri
+
+
+def _owner(principal: str) -> str:
+    """Stands for a principal in a topic."""
+    return sha256(principal.encode()).hexdigest()[:32]

@@ -1,0 +1,127 @@
+"""A stranger tries to call a definition at its pin after the operator removed, mended or revoked it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.attacks.requests import ask, call, fill_in, send
+from tests.operation.running import BOUND, ROOT, Hub, running, until
+
+pytestmark = pytest.mark.process
+
+LEAKY = 'def leak() -> str:\n    """Leak."""\n    return "the secret"\n'
+MENDED = LEAKY.replace("the secret", "nothing")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("revoking")
+    with running(folder, "--workers", "2") as hub:
+        yield hub
+
+
+def drop_in(hub: Hub, name: str, source: str) -> str:
+    """Save a definition as a file of the watched folder; answers the version that is served then."""
+    part = hub.folder / "part"
+    part.write_text(source)
+    before = version(hub, name)
+    part.rename(hub.folder / "servers" / f"{name}.py")
+    until(lambda: version(hub, name) not in ("", before), f"{name} is served")
+    return version(hub, name)
+
+
+def version(hub: Hub, name: str) -> str:
+    got = send(hub, "GET", f"/servers/{name}.json")
+    return str(got.json["server"]["version"]) if got.status == 200 else ""
+
+
+def status(hub: Hub, address: str, **headers: str) -> int:
+    return ask(hub, address, "tools/call", {"name": "leak", "arguments": {}}, headers=headers).status
+
+
+def refused_everywhere(hub: Hub, address: str) -> bool:
+    """Whether both workers refuse an address: connections are spread over them."""
+    return {status(hub, address) for _ in range(12)} == {404}
+
+
+def revoke(hub: Hub, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, as a user of this machine types it."""
+    command = [sys.executable, "-m", "patchbay", "revoke", *arguments, "--data", str(hub.folder / "data")]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=BOUND, check=False)
+
+
+def test_the_pins_of_a_removed_name_are_the_operators(hub: Hub) -> None:
+    pin = f"gone@{drop_in(hub, 'gone', LEAKY)}"
+    assert "the secret" in str(call(hub, pin, "leak"))
+    (hub.folder / "servers" / "gone.py").unlink()
+    until(lambda: refused_everywhere(hub, "gone") and refused_everywhere(hub, pin), "the name and its pin are refused")
+    never = ask(hub, pin[:-1] + "a", "tools/list", {})
+    for headers in ({}, {"Authorization": "Bearer patchbay_" + "A" * 43}):
+        got = ask(hub, pin, "tools/list", {}, headers=headers)
+        assert got.status == never.status == 404 and b"has never had the version" in got.body
+    for path in (f"/mcp/meta/{pin}", f"/mcp/meta/{pin}.json"):
+        assert send(hub, "GET", path).status == 404
+        assert send(hub, "GET", path, headers=hub.as_operator()).status == 200
+    assert "the secret" in str(call(hub, pin, "leak", headers=hub.as_operator()))
+
+
+def test_a_mended_definition_is_revoked_by_command_while_the_hub_runs(hub: Hub) -> None:
+    old = drop_in(hub, "tool", LEAKY)
+    new = drop_in(hub, "tool", MENDED)
+    assert "the secret" in str(call(hub, f"tool@{old}", "leak"))
+    done = revoke(hub, old, "--why", "it leaks its secret")
+    assert (done.returncode, "it leaks its secret" in done.stdout) == (0, True), done.stderr
+    until(lambda: refused_everywhere(hub, f"tool@{old}"), "both workers refuse the version")
+    got = ask(hub, f"tool@{old}", "tools/list", {})
+    assert b"was revoked on" in got.body and b"it leaks its secret" in got.body
+    page = send(hub, "GET", f"/mcp/meta/tool@{old}", headers={"Accept": "text/html"})
+    assert page.status == 404 and b"it leaks its secret" in page.body
+    assert b"it leaks its secret" in send(hub, "GET", "/servers/tool", headers={"Accept": "text/html"}).body
+    moves = send(hub, "GET", "/history/names.json").json["moves"]
+    assert [(move["who"], move["why"]) for move in moves if move["name"] == f"revoked/{old}"] == [
+        ("command line", "it leaks its secret")
+    ]
+    assert "nothing" in str(call(hub, "tool", "leak")) and "nothing" in str(call(hub, f"tool@{new}", "leak"))
+    assert ask(hub, f"tool@{old}", "tools/list", {}, headers=hub.as_operator()).status == 404
+    assert revoke(hub, old, "--lift").returncode == 0
+    until(lambda: status(hub, f"tool@{old}") == 200, "the version is served again")
+
+
+def test_a_definition_that_is_served_now_is_revoked_on_the_page(hub: Hub) -> None:
+    """By its definition's CID: under every name, pinned or not, and at /mcp too."""
+    first, second = drop_in(hub, "one", LEAKY + "\n"), drop_in(hub, "two", LEAKY + "\n")
+    definition = send(hub, "GET", "/servers/one.json").json["server"]["definition"]
+    refused = send(
+        hub,
+        "POST",
+        "/history/revoke",
+        f"target={definition}&why=x".encode(),
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    )
+    assert refused.status == 401
+    assert fill_in(hub, "/history/revoke", target=definition, why="").status == 400
+    assert fill_in(hub, "/history/revoke", target=definition, why="it leaks").status == 303
+    for address in ("one", "two", f"one@{first}", f"two@{second}", f"one@{definition}"):
+        until(lambda address=address: refused_everywhere(hub, address), f"{address} is refused")
+    assert "one__leak" not in str(ask(hub, "", "tools/list", {}).said)
+    assert send(hub, "GET", "/one/leak").status == 404
+    assert b"it leaks" in send(hub, "GET", "/servers/one", headers={"Accept": "text/html"}).body
+    assert fill_in(hub, "/history/revoke", target=definition, do="lift").status == 303
+    until(lambda: status(hub, "one") == 200 == status(hub, f"two@{second}"), "they are served again")
+
+
+def test_a_name_is_revoked_with_all_that_it_ever_was(hub: Hub) -> None:
+    old, new = drop_in(hub, "named", LEAKY), drop_in(hub, "named", MENDED)
+    assert revoke(hub, "named").returncode != 0
+    assert revoke(hub, "nmaed", "--why", "a typo").returncode != 0
+    assert revoke(hub, "named", "--why", "not ours").returncode == 0
+    for address in ("named", f"named@{old}", f"named@{new}"):
+        until(lambda address=address: refused_everywhere(hub, address), f"{address} is refused")
+    drop_in_again = hub.folder / "servers" / "named.py"
+    drop_in_again.write_text(MENDED + "\n# again\n")
+    until(lambda: b"# again" in send(hub, "GET", "/servers/named.json").body, "the new file is read")
+    assert refused_everywhere(hub, "named")

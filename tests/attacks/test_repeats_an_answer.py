@@ -1,0 +1,29 @@
+"""A stranger tries to use an answer of somebody else's retry a second time."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.attacks.requests import ask, call
+from tests.operation.running import Hub
+
+pytestmark = pytest.mark.process
+
+ABLE: dict[str, Any] = {"elicitation": {}}
+
+
+def test_a_request_state_serves_one_retry_of_many(hub: Hub) -> None:
+    """THREATS 1.3: twice one after the other, and ten times at the same moment."""
+    for tries in (1, 10):
+        state = call(hub, "notes", "greet", capabilities=ABLE)["requestState"]
+        said = {"name": "greet", "arguments": {}, "requestState": state}
+        said["inputResponses"] = {"ask-1": {"action": "accept", "content": {"name": "Ada"}}}
+        with ThreadPoolExecutor(tries) as pool:
+            sent = [pool.submit(ask, hub, "notes", "tools/call", said, ABLE) for _ in range(tries)]
+            answers = [each.result().said for each in sent]
+        assert sum("Hello, Ada" in str(answer) for answer in answers) == 1
+        later = ask(hub, "notes", "tools/call", said, ABLE).said
+        assert later["error"]["code"] == -32602 and "was used before" in later["error"]["message"]
