@@ -23,8 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from patchbay.client.direct import Direct, Place
 from patchbay.client.handover import Handover, is_possible
-from patchbay.client.plan import Adopted
 from patchbay.client.pace import text_pace, text_units
+from patchbay.client.plan import Adopted
 from patchbay.client.public_hosts import public_address
 from patchbay.client.reach import ANY_ISSUER, Http
 from patchbay.client.runs import CURRENT
