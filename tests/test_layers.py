@@ -42,7 +42,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "granian": ("patchbay/cli/",),
     "sqlite3": ("patchbay/sqlite.py",),
     "pysqlite3": ("patchbay/sqlite.py",),
-    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/", "benchmarks/search.py"),
+    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/", "benchmarks/"),
     "subprocess": ("patchbay/handlers/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""
@@ -58,6 +58,10 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("patchbay/client/link.py", "patchbay.client.signin.auth_for"): "start-up time: the official client takes 0.5 s",
     ("patchbay/client/source.py", "importlib.metadata.entry_points"): "start-up time: for the sources of others only",
     ("patchbay/client/sources/__init__.py", "patchbay.client.sources.http.HttpSource"): "start-up time: for APIs only",
+    (
+        "patchbay/client/sources/__init__.py",
+        "patchbay.client.sources.http.is_described",
+    ): "start-up time: for APIs only",
     ("patchbay/client/sources/__init__.py", "patchbay.client.sources.objects.ObjectSource"): "start-up time: fsspec",
     ("patchbay/client/sources/__init__.py", "patchbay.client.sources.plain_urls.fetched"): "start-up time: httpx2",
 }

@@ -16,7 +16,11 @@ from patchbay.client.profile_files import NAME
 from patchbay.client.source import Means, Sources
 
 Pair = tuple[str, str]
+API = "openapi+"
+"""How the addresses of HTTP APIs begin."""
+
 _OPERATIONS = ("tool", "resource", "prompt", "list")
+_API_OPERATIONS = ("operation", *_OPERATIONS)
 
 
 def full(text: str) -> str:
@@ -41,12 +45,18 @@ def with_operation(address: str, kind: str = "", name: str = "", arguments: Iter
         return address
     place, _, query = _mcp(address).partition("?")
     pieces = [piece for piece in query.split("&") if piece]
+    operations = _API_OPERATIONS if place.lower().startswith(API) else _OPERATIONS
     if kind:
-        pieces = [piece for piece in pieces if _key(piece) not in _OPERATIONS] + [f"{kind}={quote(name, safe=':/@')}"]
+        pieces = [piece for piece in pieces if _key(piece) not in operations] + [f"{kind}={quote(name, safe=':/@')}"]
     said = {key for key, _ in arguments}
-    pieces = [piece for piece in pieces if _key(piece).removeprefix("arg.") not in said or _key(piece) in _OPERATIONS]
+    pieces = [piece for piece in pieces if _key(piece).removeprefix("arg.") not in said or _key(piece) in operations]
     pieces += [f"arg.{quote(key, safe='')}={quote(value, safe='')}" for key, value in arguments]
     return f"{place}?{'&'.join(pieces)}"
+
+
+def names_operation(address: str) -> bool:
+    """Whether the address of an API says which operation is called."""
+    return any(_key(piece) in ("operation", "tool") for piece in address.partition("?")[2].split("&"))
 
 
 def _key(piece: str) -> str:

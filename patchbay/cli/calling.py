@@ -10,15 +10,16 @@ from typing import Any
 
 import click
 
-from patchbay.cli.addressed import full, with_operation
+from patchbay.cli.addressed import API, full, names_operation, with_operation
 from patchbay.cli.completing import addresses
 from patchbay.cli.exits import with_examples
 from patchbay.cli.ndjson import Failures, escaped, object_from, standard_input
-from patchbay.cli.pipelines import show
+from patchbay.cli.pipelines import AS_TEXT, show
 from patchbay.cli.sessions import PAIR, Session, with_reach
 from patchbay.cli.shown import inspection
 from patchbay.client.addresses import Operation, parse_address
-from patchbay.client.reach import AddressError
+from patchbay.client.reach import AddressError, masked_url
+from patchbay.client.source import scheme_of
 
 FORMAT = click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [default text]."
@@ -57,8 +58,10 @@ def pretty(value: Any) -> None:
     "call",
     epilog=with_examples(
         "jn call @biomcp search gene=BRAF",
+        "jn call @biomcp search gene=BRAF --text",
         'jn call "@biomcp/search?gene=BRAF"',
         "jn call mcp+uvx://mcp-server-time/mcp-server-time get_current_time timezone=UTC",
+        "jn call openapi+https://api.example.org listTrials gene=BRAF",
         "jn call @todo add --args '{\"priority\": 1}'",
         'cat genes.ndjson | jn call "@biomcp/search" --each',
     ),
@@ -66,14 +69,15 @@ def pretty(value: Any) -> None:
 @click.argument("address", shell_complete=addresses)
 @click.argument("words", metavar="[TOOL] [NAME=VALUE]...", nargs=-1)
 @click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object; its values stay as they are.")
+@AS_TEXT
 @click.option("--each", is_flag=True, help="Call once per record of standard input, its fields being arguments too.")
 @with_reach
-def call(work: Session, /, address: str, words: tuple[str, ...], exact: str | None, each: bool) -> None:
+def call(work: Session, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool) -> None:
     """Call a tool. TOOL may stand in ADDRESS or beside it; arguments beside it win over those in it."""
     whole = _named("call", "tool", address, words)
     arguments = object_from(exact, "--args") if exact is not None else None
     source = work.sources.of(whole, work.means)
-    failures = Failures()
+    failures = Failures(as_text)
     if each:
         records = standard_input(failures.told)
         show(source.writes(whole, records, work.means, arguments), failures)
@@ -91,11 +95,12 @@ def call(work: Session, /, address: str, words: tuple[str, ...], exact: str | No
 )
 @click.argument("address", shell_complete=addresses)
 @click.argument("uri", default="")
+@AS_TEXT
 @with_reach
-def read(work: Session, /, address: str, uri: str) -> None:
+def read(work: Session, /, address: str, uri: str, as_text: bool) -> None:
     """Read a resource. Its URI may stand in ADDRESS (resource=URI) or beside it."""
     whole = _checked("read", with_operation(full(address), "resource" if uri else "", uri))
-    failures = Failures()
+    failures = Failures(as_text)
     show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
     failures.finish()
 
@@ -106,11 +111,12 @@ def read(work: Session, /, address: str, uri: str) -> None:
 )
 @click.argument("address", shell_complete=addresses)
 @click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
+@AS_TEXT
 @with_reach
-def prompt(work: Session, /, address: str, words: tuple[str, ...]) -> None:
+def prompt(work: Session, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
     """Get a prompt: its messages, one record each."""
     whole = _named("prompt", "prompt", address, words)
-    failures = Failures()
+    failures = Failures(as_text)
     show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
     failures.finish()
 
@@ -125,6 +131,11 @@ def _named(operation: Operation, kind: str, address: str, words: tuple[str, ...]
 
 def _checked(operation: Operation, address: str) -> str:
     """The address, when this is what it asks for. Raises AddressError."""
+    if scheme_of(address).startswith(API):
+        if operation != "call" or not names_operation(address):
+            wanted = "an operation (OPERATION or operation=)" if operation == "call" else "call, for an HTTP API"
+            raise AddressError(f"{masked_url(address.partition('?')[0])}: expected {wanted}")
+        return address
     expected = {"call": "a tool (TOOL, /TOOL or tool=)", "read": "a resource (URI or resource=)"}
     found = parse_address(address)
     if found.operation != operation:

@@ -15,11 +15,13 @@ from patchbay.cli.completing import addresses
 from patchbay.cli.exits import with_examples
 from patchbay.cli.ndjson import emit
 from patchbay.cli.sessions import Session, with_reach
-from patchbay.client.addresses import Address, parse_address
+from patchbay.cli.telling import note
+from patchbay.client.addresses import parse_address
 from patchbay.client.contracts import calculate_schema_hash, contract_cid, schema_hash
+from patchbay.client.nearest import not_listed
 from patchbay.client.reach import AddressError
 from patchbay.client.records import of_list
-from patchbay.client.references import reached
+from patchbay.client.sources.mcp import McpSource
 
 ADDRESS = click.argument("address", shell_complete=addresses)
 
@@ -40,7 +42,7 @@ def mcp() -> None:
 def explore(work: Session, /, address: str) -> None:
     """Print what a server offers, as one JSON object: tools with their schemas, resources, prompts, its hash."""
     address = explored(address, work.sources, work.means)
-    pretty(work.sources.named("mcp").explores(address, work.means))
+    pretty(work.sources.of(address, work.means).explores(address, work.means))
 
 
 @mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
@@ -60,7 +62,7 @@ def schema(work: Session, /, address: str, tool: str) -> None:
     """Print one TOOL as the server describes it: its description and its schemas."""
     found = {one["name"]: one for one in _tools(work, address)}
     if tool not in found:
-        raise AddressError(f"{address}: no tool {tool!r}; there are {', '.join(sorted(found)) or 'none'}")
+        raise AddressError(f"{address}: {not_listed(tool, list(found))}")
     pretty(found[tool])
 
 
@@ -72,16 +74,27 @@ def schema(work: Session, /, address: str, tool: str) -> None:
 @click.option(
     "--kind",
     type=click.Choice(["md5", "sha256", "cid"]),
-    default="md5",
-    help="The hash of JN's profiles (md5, the default), the same as SHA-256, or the CID of the whole contract.",
+    help="Only this one: the hash of JN's profiles (md5), the same as SHA-256, or the CID of the whole contract.",
 )
 @with_reach
-def hash_(work: Session, /, address: str, kind: str) -> None:
-    """Print a hash of a server's tools, which changes when their contract does."""
+def hash_(work: Session, /, address: str, kind: str | None) -> None:
+    """Print the hash of a server's tools and the CID of their contract, which change when the contract does.
+
+    The CID stands on standard error, so that scripts get the hash alone. A call with schema=CID in its address is
+    refused when the contract is another one.
+    """
     kinds = {"md5": calculate_schema_hash, "sha256": schema_hash, "cid": contract_cid}
-    click.echo(kinds[kind](_tools(work, address)))
+    found = _tools(work, address)
+    click.echo(kinds[kind or "md5"](found))
+    if kind is None:
+        note(f"Contract: {contract_cid(found)}")
 
 
 def _tools(work: Session, text: str) -> list[dict[str, Any]]:
-    address: Address = parse_address(full(text))
-    return work.means.connections.get(reached(address, work.means.profiles(), work.means.environ)).tools()
+    """The tools of an MCP server, or the operations of an HTTP API as tools."""
+    address = full(text)
+    source = work.sources.of(address, work.means)
+    if isinstance(source, McpSource):
+        return source.tools(parse_address(address), work.means)
+    tools: list[dict[str, Any]] = source.inspects(address, work.means).get("tools", [])
+    return tools

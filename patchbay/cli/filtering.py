@@ -10,7 +10,7 @@ import jq
 
 from patchbay.cli.endings import ending
 from patchbay.cli.exits import with_examples
-from patchbay.cli.ndjson import Failures, emit, standard_input
+from patchbay.cli.ndjson import Failures, emit, emit_text, standard_input
 from patchbay.cli.telling import note
 from patchbay.cli.unread import watched_output
 from patchbay.errors import ConfigError
@@ -21,16 +21,19 @@ from patchbay.errors import ConfigError
     epilog=with_examples(
         'jn cat "@biomcp/search?gene=BRAF" | jn filter \'select(.text | contains("Phase 3"))\'',
         "jn cat \"@biomcp?list=tools\" | jn filter '.name'",
+        "jn cat \"@biomcp/search?gene=BRAF\" | jn filter -r '.text'",
     ),
 )
 @click.argument("expression")
-def filter_(expression: str) -> None:
+@click.option("-r", "--raw-output", "--text", "raw", is_flag=True, help="Write strings as they are, without quotes.")
+def filter_(expression: str, raw: bool) -> None:
     """Put every JSON value of standard input through a jq EXPRESSION; what it gives is written line by line.
 
     Values stand one per line, or as jq reads them: several on a line, one over many lines. One on which the
     expression fails is told on standard error, and the next one is tried.
     """
     failures = Failures()
+    write = emit_text if raw else emit
     with ending(), watched_output():
         try:
             program = jq.compile(expression)
@@ -39,7 +42,7 @@ def filter_(expression: str) -> None:
         for record in standard_input(failures.told, objects=False):
             try:
                 for value in program.input_value(record):
-                    emit(value)
+                    write(value)
             except ValueError as problem:
                 failures.count += 1
                 note(f"filter: {problem}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from patchbay.cli.telling import is_terminal
 from patchbay.settings import Settings
 
 SHARED: tuple[structlog.typing.Processor, ...] = (
@@ -77,7 +78,7 @@ def formatter(style: str) -> logging.Formatter:
 def _style(wanted: str) -> str:
     if wanted != "auto":
         return wanted
-    return "console" if sys.stderr.isatty() else "json"
+    return "console" if is_terminal(sys.stderr) else "json"
 
 
 class Expected(logging.Filter):

@@ -21,6 +21,7 @@ import click
 
 from patchbay.cli import exits
 from patchbay.cli.json_values import LIMIT, read_values
+from patchbay.cli.telling import is_terminal, printable
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 
@@ -51,11 +52,22 @@ def emit(record: Any) -> None:
     click.echo(line(record))
 
 
+def emit_text(record: Any) -> None:
+    """Write the text of a record to standard output, at once; a record without one as JSON."""
+    text = record if isinstance(record, str) else record.get("text") if isinstance(record, dict) else None
+    if not isinstance(text, str):
+        emit(record)
+        return
+    click.echo(printable(text) if is_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
+
+
 class Failures:
     """Counts the records that tell of a failure; the exit code depends on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_text: bool = False) -> None:
+        """`as_text` writes the text of records instead of JSON."""
         self.count = 0
+        self.emit = emit_text if as_text else emit
 
     def seen(self, record: Any) -> Any:
         """The record itself."""
@@ -74,7 +86,14 @@ class Failures:
 
 def standard_input(bad: Callable[[Record], None], objects: bool = True) -> Iterator[Any]:
     """The records on standard input; without `objects`, all JSON values: what `filter` gives need be no object."""
-    return read_values(sys.stdin.buffer, bad, objects)
+    return read_values(opened_input(), bad, objects)
+
+
+def opened_input() -> IO[bytes]:
+    """Standard input. Raises ConfigError when it is closed."""
+    if sys.stdin is None:
+        raise ConfigError("standard input", "", "expected records, and it is closed; pipe some in, or name a file")
+    return sys.stdin.buffer
 
 
 def is_path(place: str) -> bool:

@@ -29,6 +29,9 @@ COUNT = 10
 """Records that `head` and `tail` give (JN-37)."""
 
 
+AS_TEXT = click.option("--text", "as_text", is_flag=True, help="Write the text of records, not JSON.")
+
+
 def records_of(work: Session, place: str, bad: Callable[[Record], None]) -> Iterator[Any]:
     """The records at a place: `-` or nothing, a file, or an address."""
     if place in ("", STDIO):
@@ -43,7 +46,7 @@ def show(records: Iterable[Any], failures: Failures) -> None:
     """Write records as they come; a problem is one more record, and is raised (JN-19)."""
     try:
         for record in records:
-            emit(failures.seen(record))
+            failures.emit(failures.seen(record))
     except PatchbayError as problem:
         emit(error_record(kind_of(problem), problem.message))
         raise
@@ -67,13 +70,14 @@ def kind_of(problem: PatchbayError) -> str:
     ),
 )
 @click.argument("address", shell_complete=addresses)
+@AS_TEXT
 @with_reach
-def cat(work: Session, /, address: str) -> None:
+def cat(work: Session, /, address: str, as_text: bool) -> None:
     """Write the records at ADDRESS: a tool's results, a resource, a list. Without an operation: the resources.
 
     ADDRESS may also be a file of records (.json, .ndjson, .jsonl, .csv), or - for standard input.
     """
-    failures = Failures()
+    failures = Failures(as_text)
     show(_some(work, address, failures), failures)
     failures.finish()
 

@@ -16,23 +16,25 @@ from typing import Any
 import click
 
 from patchbay.cli import exits
-from patchbay.cli.addressed import full
+from patchbay.cli.addressed import API, full
 from patchbay.cli.completing import addresses
 from patchbay.cli.endings import ending
 from patchbay.cli.exits import with_examples
-from patchbay.cli.ndjson import object_from
+from patchbay.cli.ndjson import object_from, opened_input
 from patchbay.cli.profiles import REFERENCE, change_lines, found, kept_profiles, profile, tried
 from patchbay.cli.sessions import Session, with_reach
-from patchbay.cli.telling import note, program
+from patchbay.cli.telling import is_terminal, note, program
 from patchbay.client.addresses import Named, configuration, parse_address, preset_named
 from patchbay.client.contracts import keep, kept
 from patchbay.client.drift import Tool
+from patchbay.client.nearest import not_listed
 from patchbay.client.profile_layouts import Profile, profile_from, reach_of
 from patchbay.client.reach import AddressError, Local
-from patchbay.client.source import Source
+from patchbay.client.source import Source, scheme_of
 from patchbay.client.sources import known_sources
 from patchbay.client.sources.http import HttpSource
 from patchbay.client.sources.http_profiles import with_tools
+from patchbay.client.sources.http_targets import connection_of
 from patchbay.client.sources.http_updates import updated_endpoints
 from patchbay.client.updates import Update, pinned, updated, with_contract
 from patchbay.client.variables import ProfileError
@@ -57,7 +59,7 @@ EXAMPLES = click.option(
 @with_reach
 def create(work: Session, /, name: str, pin: bool, examples: bool | None, project: bool) -> None:
     """Make a profile NAME of the JSON on standard input, in any of the layouts that are read."""
-    text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    text = opened_input().read().decode("utf-8", "surrogateescape")
     made = profile_from(name, object_from(text, "standard input"), {}, "standard input")
     source = work.sources.named(made.plugin)
     if pin:
@@ -80,6 +82,7 @@ def _saved(made: Profile, examples: bool | None, project: bool) -> None:
         'jn profile new mcp biomcp "mcp+uvx://biomcp-python/biomcp?command=run"',
         'jn profile new mcp time "mcp+uvx://mcp-server-time/mcp-server-time" --tool get_current_time',
         'jn profile new mcp notes "mcp+python://./notes.py" --minimal',
+        'jn profile new http trials "openapi+https://api.example.org?header.X-Key=${TRIALS_KEY}"',
     ),
 )
 @click.argument("kind", metavar="TYPE")
@@ -92,7 +95,17 @@ def _saved(made: Profile, examples: bool | None, project: bool) -> None:
 def new(
     work: Session, /, kind: str, name: str, address: str, minimal: bool, wanted: tuple[str, ...], project: bool
 ) -> None:
-    """Make a profile NAME of the server at ADDRESS: how it is reached, its tools, the contract expected of it."""
+    """Make a profile NAME of the server at ADDRESS: how it is reached, its tools, the contract expected of it.
+
+    TYPE is mcp for an MCP server, http for an HTTP API (openapi+https://..., openapi+file:...).
+    """
+    if kind == "http":
+        _saved(_api_profile(work, name, address, () if minimal else wanted, minimal), None, project)
+        return
+    if scheme_of(address).startswith(API):
+        raise AddressError(
+            f"{address}: expected an MCP server; an HTTP API is: {program()} profile new http {name} ..."
+        )
     if kind != "mcp":
         work.sources.named(kind)
         raise ProfileError(
@@ -119,6 +132,26 @@ def new(
         if work.means.blobs is not None:
             keep(tools, work.means.blobs)
     _saved(made, None, project)
+
+
+def _api_profile(work: Session, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
+    """A profile of the HTTP API at an address. Raises AddressError."""
+    source = work.sources.of(address, work.means)
+    if not isinstance(source, HttpSource) or address.startswith("@"):
+        raise AddressError(f"{address}: expected an HTTP API: openapi+https://HOST/PATH or openapi+file:PATH")
+    made = profile_from(name, {"plugin": "http", "connection": connection_of(address)}, {}, "the address")
+    if minimal:
+        return made
+    operations = source.operations(made, work.means)
+    for one in wanted:
+        if one not in operations:
+            raise AddressError(f"{address}: {not_listed(one, list(operations), 'operation')}")
+    tools = [dict(one.tool) for one in operations.values()]
+    full_profile = updated_endpoints(made, operations, None, True).profile
+    kept_tools = {key: row for key, row in full_profile.tools.items() if not wanted or key in wanted}
+    if work.means.blobs is not None:
+        keep(tools, work.means.blobs)
+    return replace(full_profile, tools=kept_tools, fields={**full_profile.fields, **pinned(tools, kept_tools)})
 
 
 @profile.command(
@@ -151,7 +184,7 @@ def update(
         raise ProfileError(f"@{what.name}", "plugin", f"{problem} (profile validate says whether it still fits)")
     examples, test = (True if yes and one is None else one for one in (examples, test))
     asks = examples is None or test is None
-    if asks and not dry_run and not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if asks and not dry_run and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise click.UsageError("no terminal to ask on; say --yes, or --[no-]examples and --[no-]test")
     click.echo(f"Connecting to {what.name} {UPDATED[source.name]}...")
     present = _present(work, what, source, lambda: click.echo("Fetching current tool schemas...\n"))

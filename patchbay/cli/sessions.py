@@ -24,7 +24,7 @@ from patchbay.cli.answering import Answers
 from patchbay.cli.endings import ending
 from patchbay.cli.places import Contracts, settings_for_reading
 from patchbay.cli.showing import Display
-from patchbay.cli.telling import note, program, typed
+from patchbay.cli.telling import is_terminal, note, program, typed
 from patchbay.cli.unread import watched_output
 from patchbay.client.canonical import ContractError
 from patchbay.client.connections import START_TIMEOUT, TIMEOUT, Connection
@@ -76,7 +76,7 @@ def session(
     display = Display(level or "warning")
     answers = answers or Answers()
     answers.quiet = display.quiet
-    interactive = sys.stderr.isatty()
+    interactive = is_terminal(sys.stderr)
     answers.interactive = interactive
     settings = Settings.load()
     signin = Person(sign_ins(environ), _show if interactive else None, _hint())

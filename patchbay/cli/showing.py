@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchbay.cli.telling import note, printable
+from patchbay.cli.telling import is_terminal, note, printable
 from patchbay.client.runs import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as Said
@@ -26,7 +26,7 @@ class Display:
     """What a server says beside its answers. `level` is the lowest level of log lines that are shown."""
 
     def __init__(self, level: str = "warning") -> None:
-        self._shows = sys.stderr.isatty()
+        self._shows = is_terminal(sys.stderr)
         self._level = LOG_LEVELS.index(level)
         self._bar: ProgressBar | None = None
         self._lock = threading.RLock()

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from patchbay.cli.telling import printable
+from patchbay.client.signatures import signature_of
 
 Json = Mapping[str, Any]
 
@@ -28,6 +29,8 @@ def _lines(found: Json) -> Iterator[str]:
         yield f"{_head('Version')}: {_said(info['version'])}"
     if found.get("protocolVersion"):
         yield f"{_head('Revision')}: {_said(found['protocolVersion'])}"
+    if found.get("contract"):
+        yield f"{_head('Contract')}: {_said(found['contract'])}"
     if found.get("capabilities"):
         yield f"{_head('Capabilities')}: {', '.join(_said(name) for name in _capabilities(found['capabilities']))}"
     if found.get("instructions"):
@@ -60,6 +63,7 @@ def _tools(tools: Sequence[Json]) -> Iterator[str]:
     yield f"{_head(f'Tools ({len(tools)})')}:"
     for tool in tools:
         yield from _named(tool)
+        yield f"    {_said(signature_of(tool))}"
         schema = tool.get("inputSchema")
         properties = schema.get("properties") if isinstance(schema, dict) else None
         needed = schema.get("required") if isinstance(schema, dict) else None

@@ -107,7 +107,9 @@ class ApiClient:
                 f" expected launch.base_url={masked_url(call.url.partition('?')[0])} or its beginning"
             )
         headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
-        headers |= {**(self._headers if mine else {}), **call.headers}
+        said = {name.lower() for name in call.headers}
+        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in said}
+        headers |= call.headers
         url, extensions = (call.url, {}) if mine else self._checked(call.url, headers)
         files: Any = list(call.files) or None
         shown = masked_url(call.url)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.client.schema_types import choices, parts_of, properties_of, resolved, type_of, types_of
+from patchbay.client.schema_types import choices, parts_of, properties_of, required_of, resolved, type_of, types_of
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 
@@ -26,6 +26,27 @@ def coerced(arguments: Mapping[str, str | list[str]], input_schema: Any) -> dict
     known = properties_of(input_schema, input_schema)
     others = resolved(input_schema, input_schema).get("additionalProperties")
     return {name: _value(given, known.get(name, others), input_schema) for name, given in arguments.items()}
+
+
+def coerced_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any]:
+    """A record as arguments: a text where the schema wants no text is read as in a query, as the cells of tables are.
+
+    An empty text for something optional that can be no text is left out: an empty cell. Raises nothing.
+    """
+    texts = {name: value for name, value in record.items() if isinstance(value, str)}
+    found = {**record, **coerced(texts, input_schema)}
+    if not isinstance(input_schema, dict):
+        return found
+    known, needed = properties_of(input_schema, input_schema), required_of(input_schema, input_schema)
+    empty = {
+        name for name in known.keys() - set(needed) if found.get(name) == "" and _is_no_text(known[name], input_schema)
+    }
+    return {name: value for name, value in found.items() if name not in empty}
+
+
+def _is_no_text(schema: Any, root: Any) -> bool:
+    """Whether a schema names types, and text is not among them."""
+    return isinstance(schema, dict) and "string" not in types_of(schema, root)
 
 
 def _value(given: str | list[str], schema: Any, root: Any, inside: bool = False) -> Any:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from patchbay.cid import cid_of
+from patchbay.cid import canonical, cid_of
 from patchbay.client.canonical import ContractError, canonical_json
 from patchbay.client.drift import Change, Tool, by_name, contract_of, detect_schema_changes, worst
 from patchbay.client.profile_layouts import Profile
@@ -32,6 +32,9 @@ Status = Literal["valid", "changed", "unknown", "error"]
 
 DIGESTED = ("name", "description", "inputSchema", "outputSchema")
 LENGTHS: Mapping[int, Algorithm] = {32: "md5", 64: "sha256"}
+MOST_SHOWN = 6
+"""Changes in the warning of one call."""
+
 MOST = 1_000
 DEEPEST = 100
 """How many parts of one parameter's schema go into its type, and how deep."""
@@ -152,6 +155,11 @@ class ValidationResult:
     current_hash: str = ""
     expected: str | None = None
 
+    def for_tool(self, tool: str) -> ValidationResult:
+        """The same with the changes of one tool first: what breaks it, then what breaks others, then the rest."""
+        changes = sorted(self.changes, key=lambda one: (one.kind != "breaking", one.tool != tool))
+        return replace(self, changes=tuple(changes))
+
     @property
     def breaking(self) -> bool:
         """Whether something that worked no longer does."""
@@ -263,13 +271,19 @@ def used_by(profile: Profile) -> dict[str, set[str]]:
     return used
 
 
-def check_pin(cid: str, tools: Sequence[Tool], blobs: Blobs, tool: str = "") -> ValidationResult:
+def check_pin(cid: str, tools: Sequence[Tool], blobs: Blobs | None, tool: str = "") -> ValidationResult:
     """Whether a server's tools are those of a kept snapshot, to the letter (a call with `schema=<cid>`).
 
-    With `tool` only that one counts. Any difference is `changed`; `changes` say whether it breaks. Raises nothing.
+    With `tool` only that one counts. Any difference is `changed`; `changes` say whether it breaks. A snapshot that is
+    not kept here holds when the present tools have its CID. Raises nothing.
     """
     try:
         now = contract_cid(tools)
+        if now == canonical(cid) and (not tool or tool in by_name(tools)):
+            return ValidationResult("valid", "The contract holds", (), now, cid)
+        if blobs is None or blobs.missing([cid]):
+            known = "; it is not kept here, so the changes cannot be named (profile create --pin keeps one)"
+            return ValidationResult("changed", f"The contract is not the one of {cid}{known}", (), now, cid)
         old = kept(cid, blobs)
         new = [one for one in tools if one["name"] == tool] if tool else list(tools)
         old = [one for one in old if one["name"] == tool] if tool else old
@@ -299,7 +313,9 @@ def verdict(result: ValidationResult, validation: str, ignored: bool = False) ->
 def warning_text(name: str, result: ValidationResult, command: str, program: str = "jn") -> str:
     """The warning of JN-46: the changes, both hashes, three options. `command` is what was typed, without the flag."""
     lines = ["Warning: MCP server schema has changed since profile was created.", "", "Changes detected:"]
-    lines += [f"  - {change.sentence}" for change in result.changes]
+    lines += [f"  - {change.sentence}" for change in result.changes[:MOST_SHOWN]]
+    rest = len(result.changes) - MOST_SHOWN
+    lines += [f"  and {rest} more, which '{program} profile validate {name}' shows"] if rest > 0 else []
     lines += ["", f"Profile hash: {_short(result.expected or '')}", f"Current hash: {_short(result.current_hash)}", ""]
     lines += [
         "Options:",

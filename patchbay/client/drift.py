@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from patchbay.client.canonical import ContractError, canonical_json
 from patchbay.client.drift_schemas import Finding, alike, changes_between, hidden
+from patchbay.client.nearest import words_of
 
 Tool = Mapping[str, Any]
 Kind = Literal["breaking", "review", "non-breaking"]
@@ -32,6 +33,7 @@ _HINTS: Mapping[str, bool] = {
 """The annotations that say what a tool may do, and what each means when it is not there."""
 
 _SAME_NAME = 0.6
+_TEXTS = frozenset({"title", "description", "examples", "$comment", "$schema"})
 _INPUT: Mapping[str, Kind] = {
     "narrower": "breaking",
     "wider": "non-breaking",
@@ -211,16 +213,30 @@ def _said(value: Any) -> str:
 def _renamed(gone: Mapping[str, Tool], added: Mapping[str, Tool]) -> dict[str, str]:
     """Old tool to new tool, where the input is the same and the name or the description says it is the same one."""
     rows = [
-        (alike(old, new) + _same_words(gone[old], added[new]), old, new)
+        (max(alike(old, new), alike(words_of(old), words_of(new))) + _same_words(gone[old], added[new]), old, new)
         for old in gone
         for new in added
-        if canonical_json(gone[old].get("inputSchema")) == canonical_json(added[new].get("inputSchema"))
+        if _demands(gone[old].get("inputSchema")) == _demands(added[new].get("inputSchema"))
     ]
     found: dict[str, str] = {}
     for score, old, new in sorted(rows, key=lambda row: -row[0]):
         if score >= _SAME_NAME and old not in found and new not in found.values():
             found[old] = new
     return found
+
+
+def _demands(schema: Any) -> bytes:
+    """An input schema without its texts: what a call has to be."""
+
+    def bare(value: Any, names: bool = False) -> Any:
+        if isinstance(value, list):
+            return [bare(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        inner = {key: one for key, one in value.items() if names or key not in _TEXTS}
+        return {key: bare(one, not names and key in ("properties", "$defs")) for key, one in inner.items()}
+
+    return canonical_json(bare(schema))
 
 
 def _same_words(old: Tool, new: Tool) -> float:

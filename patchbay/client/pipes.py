@@ -68,6 +68,7 @@ class Child:
         self.exit: int | None = None
         self.said: deque[str] = deque(maxlen=LAST_LINES)
         self.noise: list[str] = []
+        self.oversized = False
         self._process = process
         self._control = control
         self._limit = limit
@@ -82,6 +83,8 @@ class Child:
     def story(self) -> str:
         """What is known about it, for an error: how it ended, what it said."""
         parts = [f"it ended with exit code {self.exit}"] if self.exit is not None else []
+        if self.oversized:
+            parts.append(f"it wrote a line of more than {self._limit} bytes, the largest message that is read")
         if self.noise:
             parts.append(f"it wrote to standard output what is no JSON-RPC message: {self.noise[0]!r}")
         if self.said:
@@ -133,7 +136,7 @@ class Child:
                     await self._message(line, to)
                 rest = lines[-1]
             if len(rest) > self._limit:
-                self.noise = [f"a line of more than {self._limit} bytes", *self.noise]
+                self.oversized = True
                 return
 
     async def _message(self, line: bytes, to: MemoryObjectSendStream[Received]) -> None:

@@ -78,7 +78,8 @@ def lost(scene: Scene, why: str) -> Unreachable:
     """The failure of what was under way when a connection ended."""
     if isinstance(scene.cause, Unreachable):
         return scene.cause
-    cause = f": {masked_urls(str(scene.cause))}" if scene.cause is not None else ""
+    told_already = scene.cause is not None and str(scene.cause).lower() in why.lower()
+    cause = f": {masked_urls(str(scene.cause))}" if scene.cause is not None and not told_already else ""
     return Unreachable(f"{scene.reach.described}: {why[:1].lower()}{why[1:]}{cause}{scene.seen}")
 
 

@@ -178,6 +178,10 @@ class Context:
         self._emit(ToolUse(f"{server}.{tool}", arguments))
         return hub.call(server, tool, arguments, self._call)
 
+    def call_quietly(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The same as `call`, without telling the caller of it: for what a server keeps with the help of another."""
+        return self._hub(f"calling {server}.{tool}").call(server, tool, arguments, self._call)
+
     def start(self, function: str, /, **arguments: Any) -> None:
         """Have another function of this definition run by itself, with JSON arguments: it goes on after this call.
 

@@ -7,23 +7,32 @@ Sources: REQUIREMENTS VWR-5, VWR-6, VWR-35, X-5; DESIGN section 8.
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, UnknownServer
 from patchbay.transports.page_answers import content_answer, number_in
 from patchbay.transports.page_data import SHOWN, endpoint, status
+from patchbay.transports.security import is_loopback
 from patchbay.transports.site import Site, base_url
-from patchbay.transports.snippets import snippets
+from patchbay.transports.snippets import Snippet, snippets, stdio_command
 
 AGGREGATE = "patchbay"
 """The name under which snippets connect all servers at once."""
 
 
+def connections(site: Site, server: str, url: str) -> list[Snippet]:
+    """What to copy in order to connect to a server (`name`, `name@cid`, or "" for all) at its URL."""
+    local = is_loopback(urlsplit(url).hostname or "")
+    return snippets(server.partition("@")[0] or AGGREGATE, url, stdio_command(site.settings, server, local))
+
+
 def instruction_page(site: Site) -> Response:
     """The page of GET /mcp: overview, documentation, servers, snippets for the aggregate endpoint."""
     url = f"{base_url()}/mcp"
-    data = {"url": url, "servers": site.summaries(), "snippets": snippets(AGGREGATE, url)}
+    data = {"url": url, "servers": site.summaries(), "snippets": connections(site, "", url)}
     return content_answer(site, "mcp/instruction.html", "mcp", data)
 
 
@@ -52,7 +61,7 @@ def meta_page(site: Site, address: str) -> Response:
             "number": number,
             "url": base + path,
             "pinned_url": base + exact if exact and status(server) == "on" else None,
-            "snippets": snippets(server.name, base + path),
+            "snippets": connections(site, address if pinned else server.name, base + path),
         },
         **{name: each[first : first + SHOWN] for name, each in lists.items()},
         first=first,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from patchbay.transports.mcp_pages import AGGREGATE
+from patchbay.transports.mcp_pages import connections
 from patchbay.transports.page_answers import answer, list_answer
 from patchbay.transports.site import Site, base_url
-from patchbay.transports.snippets import snippets
 
 
 class _Views:
@@ -22,7 +21,7 @@ class _Views:
         self._store = site.catalogue.store
 
     def home(self) -> Response:
-        data = {"snippets": snippets(AGGREGATE, f"{base_url()}/mcp"), "servers": self._site.summaries()}
+        data = {"snippets": connections(self._site, "", f"{base_url()}/mcp"), "servers": self._site.summaries()}
         return answer(self._site, "home.html", "home", data)
 
     def servers(self) -> Response:

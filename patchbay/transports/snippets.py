@@ -8,18 +8,41 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from pathlib import Path
+from urllib.parse import quote, urlencode
 
-LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+from patchbay.settings import Settings
+
+REVISION = "2026-07-28"
+LIST_TOOLS = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/list",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    },
+}
+"""A request that needs no session, at `/mcp` neither."""
+
+TERMINAL = "In a terminal"
+SETTINGS_FILE = "In its settings file"
+BROWSER = "In a browser"
+PROGRAM = "In a program"
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
     """One thing to copy: which client, where it goes, the text, and a single line that does as much where there is one.
 
-    `how` says where the line goes.
+    `how` says where the line goes. `link` opens the client with the server filled in, where it has such links.
     """
 
     client: str
@@ -27,6 +50,7 @@ class Snippet:
     text: str
     how: str
     line: str
+    link: str = ""
 
 
 def claude_code(name: str, url: str) -> str:
@@ -34,58 +58,113 @@ def claude_code(name: str, url: str) -> str:
     return f"claude mcp add --transport http {shlex.quote(name)} {shlex.quote(url)}"
 
 
-def snippets(name: str, url: str) -> list[Snippet]:
-    """What to copy for each client, given the name to use there and the endpoint's absolute URL."""
-    entry = {"command": "npx", "args": ["-y", "mcp-remote", url]}
-    desktop = {"mcpServers": {name: entry}}
-    terminal = "In a terminal"
+def stdio_command(settings: Settings, server: str, local: bool) -> list[str]:
+    """The command that serves a server ("" for all) on standard input and output.
+
+    With `local` it has the places of this hub; for other machines only the program's name, which tells nothing.
+    """
+    beside = Path(sys.executable).with_name("patchbay")
+    program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "patchbay"]
+    folders = ["--data", str(settings.data.absolute()), "--servers", str(settings.servers.absolute())]
+    words = program if local else ["patchbay"]
+    return [*words, "stdio", *([server] if server else []), *(folders if local else [])]
+
+
+def snippets(name: str, url: str, command: Sequence[str] = ("patchbay", "stdio")) -> list[Snippet]:
+    """What to copy for each client, given the name to use there and the endpoint's absolute URL.
+
+    `command` serves the same over standard input and output.
+    """
+    return [*_applications(name, url, command), *_editors(name, url), *_programs(name, url)]
+
+
+def _applications(name: str, url: str, command: Sequence[str]) -> list[Snippet]:
+    desktop = {"mcpServers": {name: {"command": command[0], "args": list(command[1:])}}}
+    gemini = f"gemini mcp add --transport http {shlex.quote(name)} {shlex.quote(url)}"
+    studio = _link("lmstudio://add_mcp", name=name, config=_base64({"url": url}))
+    goose = _link("goose://extension", url=url, type="streamable_http", id=name, name=name, description="Patchbay")
     return [
-        Snippet("Claude Code", terminal, claude_code(name, url), terminal, claude_code(name, url)),
+        Snippet("Claude Code", TERMINAL, claude_code(name, url), TERMINAL, claude_code(name, url)),
+        _file("Claude Desktop", "claude_desktop_config.json", desktop),
         Snippet(
-            "Claude Desktop", "claude_desktop_config.json", _pretty(desktop), "In its settings file", _line(desktop)
+            "Gemini CLI", "~/.gemini/settings.json", _pretty({"mcpServers": {name: {"httpUrl": url}}}), TERMINAL, gemini
         ),
         Snippet(
-            "Cursor",
-            ".cursor/mcp.json",
-            _pretty({"mcpServers": {name: {"url": url}}}),
-            "In a browser",
-            _cursor(name, url),
+            "Codex",
+            "~/.codex/config.toml",
+            f"[mcp_servers.{_toml(name)}]\nurl = {_toml_string(url)}",
+            TERMINAL,
+            f"codex mcp add {shlex.quote(name)} --url {shlex.quote(url)}",
         ),
-        Snippet(
-            "VS Code",
-            ".vscode/mcp.json",
-            _pretty({"servers": {name: {"type": "http", "url": url}}}),
-            terminal,
-            f"code --add-mcp {shlex.quote(_line({'name': name, 'type': 'http', 'url': url}))}",
-        ),
-        Snippet("MCP Inspector", terminal, _inspector(url), terminal, _inspector(url)),
-        Snippet("Python", "pip install mcp", _python(url), "In a program", f"client = mcp.Client({json.dumps(url)})"),
-        Snippet(
-            "TypeScript",
-            "npm install @modelcontextprotocol/client",
-            _typescript(name, url),
-            "In a program",
-            f"await client.connect(new StreamableHTTPClientTransport(new URL({json.dumps(url)})));",
-        ),
-        Snippet("curl", terminal, _curl(url), terminal, _curl(url).replace(" \\\n ", "")),
+        Snippet("LM Studio", "mcp.json", _pretty({"mcpServers": {name: {"url": url}}}), BROWSER, studio, studio),
+        Snippet("Goose", "~/.config/goose/config.yaml", _goose(name, url), BROWSER, goose, goose),
     ]
+
+
+def _editors(name: str, url: str) -> list[Snippet]:
+    cursor = _link("cursor://anysphere.cursor-deeplink/mcp/install", name=name, config=_base64({"url": url}))
+    entry = {"name": name, "type": "http", "url": url}
+    code = f"code --add-mcp {shlex.quote(_line(entry))}"
+    visual = {"servers": {name: {"type": "http", "url": url}}}
+    return [
+        Snippet("Cursor", ".cursor/mcp.json", _pretty({"mcpServers": {name: {"url": url}}}), BROWSER, cursor, cursor),
+        Snippet("VS Code", ".vscode/mcp.json", _pretty(visual), TERMINAL, code, _vscode(entry)),
+        _file("Windsurf", "~/.codeium/windsurf/mcp_config.json", {"mcpServers": {name: {"serverUrl": url}}}),
+        _file("Zed", "~/.config/zed/settings.json", {"context_servers": {name: {"url": url}}}),
+    ]
+
+
+def _programs(name: str, url: str) -> list[Snippet]:
+    program = "npx @modelcontextprotocol/inspector@2 --cli"
+    inspector = f"{program} --server-url {shlex.quote(url)} --transport http --method tools/list"
+    connect = f"await client.connect(new StreamableHTTPClientTransport(new URL({json.dumps(url)})));"
+    package = "npm install @modelcontextprotocol/client"
+    return [
+        Snippet("MCP Inspector", TERMINAL, inspector, "In a terminal, with Node 22.19 or newer", inspector),
+        Snippet("Python", "pip install mcp", _python(url), PROGRAM, f"client = mcp.Client({json.dumps(url)})"),
+        Snippet("TypeScript", package, _typescript(name, url), PROGRAM, connect),
+        Snippet("curl", TERMINAL, _curl(url), TERMINAL, _curl(url).replace(" \\\n ", "")),
+    ]
+
+
+def _vscode(entry: object) -> str:
+    return f"vscode:mcp/install?{quote(_line(entry), safe='')}"
+
+
+def _file(client: str, where: str, value: object) -> Snippet:
+    """A client that is connected by its settings file alone."""
+    return Snippet(client, where, _pretty(value), SETTINGS_FILE, _line(value))
+
+
+def _link(place: str, **query: str) -> str:
+    return f"{place}?{urlencode(query, quote_via=quote)}"
+
+
+def _base64(value: object) -> str:
+    return base64.b64encode(_line(value).encode()).decode()
+
+
+def _toml(name: str) -> str:
+    """A name as a key of TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_string(name)
+
+
+def _toml_string(text: str) -> str:
+    return json.dumps(text).replace("\x7f", "\\u007f")
+
+
+def _goose(name: str, url: str) -> str:
+    entry = {"name": name, "type": "streamable_http", "uri": url, "enabled": True, "timeout": 300}
+    lines = [f"    {key}: {json.dumps(value)}" for key, value in entry.items()]
+    return "\n".join(["extensions:", f"  {json.dumps(name)}:", *lines])
 
 
 def _line(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _cursor(name: str, url: str) -> str:
-    config = base64.b64encode(_line({"url": url}).encode()).decode()
-    return f"cursor://anysphere.cursor-deeplink/mcp/install?{urlencode({'name': name, 'config': config})}"
-
-
 def _pretty(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _claude_desktop(name: str, url: str) -> str:
-    return _pretty({"mcpServers": {name: {"command": "npx", "args": ["-y", "mcp-remote", url]}}})
 
 
 def _python(url: str) -> str:
@@ -95,8 +174,14 @@ from mcp import Client
 
 async def main():
     async with Client({json.dumps(url)}) as client:
-        for tool in (await client.list_tools()).tools:
-            print(tool.name, tool.description)
+        cursor = None
+        while True:
+            page = await client.list_tools(cursor=cursor)
+            for tool in page.tools:
+                print(tool.name, tool.description)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
 
 
 asyncio.run(main())"""
@@ -107,7 +192,11 @@ def _typescript(name: str, url: str) -> str:
 
 const client = new Client({{ name: {json.dumps(name + "-client")}, version: "1.0.0" }});
 await client.connect(new StreamableHTTPClientTransport(new URL({json.dumps(url)})));
-console.log((await client.listTools()).tools);
+for (let cursor; ; ) {{
+  const page = await client.listTools({{ cursor }});
+  for (const tool of page.tools) console.log(tool.name, tool.description);
+  if (!(cursor = page.nextCursor)) break;
+}}
 await client.close();"""
 
 
@@ -116,9 +205,6 @@ def _curl(url: str) -> str:
         f"curl {shlex.quote(url)} \\\n"
         "  -H 'Content-Type: application/json' \\\n"
         "  -H 'Accept: application/json, text/event-stream' \\\n"
+        f"  -H 'MCP-Protocol-Version: {REVISION}' -H 'Mcp-Method: tools/list' \\\n"
         f"  -d {shlex.quote(json.dumps(LIST_TOOLS))}"
     )
-
-
-def _inspector(url: str) -> str:
-    return f"npx @modelcontextprotocol/inspector --cli {shlex.quote(url)} --transport http --method tools/list"

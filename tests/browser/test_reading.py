@@ -28,11 +28,14 @@ def test_home_says_what_is_plugged_in(tab: Tab) -> None:
     expect(card).to_contain_text("1 tool")
     expect(page.locator(".card.broken")).to_contain_text("Broken:")
     lines = page.locator(".lines > li")
-    clients = ["Claude Code", "Claude Desktop", "Cursor", "VS Code", "MCP Inspector", "Python", "TypeScript", "curl"]
+    clients = ["Claude Code", "Claude Desktop", "Gemini CLI", "Codex", "LM Studio", "Goose", "Cursor", "VS Code"]
+    clients += ["Windsurf", "Zed", "MCP Inspector", "Python", "TypeScript", "curl"]
     assert lines.locator("h3").all_text_contents() == clients
     for line in lines.all():
-        text = line.locator("pre").first.text_content() or ""
-        assert f"{tab.base}/mcp" in text or "cursor://" in text
+        texts = line.locator("pre").all_text_contents()
+        assert any(f"{tab.base}/mcp" in text or '"stdio"' in text for text in texts)
+    schemes = [(link.get_attribute("href") or "").partition(":")[0] for link in lines.locator("a.button").all()]
+    assert schemes == ["lmstudio", "goose", "cursor", "vscode"]
     card.get_by_role("link", name="Echo").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Echo")
 

@@ -16,14 +16,17 @@ Server: changing
 Transport: stdio
 Version: 1
 Revision: 2025-11-25
+Contract: bafkreigjtajfkuf4hgjzq53ezeptnuydaidaegasd62umyg3wkn25pkvny
 Capabilities: prompts, resources, tools (listChanged)
 
 Tools (2):
   search: Search biomedical resources
+    search(gene: string, disease?: string)
     Parameters:
       gene (required): Gene symbol (e.g., BRAF, TP53)
       disease: Disease or condition name
   count: No description
+    count(n?: integer)
     Parameters:
       n:
 

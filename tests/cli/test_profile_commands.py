@@ -125,7 +125,7 @@ def test_mcp_tools_schema_and_hash_are_parts_of_it(desk: Desk) -> None:
     address = desk.serve(SEARCH, COUNT)
     assert [row["name"] for row in desk.quick(f"jn mcp tools '{address}'").records] == ["search", "count"]
     assert json.loads(desk.quick(f"jn mcp schema '{address}' search").out) == SEARCH
-    assert "there are count, search" in desk.quick(f"jn mcp schema '{address}' nope").err
+    assert "there are: count, search" in desk.quick(f"jn mcp schema '{address}' nope").err
     hashes = [desk.quick(f"jn mcp hash '{address}' --kind {kind}").out.strip() for kind in ("md5", "sha256", "cid")]
     assert [len(one) for one in hashes] == [32, 64, 59]
     assert desk.quick(f"jn mcp hash '{address}'").out.strip() == hashes[0]

@@ -222,7 +222,10 @@ def test_a_pin_holds_to_the_letter() -> None:
     assert check_pin(cid, [reworded, OTHER], blobs, "other").status == "valid"
     assert check_pin(cid, [OTHER], blobs, "search").breaking
     assert check_pin(cid, [OTHER], blobs, "nothing").status == "error"
-    assert check_pin(contract_cid([]), [OTHER], blobs).status == "error"
+    unkept = check_pin(contract_cid([SEARCH]), [OTHER], blobs)
+    assert (unkept.status, "is not kept here" in unkept.message) == ("changed", True)
+    assert check_pin(contract_cid([OTHER]), [OTHER], None).status == "valid"
+    assert check_pin("nonsense", [OTHER], None).status == "error"
     assert check_pin(cid, [{}], blobs).status == "error"
 
 

@@ -216,6 +216,16 @@ def test_tools_come_go_and_are_renamed() -> None:
     assert worst(found) == "breaking" and worst([]) is None
 
 
+def test_a_tool_of_another_input_is_not_taken_for_a_renamed_one() -> None:
+    """JN-45: the same words and a name that is alike do not make a rename where the input is another."""
+    other = {**SEARCH, "name": "search_all", "inputSchema": tool({"other": {"type": "integer"}})["inputSchema"]}
+    found = detect_schema_changes([SEARCH], [other])
+    assert [(one.tool, one.kind, one.sentence) for one in found] == [
+        ("search", "breaking", "Tool 'search': Removed"),
+        ("search_all", "non-breaking", "Tool 'search_all': New tool added"),
+    ]
+
+
 def test_lists_that_are_none_are_refused() -> None:
     lists: list[Any] = [[{}], [1], [SEARCH, SEARCH]]
     for bad in lists:
@@ -290,3 +300,23 @@ def test_there_are_changes_exactly_when_contracts_differ(old: list[Any], new: li
     assert bool(found) == (all_of(old) != all_of(new)) == (contract_cid(old) != contract_cid(new))
     assert detect_schema_changes(old, copy.deepcopy(old)) == []
     assert all(len(schema_hash(tools)) == 64 for tools in (old, new))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("getCurrentTime", "get_current_time"),
+        ("list-specs", "listSpecs"),
+        ("HTTPFetch", "http.fetch"),
+        ("getUserV2", "get_user_v2"),
+    ],
+)
+def test_a_rename_into_another_style_is_recognised_when_the_schemas_agree(before: str, after: str) -> None:
+    """Texts inside the schema may have changed too; a parameter may not."""
+    old = tool({"a": {**S, "description": "One"}}, ["a"], description="Old words") | {"name": before}
+    new = tool({"a": {**S, "title": "A", "description": "Two"}}, ["a"], description="New words") | {"name": after}
+    found = detect_schema_changes([old], [new])
+    renamed = f"Tool '{before}': Renamed to '{after}'"
+    assert [one.sentence for one in found if one.path == "/name"] == [renamed]
+    other = tool({"b": S}, ["b"]) | {"name": after}
+    assert f"Tool '{before}': Removed" in [one.sentence for one in detect_schema_changes([old], [other])]

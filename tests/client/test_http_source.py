@@ -122,7 +122,7 @@ def test_what_an_api_refuses_is_told_with_its_status_and_words(library: str, mea
         ("getGene", "", "expected the argument 'name' .path"),
         ("getGene", "name=..", "expected a path segment"),
         ("listGenes", "colour=red", "no argument 'colour'; it has kind, limit, ids"),
-        ("listGene", "", "no operation 'listGene'; it has listGenes, "),
+        ("listGene", "", "there is no operation 'listGene'; did you mean 'listGenes' or 'getGene'"),
         ("addGene", "kind=onco", "expected the field 'name' in the body"),
         ("listGenes", "resource=x", "expected operation=NAME"),
         ("listGenes", "launch.arg=x", "launch.arg=: expected header.NAME="),

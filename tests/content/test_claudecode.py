@@ -161,6 +161,7 @@ def test_loopback_hands_claude_the_address_of_the_hub(desk: Desk) -> None:
     """SUB-7"""
     desk.create(loopback_enabled=True)
     desk.chat("hello")
+    assert "--allowedTools=mcp__patchbay" in desk.argv()
     (given,) = [word.partition("=")[2] for word in desk.argv() if word.startswith("--mcp-config=")]
     assert json.loads(given) == {"mcpServers": {"patchbay": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}}
 

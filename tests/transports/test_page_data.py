@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from base64 import b64decode
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
 import pytest
+import yaml
 
+from patchbay.settings import Settings
 from patchbay.transports.page_data import MOST_ROWS, row, rows, type_of
 from patchbay.transports.site import wants_html
-from patchbay.transports.snippets import snippets
+from patchbay.transports.snippets import TERMINAL, snippets, stdio_command
 from tests.transports.browsing import BROWSER
 
 
@@ -66,11 +70,20 @@ def test_a_schema_that_says_little_makes_rows_all_the_same() -> None:
 def test_snippets_quote_what_they_are_given() -> None:
     """G31: a name or a URL cannot end the string it stands in."""
     url = 'http://localhost/mcp/x\'; rm -rf $HOME; "y"\\'
-    for snippet in snippets("a b'$(id)\"", url):
-        if snippet.client in ("Cursor", "VS Code", "Claude Desktop"):
-            assert url in str(orjson.loads(snippet.text)) or repr(url)[1:-1] in str(orjson.loads(snippet.text))
+    name = "a b'$(id)\""
+    for snippet in snippets(name, url):
+        if snippet.client in ("Codex", "Goose"):
+            read = tomllib.loads if snippet.client == "Codex" else yaml.safe_load
+            (servers,) = read(snippet.text).values()
+            assert url in servers[name].values()
+        elif snippet.text.startswith("{"):
+            (servers,) = orjson.loads(snippet.text).values()
+            values = servers[name].values()
+            assert ["stdio"] in values if snippet.client == "Claude Desktop" else url in values
         elif snippet.client not in ("Python", "TypeScript"):
             assert "x'\"'\"'; rm" in snippet.text
+        if snippet.how == TERMINAL:
+            assert "'\"'\"'$(id)" in snippet.line or name not in snippet.line
     python = next(each for each in snippets("a", url) if each.client == "Python")
     compile(python.text, "snippet", "exec")
 
@@ -99,8 +112,29 @@ def test_each_client_has_one_line_with_the_right_address(client: str) -> None:
     url = "http://localhost:9/mcp/a"
     line = next(each.line for each in snippets("a", url) if each.client == client)
     assert "\n" not in line
-    config = parse_qs(urlsplit(line).query).get("config", [""])[0] if client == "Cursor" else ""
-    assert url in line or orjson.loads(b64decode(config)) == {"url": url}
+    query = parse_qs(urlsplit(line).query)
+    config = orjson.loads(b64decode(query["config"][0])) if "config" in query else {}
+    assert url in line or config == {"url": url} or query.get("url") == [url] or '["stdio"]' in line
+
+
+def test_links_open_a_client_with_the_server_filled_in() -> None:
+    """Issue 12 part 2."""
+    url = "http://localhost:9/mcp/a?b=c&d"
+    links = {each.client: each.link for each in snippets("my a", url) if each.link}
+    assert set(links) == {"LM Studio", "Goose", "Cursor", "VS Code"}
+    for client in ("LM Studio", "Cursor"):
+        query = parse_qs(urlsplit(links[client]).query, strict_parsing=True)
+        assert (query["name"], orjson.loads(b64decode(query["config"][0]))) == (["my a"], {"url": url})
+    goose = parse_qs(urlsplit(links["Goose"]).query, strict_parsing=True)
+    assert (goose["name"], goose["url"], goose["type"]) == (["my a"], [url], ["streamable_http"])
+    start, _, entry = links["VS Code"].partition("?")
+    assert (start, orjson.loads(unquote(entry))) == ("vscode:mcp/install", {"name": "my a", "type": "http", "url": url})
+
+
+def test_the_places_of_this_machine_are_told_to_it_alone(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data", servers=tmp_path / "servers")
+    assert stdio_command(settings, "a", False) == ["patchbay", "stdio", "a"]
+    assert str(tmp_path / "data") in stdio_command(settings, "", True)
 
 
 def test_definitions_that_name_each_other_do_not_fill_a_page() -> None:

@@ -19,7 +19,7 @@ def known_sources() -> Sources:
     """The sources of this program, and those installed under the entry point group `patchbay.sources`."""
     return Sources(
         [
-            McpSource(_fetched),
+            McpSource(_fetched, _describes),
             LateSource(PLUGIN, SCHEMES, is_document, _http),
             LateSource("s3", S3, _claims_nothing, lambda: _objects("s3", S3)),
             LateSource("objects", OTHERS, _claims_nothing, lambda: _objects("objects", OTHERS)),
@@ -41,6 +41,13 @@ def _objects(name: str, schemes: tuple[str, ...]) -> Source:
     from patchbay.client.sources.objects import ObjectSource
 
     return ObjectSource(name, schemes)
+
+
+def _describes(url: str, means: Means) -> bool:
+    """Whether an HTTP API describes itself at a URL or in a usual place below it."""
+    from patchbay.client.sources.http import is_described
+
+    return is_described(url, means)
 
 
 def _fetched(url: str, means: Means) -> Iterator[Record] | PatchbayError | None:

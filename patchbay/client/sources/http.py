@@ -18,15 +18,17 @@ from urllib.parse import urljoin, urlsplit
 
 from patchbay.client.api_client import ApiClient, ApiFailure, Reply, origin
 from patchbay.client.canonical import ContractError
-from patchbay.client.coercion import coerced
+from patchbay.client.coercion import coerced, coerced_record
 from patchbay.client.contracts import (
     ValidationResult,
     check_pin,
+    contract_cid,
     output_warning,
     schema_hash,
     validate,
 )
 from patchbay.client.formats import decoded_records, format_of_type, of_value
+from patchbay.client.nearest import not_listed
 from patchbay.client.openapi import Api, Operation
 from patchbay.client.openapi_documents import api_at, api_in_file
 from patchbay.client.openapi_requests import Call, base_url, call_of
@@ -48,6 +50,9 @@ from patchbay.client.variables import ProfileError
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 from patchbay.jsonrpc import parse
+
+PROBE_SECONDS = 5.0
+"""Time for one answer while it is found out whether an API is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,8 @@ class Service:
     def operation(self, name: str) -> Operation:
         """The operation of this name. Raises InvalidParams with those there are."""
         if name not in self.operations:
-            known = ", ".join(list(self.operations)[:50]) or "none"
-            raise InvalidParams(f"{self.target.described}: no operation {name!r}; it has {known}")
+            unknown = not_listed(name, list(self.operations), "operation")
+            raise InvalidParams(f"{self.target.described}: {unknown}")
         return self.operations[name]
 
 
@@ -118,7 +123,7 @@ class HttpSource:
                 raise InvalidParams(f"{target.described}: expected an operation to write to (operation=NAME)")
             operation = service.operation(target.operation)
             for record in records:
-                given = {**(arguments or {}), **arguments_of(record)}
+                given = {**(arguments or {}), **coerced_record(arguments_of(record), operation.tool["inputSchema"])}
                 try:
                     yield from _answers(service, operation, _arguments(target, operation, given), means)
                 except PatchbayError as problem:
@@ -134,6 +139,7 @@ class HttpSource:
                 "address": service.target.described,
                 "reach": service.server,
                 "document": masked_url(service.url),
+                "contract": contract_cid(service.tools),
                 "tools": service.tools,
                 "resources": [],
                 "authentication": service.api.authentication,
@@ -197,6 +203,16 @@ class HttpSource:
             yield replace(plain, operations=full)
 
 
+def is_described(url: str, means: Means) -> bool:
+    """Whether an HTTP API describes itself at a URL or in a usual place below it. Sends no headers of the caller."""
+    try:
+        with ApiClient((url,), {}, min(means.seconds(), PROBE_SECONDS), means.limit) as client:
+            api_at(url, client)
+    except PatchbayError:
+        return False
+    return True
+
+
 def _described(target: Target, means: Means, client: ApiClient) -> tuple[Api, str]:
     if not target.document:
         assert target.profile is not None
@@ -211,8 +227,6 @@ def _check(service: Service, means: Means) -> None:
     """A look at the contract that is expected: a pin in the address, what the profile recorded."""
     target, profile = service.target, service.target.profile
     if target.schema:
-        if means.blobs is None:
-            raise ContractError(f"schema={target.schema}: there is no store here in which contracts are kept")
         result = check_pin(target.schema, service.tools, means.blobs, target.operation)
         if result.status != "valid":
             changes = "".join(f"\n  - {change.kind}: {change.sentence}" for change in result.changes)
@@ -229,7 +243,20 @@ def _arguments(target: Target, operation: Operation, given: Mapping[str, Any]) -
     """All arguments: the profile's defaults, those of the address by the operation's schema, those of the caller."""
     text = {key: value for key, value in target.arguments.items() if key not in given}
     defaults = operation.extra.get("defaults", {})
-    return {**defaults, **coerced(text, operation.tool["inputSchema"]), **target.exact, **given}
+    return {
+        **_from_headers(target, operation),
+        **defaults,
+        **coerced(text, operation.tool["inputSchema"]),
+        **target.exact,
+        **given,
+    }
+
+
+def _from_headers(target: Target, operation: Operation) -> dict[str, Any]:
+    """The header parameters that the address or the profile gives a value as a header of every request."""
+    headers = {name.lower(): value for name, value in target.headers.items()}
+    rows = [one for one in operation.parameters if one.place == "header" and one.name.lower() in headers]
+    return {one.argument: headers[one.name.lower()] for one in rows}
 
 
 def _answers(service: Service, operation: Operation, arguments: dict[str, Any], means: Means) -> Iterator[Record]:

@@ -70,10 +70,20 @@ def target_of(address: str, means: Means) -> Target:
         return _of_reference(address, means)
     if is_document(address):
         return Target(masked_url(address), checked_url(address, "the URL"))
-    return _naked(address, means)
+    return _naked(address, means.environ)
 
 
-def _naked(address: str, means: Means) -> Target:
+def connection_of(address: str) -> dict[str, Any]:
+    """The `connection` of a profile for the API at an address; `${VAR}`s stay as they are. Raises AddressError."""
+    if is_document(address):
+        return {"document": checked_url(address, "the URL")}
+    target = _naked(address, None)
+    found = {"base_url": target.base, "document": target.document, "headers": dict(target.headers)}
+    return {key: value for key, value in found.items() if value}
+
+
+def _naked(address: str, environ: Mapping[str, str] | None) -> Target:
+    """The target of an address; without an `environ`, no variable is looked up."""
     place, _, text = address.partition("?")
     scheme = scheme_of(address)
     query = sort([("tool" if key == "operation" else key, value) for key, value in _plain(text)], False)
@@ -99,12 +109,18 @@ def _naked(address: str, means: Means) -> Target:
     if asked:
         raise AddressError(f"{asked[0]}=: an HTTP API has operations; expected operation=NAME")
     where = "the address"
+    document, base = url + (f"?{own}" if own else ""), reach.get("launch.base_url", "")
+    headers = _under(reach, "header.")
+    if environ is not None:
+        document = substitute_env_vars(document, environ, where, "url")
+        base = substitute_env_vars(base, environ, where, "launch.base_url")
+        headers = substitute_env_vars_recursive(headers, environ, where, "header")
     return Target(
         masked_url(place),
-        substitute_env_vars(url + (f"?{own}" if own else ""), means.environ, where, "url"),
+        document,
         is_file,
-        substitute_env_vars(reach.get("launch.base_url", ""), means.environ, where, "launch.base_url"),
-        substitute_env_vars_recursive(_under(reach, "header."), means.environ, where, "header"),
+        base,
+        headers,
         None,
         query.control.get("tool", ""),
         listing,

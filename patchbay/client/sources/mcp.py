@@ -13,11 +13,20 @@ from weakref import WeakKeyDictionary
 
 from patchbay.client.addresses import Address, Named, parse_address
 from patchbay.client.canonical import ContractError
+from patchbay.client.coercion import coerced_record
 from patchbay.client.connections import Connection
-from patchbay.client.contracts import ValidationResult, calculate_schema_hash, check_pin, output_warning, validate
-from patchbay.client.failures import McpFailure, Unreachable
+from patchbay.client.contracts import (
+    ValidationResult,
+    calculate_schema_hash,
+    check_pin,
+    contract_cid,
+    output_warning,
+    validate,
+)
+from patchbay.client.failures import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.nearest import not_listed
 from patchbay.client.profile_layouts import Profile, reach_of, timeout_of
-from patchbay.client.reach import Http, Local, Reach
+from patchbay.client.reach import Http, Local, Reach, masked_url
 from patchbay.client.records import arguments_of, of_call, of_list, of_prompt, of_read
 from patchbay.client.references import reached
 from patchbay.client.source import Means, Record, error_record, scheme_of
@@ -38,9 +47,13 @@ class McpSource:
     name = "mcp"
     schemes: Collection[str] = ("mcp", "http", "https", "@", "/")
 
-    def __init__(self, fetched: Fetched | None = None) -> None:
-        """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers."""
+    def __init__(self, fetched: Fetched | None = None, describes: Callable[[str, Means], bool] | None = None) -> None:
+        """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers.
+
+        `describes` says whether an HTTP API describes itself at a URL, which is told when no MCP server is there.
+        """
         self._fetched = fetched
+        self._describes = describes
         self._tools: WeakKeyDictionary[Connection, list[dict[str, Any]]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
@@ -92,7 +105,9 @@ class McpSource:
         connection = self._checked(target, means)
         for record in records:
             try:
-                yield from self._called(target.with_arguments(exact=arguments_of(record)), connection, means)
+                tool = self._tool(target.name, connection)
+                given = coerced_record(arguments_of(record), tool.get("inputSchema") if tool else None)
+                yield from self._called(target.with_arguments(exact=given), connection, means)
             except PatchbayError as problem:
                 yield error_record("mcp_error", problem.message, tool=target.name)
                 connection = self._checked(target, means)
@@ -101,7 +116,10 @@ class McpSource:
         """Everything a server offers and says about itself."""
         found = parse_address(address)
         reach = reached(found, means.profiles(), means.environ)
-        connection = means.connections.get(reach)
+        connection = self._connected(reach, means)
+        lists = {
+            "resourceTemplates" if what == "templates" else what: self._listed(connection, what) for what in EVERYTHING
+        }
         return {
             "server": connection.info.get("name") or found.target.described,
             "transport": _transport(reach),
@@ -111,10 +129,8 @@ class McpSource:
             "protocolVersion": connection.revision,
             "capabilities": connection.capabilities,
             **({"instructions": connection.instructions} if connection.instructions else {}),
-            **{
-                "resourceTemplates" if what == "templates" else what: self._listed(connection, what)
-                for what in EVERYTHING
-            },
+            "contract": contract_cid(lists["tools"]),
+            **lists,
         }
 
     def explores(self, address: str, means: Means) -> dict[str, Any]:
@@ -133,7 +149,7 @@ class McpSource:
     def validates(self, profile: Profile, means: Means) -> ValidationResult:
         """Whether the server's tools are what the profile expects; `error` when that cannot be told."""
         try:
-            connection = means.connections.get(reach_of(profile, means.environ))
+            connection = self._connected(reach_of(profile, means.environ), means)
             return validate(profile, self._listed(connection, "tools"), means.blobs)
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
@@ -141,11 +157,25 @@ class McpSource:
     def versions(self, address: str, means: Means) -> str | None:
         """JN's hash of all tools (JN-57)."""
         reach = reached(parse_address(address), means.profiles(), means.environ)
-        return calculate_schema_hash(self._listed(means.connections.get(reach), "tools"))
+        return calculate_schema_hash(self._listed(self._connected(reach, means), "tools"))
 
     def tools(self, address: Address, means: Means) -> list[dict[str, Any]]:
         """The tools of the server that an address names, asked for once per connection."""
-        return self._known_tools(means.connections.get(reached(address, means.profiles(), means.environ)))
+        return self._known_tools(self._connected(reached(address, means.profiles(), means.environ), means))
+
+    def _connected(self, reach: Reach, means: Means) -> Connection:
+        """The connection to a server; when there is none at a URL, the error says whether an HTTP API is there."""
+        try:
+            return means.connections.get(reach)
+        except (Unreachable, McpFailure) as problem:
+            if not isinstance(reach, Http) or self._describes is None or isinstance(problem, (Overdue, SignInNeeded)):
+                raise
+            if not self._describes(reach.url, means):
+                raise
+            api = f"openapi+{masked_url(reach.url)}"
+            raise Unreachable(
+                f"{problem.message}; an HTTP API describes itself there, whose address is {api}"
+            ) from problem
 
     def _listed(self, connection: Connection, what: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = getattr(connection, what)()
@@ -164,11 +194,12 @@ class McpSource:
     def _checked(self, address: Address, means: Means) -> Connection:
         """The connection for an address, after a look at the contract that is expected of it."""
         reach = reached(address, means.profiles(), means.environ)
-        connection = means.connections.get(reach)
+        connection = self._connected(reach, means)
         if address.schema and means.judge is not None:
             self._pinned(address, connection, means)
         if _is_profile(address) and means.judge is not None:
-            self._judged(means.profiles().load(address.target.name), connection, means)  # type: ignore[union-attr]
+            profile = means.profiles().load(address.target.name)  # type: ignore[union-attr]
+            self._judged(profile, address.name if address.operation == "call" else "", connection, means)
         return connection
 
     def _instead(self, refusal: PatchbayError | None, address: Address, means: Means) -> Connection:
@@ -181,25 +212,35 @@ class McpSource:
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
     def _pinned(self, address: Address, connection: Connection, means: Means) -> None:
-        if means.blobs is None:
-            raise ContractError(f"schema={address.schema}: there is no store here in which contracts are kept")
         tool = address.name if address.operation == "call" else ""
         result = check_pin(address.schema, self._known_tools(connection), means.blobs, tool)
         if result.status != "valid":
             changes = "".join(f"\n  - {change.kind}: {change.sentence}" for change in result.changes)
             raise ContractError(f"{result.message}{changes}", result.to_json())
 
-    def _judged(self, profile: Profile, connection: Connection, means: Means) -> None:
+    def _judged(self, profile: Profile, tool: str, connection: Connection, means: Means) -> None:
         mark = (profile.name, id(connection))
         if profile.minimal or profile.schema_validation == "ignore" or mark in means.judged or means.judge is None:
             return
-        means.judge(profile, validate(profile, self._known_tools(connection), means.blobs))
+        means.judge(profile, validate(profile, self._known_tools(connection), means.blobs).for_tool(tool))
         means.judged.add(mark)
 
+    def _tool(self, name: str, connection: Connection) -> dict[str, Any] | None:
+        """The tool of this name, as the server lists it."""
+        return next((one for one in self._known_tools(connection) if one.get("name") == name), None)
+
     def _called(self, address: Address, connection: Connection, means: Means) -> Iterator[Record]:
-        tool = next((one for one in self._known_tools(connection) if one.get("name") == address.name), None)
+        tool = self._tool(address.name, connection)
         arguments = address.call_arguments(tool.get("inputSchema") if tool else None)
-        result = connection.call(address.name, arguments, timeout=_seconds(address, means), on_event=means.tell)
+        unknown = "" if tool else not_listed(address.name, [str(one["name"]) for one in self._known_tools(connection)])
+        try:
+            result = connection.call(address.name, arguments, timeout=_seconds(address, means), on_event=means.tell)
+        except McpFailure as problem:
+            raise (
+                McpFailure(problem.code, f"{problem.message}; {unknown}", problem.data) if unknown else problem
+            ) from problem
+        if unknown and result.get("isError"):
+            means.tell(Log("warning", unknown, "patchbay.client"))
         records = list(of_call(address.name, result))
         if _is_profile(address) and not result.get("isError"):
             self._compare_output(address, records, means)

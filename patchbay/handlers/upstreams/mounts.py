@@ -30,6 +30,7 @@ START_TIMEOUT = 60.0
 """Seconds until a server has answered for the first time."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_API = "openapi+"
 _SHORTEST_SECRET = 6
 """Characters; a shorter value is no secret, and taking it out of a sentence would leave nothing to read."""
 
@@ -100,6 +101,12 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
 
 
 def _checked(text: str, where: str) -> Address:
+    if text.lower().startswith(_API):
+        raise ConfigError(
+            where,
+            "address",
+            f"expected an MCP server; an HTTP API is not served here yet, and can be called: jn call {text} OPERATION",
+        )
     try:
         address = parse_address(text)
     except AddressError as problem:

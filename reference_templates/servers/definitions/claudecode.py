@@ -41,6 +41,9 @@ GRACE = 0.25
 LARGEST = 256 * 1024
 """Characters of events that are kept together, and of one event that is kept whole."""
 
+LOOPBACK = "patchbay"
+"""The name under which claude knows this hub."""
+
 LINE = 16 * 1024 * 1024
 """Bytes of one line of `claude`."""
 
@@ -453,7 +456,8 @@ def _options(session: dict, max_turns: int | None, ephemeral: bool) -> Any:
         options += ["--fork-session"] if session["forked"] or ephemeral else []
     if session["loopback_enabled"]:
         hub = {"type": "http", "url": os.environ.get("CLAUDE_LOOPBACK", "http://127.0.0.1:8000/mcp")}
-        options.append(f"--mcp-config={json.dumps({'mcpServers': {'patchbay': hub}})}")
+        options.append(f"--mcp-config={json.dumps({'mcpServers': {LOOPBACK: hub}})}")
+        options.append(f"--allowedTools=mcp__{LOOPBACK}")  # there is nobody whom claude could ask
     return options
 
 

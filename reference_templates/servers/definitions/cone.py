@@ -5,9 +5,10 @@ and the new question, to the model. Only when the answer is complete are the que
 head, and the head moved on; a chat that fails, or is ephemeral, leaves the tree as it was. Two chats at once branch:
 the head is then the end of the one that ended last, and `set_head` goes back to the other.
 
-The model is behind an HTTP endpoint that speaks OpenAI's chat completions: CONE_URL is its base address (such as
-http://127.0.0.1:11434/v1), CONE_KEY its key, CONE_MODELS the models that may be used (separated by commas; without it
-the endpoint is asked). Without CONE_URL the caller's own model is asked, where the caller offers sampling.
+The model is behind an HTTP endpoint: CONE_URL is its base address (such as http://127.0.0.1:11434/v1), CONE_API what it
+speaks (`openai`: chat completions; `anthropic`: the Anthropic Messages API; without it the address decides), CONE_KEY
+its key, CONE_MODELS the models that may be used (separated by commas; without it the endpoint is asked).
+Without CONE_URL the caller's own model is asked, where the caller offers sampling.
 """
 
 import json
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 from uuid import UUID, uuid4
 
@@ -38,6 +40,12 @@ FAULT = 64 * 1024
 SAMPLED = 4096
 """Tokens that the caller's model may answer."""
 
+ANSWER_TOKENS = 8192
+"""Tokens of one answer of the Anthropic Messages API, which has to be told."""
+
+ANTHROPIC_VERSION = "2023-06-01"
+APIS = ("openai", "anthropic")
+
 
 def create(
     name: str,
@@ -56,7 +64,7 @@ def create(
     """
     if not NAME.fullmatch(name) or _is_uuid(name):
         raise ToolFailed(f"name: expected 1 to 100 letters, digits, dots, dashes or underscores, got {name!r:.120}")
-    allowed = _allowed()
+    allowed = _allowed() or _listed(context)
     if allowed and model_id not in allowed:
         raise ToolFailed(f"model_id: expected one of {', '.join(allowed)}; got {model_id!r:.120}")
     _check_free(context, name)
@@ -154,7 +162,7 @@ def registry(context=None) -> dict:
     if _base() is None:
         runs = "sampling" if "sampling" in context.capabilities else "nobody"
         return {"type": "registry", "executor": runs, "models": [{"id": one} for one in _allowed()]}
-    models = _allowed() or sorted(str(one.get("id")) for one in _fetched(context, "/models").get("data") or ())
+    models = _allowed() or _models(context)
     return {"type": "registry", "executor": "endpoint", "models": [{"id": one} for one in models]}
 
 
@@ -223,7 +231,7 @@ def _moved(context, cone: dict, node: str) -> dict:
 
 def _arbor(context, tool: str, **arguments: Any) -> dict:
     """What a tool of arbor answers. Raises ToolFailed."""
-    result = context.call("arbor", tool, **arguments)
+    result = context.call_quietly("arbor", tool, **arguments)
     if result.get("isError"):
         raise ToolFailed(" ".join(block.get("text", "") for block in result["content"]))
     return result["structuredContent"]
@@ -235,13 +243,14 @@ def _arbor(context, tool: str, **arguments: Any) -> dict:
 def _answered(context, cone: dict, messages: Any) -> Iterator[str | dict]:
     """The pieces of an answer as they come, then its `usage` and `finish_reason`. Raises ToolFailed."""
     if _base() is not None:
-        yield from _completed(context, cone, messages)
+        yield from (_messages if _speaks_anthropic() else _completed)(context, cone, messages)
     elif "sampling" in context.capabilities:
         yield from _sampled(context, cone, messages)
     else:
         raise ToolFailed(
-            "there is no model: set CONE_URL in the environment of the hub to the base address of an "
-            "OpenAI-compatible API (and CONE_KEY to its key), or call from a client that offers sampling"
+            "there is no model: set CONE_URL in the environment of the hub to the base address of an API that "
+            "speaks OpenAI's chat completions or Anthropic Messages (and CONE_KEY to its key), or call from a client "
+            "that offers sampling"
         )
 
 
@@ -279,6 +288,35 @@ def _completed(context, cone: dict, messages: Any) -> Iterator[str | dict]:
     yield {"usage": usage, "finish_reason": reason}
 
 
+def _messages(context, cone: dict, messages: Any) -> Iterator[str | dict]:
+    """The same from an endpoint that speaks the Anthropic Messages API."""
+    body = {"model": cone["model_id"], "messages": messages, "max_tokens": ANSWER_TOKENS, "stream": True}
+    body |= {"system": cone["system_prompt"]} if cone["system_prompt"] else {}
+    usage: dict = {}
+    reason, done = None, False
+    with _asked(context, "/messages", body) as response:
+        if "text/event-stream" not in response.headers.get("Content-Type", ""):
+            whole = _json(_guarded(response.read, LINE), "answer")
+            yield "".join(block.get("text", "") for block in whole.get("content") or ())
+            yield {"usage": whole.get("usage"), "finish_reason": whole.get("stop_reason")}
+            return
+        while not done and (line := _guarded(response.readline, LINE)):
+            if not line.startswith(b"data:"):
+                continue
+            event = _json(line.removeprefix(b"data:").strip(), "stream")
+            if event.get("type") == "error":
+                raise ToolFailed(f"the model's endpoint failed: {_fault(event)}")
+            delta = event.get("delta") or {}
+            if event.get("type") == "content_block_delta" and delta.get("text"):
+                yield str(delta["text"])
+            usage |= event.get("usage") or (event.get("message") or {}).get("usage") or {}
+            reason = delta.get("stop_reason") or reason
+            done = event.get("type") == "message_stop"
+    if not done:
+        raise ToolFailed("the model's endpoint broke off in the middle of its answer")
+    yield {"usage": usage or None, "finish_reason": reason}
+
+
 def _parts(chunk: dict, member: str) -> Iterator[str]:
     """The text of a chunk. Raises ToolFailed for an error that came in its place."""
     if chunk.get("error"):
@@ -312,7 +350,10 @@ def _asked(context, path: str, body: dict | None = None) -> HTTPResponse:
         # Said here, as the library would show the whole key.
         raise ToolFailed("CONE_KEY: expected a key of printable ASCII characters")
     headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-    headers |= {"Authorization": f"Bearer {key}"} if key else {}
+    if _speaks_anthropic():
+        headers |= {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
+    elif key:
+        headers |= {"Authorization": f"Bearer {key}"}
     data = None if body is None else json.dumps(body).encode()
     request = Request(f"{_base()}{path}", data, headers)
     try:
@@ -373,6 +414,27 @@ def _base() -> str | None:
     if url and not url.startswith(("http://", "https://")):
         raise ToolFailed("CONE_URL: expected an address that begins with http:// or https://")
     return url or None
+
+
+def _speaks_anthropic() -> bool:
+    """Whether the endpoint speaks the Anthropic Messages API. Raises ToolFailed for a CONE_API that is not known."""
+    said = os.environ.get("CONE_API", "").strip().lower()
+    if said and said not in APIS:
+        raise ToolFailed(f"CONE_API: expected {' or '.join(APIS)}, got {said!r:.40}")
+    return said == "anthropic" or (not said and (urlsplit(_base() or "").hostname or "").endswith("anthropic.com"))
+
+
+def _models(context) -> Any:
+    """The models that the endpoint lists. Raises ToolFailed."""
+    return sorted(str(one.get("id")) for one in _fetched(context, "/models").get("data") or ())
+
+
+def _listed(context) -> Any:
+    """The models that the endpoint lists; none when there is no endpoint, or it has no list."""
+    try:
+        return _models(context) if _base() is not None else ()
+    except ToolFailed:
+        return ()
 
 
 def _allowed() -> Any:

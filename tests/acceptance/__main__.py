@@ -1,0 +1,190 @@
+"""Inspect, call, mount, and call through the hub: twenty packages of PyPI and npm. `scripts/acceptance --help`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mcp import Client
+
+from tests.acceptance.claude import claude_uses_the_hub
+from tests.acceptance.packages import PACKAGES, Package
+from tests.interaction.programs import ROOT, Hub, running_hub
+
+STEPS = ("inspect", "call", "mount", "legacy", "modern")
+MODES = {"legacy": "legacy", "modern": "2026-07-28"}
+COMMAND_SECONDS = 300.0
+"""Time of one command; a package may have to be fetched."""
+
+MOUNT_SECONDS = 180.0
+
+
+class Wrong(Exception):
+    """A step that did not work; the text says why."""
+
+
+class Trial:
+    """One package on its way through all steps; `found` says of each what came of it."""
+
+    def __init__(self, package: Package, folder: Path, hub: Hub) -> None:
+        self.package, self.hub, self.folder = package, hub, folder
+        self.address = self.filled(package.address, quote)
+        self.server = package.name.replace(".", "-")
+        self.found: dict[str, str] = {}
+        self.tools: set[str] = set()
+
+    def filled(self, text: str, quoted: Any = str) -> str:
+        """A text with the folders of this run in it."""
+        places = {"{folder}": self.folder / "files", "{repository}": self.folder / "repository"}
+        for mark, place in places.items():
+            text = text.replace(mark, quoted(str(place)))
+        return text
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the call."""
+        return {key: self.filled(one) if isinstance(one, str) else one for key, one in self.package.arguments.items()}
+
+    def run(self) -> None:
+        """All steps; one that fails ends the trial."""
+        for step in STEPS:
+            begun = time.monotonic()
+            try:
+                said = getattr(self, f"_{step}")() if step not in MODES else asyncio.run(self._through(MODES[step]))
+            except Exception as problem:
+                lines = str(problem).strip().splitlines() or [type(problem).__name__]
+                self.found[step] = f"FAILED: {lines[0][:160]}"
+                return
+            self.found[step] = f"{said} ({time.monotonic() - begun:.1f} s)"
+
+    def _command(self, *words: str) -> str:
+        code = "from patchbay.cli import main; main(prog_name='patchbay')"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATCHBAY_DATA": str(self.folder / "data")}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+        )
+        if done.returncode != 0:
+            raise Wrong(done.stderr or done.stdout)
+        return done.stdout
+
+    def _inspect(self) -> str:
+        found = json.loads(self._command("inspect", self.address, "--format", "json"))
+        self.tools = {tool["name"] for tool in found["tools"]}
+        if not self.tools:
+            raise Wrong("it has no tools")
+        return f"{len(self.tools)} tools, {found['protocolVersion']}"
+
+    def _call(self) -> str:
+        if not self.package.tool:
+            return "-"
+        said = self._command("call", self.address, self.package.tool, "--args", json.dumps(self.arguments))
+        self._check(said)
+        return "ok"
+
+    def _check(self, said: str) -> None:
+        if self.package.says not in said:
+            raise Wrong(f"expected {self.package.says!r} in the answer: {said[:100]}")
+
+    def _mount(self) -> str:
+        self._command("mount", self.server, self.address, "--servers", str(self.hub.servers))
+        end = time.monotonic() + MOUNT_SECONDS
+        while time.monotonic() < end:
+            try:
+                if asyncio.run(self._listed("legacy")) == self.tools:
+                    return "ok"
+            except Exception as problem:  # not there yet: what is wrong is told when the time is over
+                last: object = problem
+            else:
+                last = "other tools than before"
+            time.sleep(0.2)
+        raise Wrong(f"the hub does not serve it after {MOUNT_SECONDS:g} s: {last}")
+
+    async def _listed(self, mode: str) -> set[str]:
+        names: set[str] = set()
+        async with Client(self.hub.endpoint(self.server), mode=mode) as client:  # type: ignore[arg-type]
+            cursor = None
+            while True:
+                page = await client.list_tools(cursor=cursor)
+                names |= {tool.name for tool in page.tools}
+                cursor = page.next_cursor
+                if cursor is None:
+                    return names
+
+    async def _through(self, mode: str) -> str:
+        names = await self._listed(mode)
+        if names != self.tools:
+            raise Wrong(f"through the hub it has other tools: {sorted(names ^ self.tools)[:5]}")
+        if not self.package.tool:
+            return "lists"
+        async with Client(self.hub.endpoint(self.server), mode=mode) as client:  # type: ignore[arg-type]
+            result = await client.call_tool(self.package.tool, self.arguments)
+        if result.is_error:
+            raise Wrong(f"an error: {result.content}")
+        self._check("".join(getattr(part, "text", "") for part in result.content) or str(result.structured_content))
+        return "ok"
+
+
+def prepared(folder: Path) -> None:
+    """The files and the repository that some servers work on."""
+    files, repository = folder / "files", folder / "repository"
+    files.mkdir()
+    repository.mkdir()
+    (files / "note.txt").write_text("a note\n")
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run(["git", *words], cwd=repository, check=True, stdout=subprocess.DEVNULL)
+
+
+def table(trials: Sequence[Trial]) -> str:
+    """A line for each package."""
+    width = max(len(one.package.name) for one in trials)
+    rows = []
+    for one in trials:
+        cells = " | ".join(f"{step}: {one.found.get(step, 'not reached')}" for step in STEPS)
+        rows.append(f"{one.package.name:<{width}} | {cells}")
+    return "\n".join(rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/acceptance", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these packages [all]")
+    parser.add_argument("--at-once", type=int, default=2, help="packages at a time [2]")
+    parser.add_argument("--claude", action="store_true", help="the claude program of npm uses the hub's tools, too")
+    given = parser.parse_args()
+    chosen = [one for one in PACKAGES if not given.names or one.name in given.names]
+    with tempfile.TemporaryDirectory(prefix="acceptance-") as name:
+        folder = Path(name)
+        prepared(folder)
+        claude = "ok"
+        with running_hub(folder / "hub") as hub:
+            trials = [Trial(package, folder, hub) for package in chosen]
+            with ThreadPoolExecutor(max(1, given.at_once)) as crew:
+                list(crew.map(Trial.run, trials))
+            if given.claude:
+                claude = claude_uses_the_hub(hub, folder)
+                sys.stdout.write(f"claude: {claude}\n")
+    sys.stdout.write(f"{table(trials)}\n")
+    worked = [one for one in trials if not any(text.startswith("FAILED") for text in one.found.values())]
+    sys.stdout.write(f"{len(worked)} of {len(trials)} packages worked\n")
+    return 0 if len(worked) == len(trials) and claude == "ok" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
