@@ -62,8 +62,9 @@ def running(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program while it runs; begins when a GET of `ready` gives one of `statuses`, ends with SIGTERM.
 
-    Its log is `folder/log`, and its environment is plain unless one is given. Raises RuntimeError when it does not come up, or when it does not end in time with one
-    of the exit codes `ends` (minus the signal's number for a program that the signal ended).
+    Its log is `folder/log`, and its environment is plain unless one is given. Raises RuntimeError when it does not
+    come up, or when it does not end in time with one of the exit codes `ends` (minus the signal's number for a program
+    that the signal ended).
     """
     log = folder / "log"
     with log.open("wb") as out:
@@ -117,6 +118,7 @@ def running_hub(
     prefix: Sequence[str] = (),
     options: Sequence[str] = (),
     enable: str = "everything",
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Hub]:
     """The hub as `scripts/run` starts it, with data, servers and log under `folder`.
 
