@@ -27,6 +27,7 @@ from typing import Self
 import orjson
 
 from patchbay.errors import ConfigError
+from patchbay.fulltext_reading import Reading, understood
 from patchbay.fulltext_words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
 from patchbay.sqlite import sqlite3
 
@@ -159,23 +160,40 @@ class Index:
                 found += [hit for hit in rows if hit.key not in known]
         return sorted(found, key=lambda hit: (-hit.score, hit.key))[:limit]
 
-    def marked(self, query: str, key: str, column: str, every: bool = False) -> str | None:
-        """A whole text of a document with BEGIN and END around what matches a query; None where nothing does."""
-        self._known((column,), self._columns)
-        terms = wanted(query)
-        if not terms:
-            return None
-        at = 2 * list(self._columns).index(column)
-        sql = (
-            f"SELECT highlight(found, {at}, ?, ?) FROM found"
-            " WHERE found MATCH ? AND rowid = (SELECT id FROM entry WHERE key = ?)"
-        )
+    def read(self, query: str) -> Reading:
+        """A query as this index understands it."""
         with self._reading() as connection:
-            for expression in filter(None, self._expressions(connection, terms, every, ())):
-                row = connection.execute(sql, (BEGIN, END, expression, key)).fetchone()
-                if row is not None:
-                    return str(row[0])
-        return None
+            vocabulary = _Vocabulary(connection)
+            return understood(query, vocabulary, lambda term: _endings(connection, term), vocabulary.has)
+
+    def found(
+        self, expression: str, limit: int, where: Mapping[str, str] | None = None, within: Sequence[str] = ()
+    ) -> list[Hit]:
+        """At most `limit` documents that an expression of a `Reading` finds, best first; the rest as for `search`."""
+        where = where or {}
+        self._known(where, self._labels)
+        self._known(within, self._columns)
+        with self._reading() as connection:
+            return _rows(connection, self._selection(_only(expression, within), where, (), limit), ())
+
+    def having(self, expression: str, where: Mapping[str, str] | None = None, within: Sequence[str] = ()) -> set[str]:
+        """The keys of all documents that an expression of a `Reading` finds, unranked."""
+        where = where or {}
+        self._known(where, self._labels)
+        self._known(within, self._columns)
+        sql = "SELECT entry.key FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
+        sql += "".join(f" AND entry.l_{name} = ?" for name in where)
+        with self._reading() as connection:
+            return {key for (key,) in connection.execute(sql, (_only(expression, within), *where.values()))}
+
+    def count(self, expression: str, where: Mapping[str, str] | None = None) -> int:
+        """How many documents an expression of a `Reading` finds."""
+        where = where or {}
+        self._known(where, self._labels)
+        sql = "SELECT count(*) FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
+        sql += "".join(f" AND entry.l_{name} = ?" for name in where)
+        with self._reading() as connection:
+            return int(connection.execute(sql, (expression, *where.values())).fetchone()[0])
 
     def keys(self) -> list[str]:
         """The keys of all documents, sorted."""
@@ -229,7 +247,7 @@ class Index:
             self._make()
 
     def _shape(self) -> str:
-        return orjson.dumps([1, list(self._columns), self._labels]).decode()
+        return orjson.dumps([2, list(self._columns), self._labels]).decode()
 
     def _make(self) -> None:
         """An empty index. Beside each column stands another one with its words taken apart and put together."""
@@ -295,16 +313,51 @@ class Index:
     ) -> tuple[str, str | None]:
         """A query in FTS5's language, and a second one where its last word may be unfinished."""
         spoken = [said(term, every) for term in terms]
-        columns = " ".join(f"c_{name} p_{name}" for name in within)
-        only = f"{{{columns}}} : " if within else ""
-        first = f"{only}({joined(spoken, every)})"
+        first = _only(joined(spoken, every), within)
         endings = _endings(connection, terms[-1])
         if not endings:
             return first, None
         last = "(" + " OR ".join(map(quoted, endings)) + ")"
         # Of a word that is put together only the last part is unfinished.
         last = "(" + " AND ".join([*map(quoted, pieces(terms[-1].text)[:-1]), last]) + ")"
-        return first, f"{only}({joined([*spoken[:-1], last], every)})"
+        return first, _only(joined([*spoken[:-1], last], every), within)
+
+
+class _Vocabulary:
+    """The words of an index, seen through one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def between(self, begin: str, end: str, most: int) -> list[str]:
+        return self._words("folded >= ? AND folded < ? LIMIT ?", begin, end, most)
+
+    def containing(self, part: str, letters: int, most: int) -> list[str]:
+        condition = "instr(folded, ?) > 0 AND length(folded) >= ? ORDER BY length(folded), folded LIMIT ?"
+        return self._words(condition, part, letters, most)
+
+    def known(self, forms: Iterable[str]) -> list[str]:
+        asked = list(forms)
+        batches = (asked[begin : begin + 500] for begin in range(0, len(asked), 500))
+        return [word for batch in batches for word in self._words(f"folded IN ({_marks(batch)})", *batch)]
+
+    def documents(self, word: str) -> int:
+        sql = "SELECT count(*) FROM found WHERE found MATCH ?"
+        return int(self._connection.execute(sql, (quoted(word),)).fetchone()[0])
+
+    def has(self, expression: str) -> bool:
+        """Whether an expression finds any document."""
+        sql = "SELECT 1 FROM found WHERE found MATCH ? LIMIT 1"
+        return self._connection.execute(sql, (expression,)).fetchone() is not None
+
+    def _words(self, condition: str, *values: object) -> list[str]:
+        return [word for (word,) in self._connection.execute(f"SELECT word FROM word WHERE {condition}", values)]
+
+
+def _only(expression: str, within: Sequence[str]) -> str:
+    """An expression that looks into some columns alone."""
+    columns = " ".join(f"c_{name} p_{name}" for name in within)
+    return f"{{{columns}}} : ({expression})" if within else f"({expression})"
 
 
 def _connected(path: Path | None) -> sqlite3.Connection:

@@ -24,14 +24,35 @@ COMMON = frozenset(
 )
 """English words that say nothing about what is wanted; left out where others are left."""
 
+FOREIGN = frozenset(
+    re.findall(
+        r"\w+",
+        "al als ao att au auch auf aus aux av avec bei bin ce ces cette che comment como con cuando cómo da "
+        "dans das dass dat de dei del della dem der des desde det di die do dos du dónde een ein eine einem "
+        "einen einer eines el ella elle em en entre er es est esta este et för für gli het ich ihr il im ist "
+        "je kann kein la las le les leur lo los mais med mein mi mit muy más nach ne nel nicht niet non nos "
+        "nous não och oder on ou où par para pas per pero plus por pour puede qu que quel quelle qui quién "
+        "qué sa se ser ses si sich sie sind so sobre som son sono sont su sur sus también um uma un una und "
+        "une uno uns van vom von voor vor vous was wenn werden wie wird wo y ya zijn zu zum zur être über а "
+        "без бы в во вы где для до его если же за и из или их к как ко когда ли мне мой мы на не но о об он "
+        "она они от по при с со так то у что чтобы это этот",
+    )
+)
+"""Words of other languages that say nothing about what is wanted. English words that say something are not here."""
+
 _PLAIN = r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\s]+"
 _RUN = re.compile(rf"{_PLAIN}(?:[._/:@'-]+{_PLAIN})*")
 """A word with what is joined to it: `a.b`, `create_issue`, `utf-8`."""
 
+_SIGN = re.compile(
+    r"(?P<emoji>[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff])"
+    r"|(?<![\w+#])[A-Za-z]\w{0,7}(?:\+\+|#)(?![\w+#])|(?<![\w.])\.NET\b"
+)
+_SPELLED_EMOJI = re.compile(r"emoji([0-9a-f]{4,5})")
 _SEPARATORS = re.compile(r"[\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_IDENTIFIER = re.compile(rf"{_PLAIN}(?:[._-]{_PLAIN}){{1,5}}")
+_IDENTIFIER = re.compile(rf"{_PLAIN}(?:[._-]{_PLAIN}){{1,12}}")
 UNSAYABLE = re.compile(r"[\x00\x02\x03\ud800-\udfff]")
 
 
@@ -47,13 +68,17 @@ class Term:
 def wanted(query: str) -> list[Term]:
     """The words of a query without those that say nothing, unless there are no others."""
     terms = read(query)
-    return [term for term in terms if term.phrase or term.text.lower() not in COMMON] or terms
+    for common in (COMMON | FOREIGN, COMMON):
+        left = [term for term in terms if term.phrase or term.text.lower() not in common]
+        if left:
+            return left
+    return terms
 
 
 def read(query: str) -> list[Term]:
     """The words and phrases of a query, each once, in order; `begin*` may go on. All else in it means nothing."""
     terms: dict[str, Term] = {}
-    chunks = query[:MOST_CHARACTERS].split('"')
+    chunks = spelled(query[:MOST_CHARACTERS]).split('"')
     for number, chunk in enumerate(chunks):
         runs = list(_RUN.finditer(chunk))
         unfinished = number == len(chunks) - 1 and bool(runs) and runs[-1].end() == len(chunk)
@@ -68,6 +93,35 @@ def read(query: str) -> list[Term]:
     return list(terms.values())[:MOST_WORDS]
 
 
+def spelled(text: str) -> str:
+    """A text with words in place of the signs that a tokenizer does not see: `C++`, `C#`, `.NET`, emoji."""
+    return _SIGN.sub(lambda found: f" {_sign(found)} ", text)
+
+
+def signs(text: str) -> Iterator[str]:
+    """The words that `spelled` puts into a text."""
+    return map(_sign, _SIGN.finditer(text))
+
+
+def sign_of(word: str) -> str:
+    """What `spelled` made a word of: the sign as it stands in a text, in lower case; empty where it is a plain word."""
+    if found := _SPELLED_EMOJI.fullmatch(word):
+        return chr(int(found[1], 16))
+    if word == "dotnet":
+        return ".net"
+    for name, sign in (("plusplus", "++"), ("sharp", "#")):
+        if word.endswith(name) and len(word) > len(name):
+            return word.removesuffix(name) + sign
+    return ""
+
+
+def _sign(found: re.Match[str]) -> str:
+    text = found[0].lower()
+    if found["emoji"]:
+        return f"emoji{ord(text):x}"
+    return text.replace("+", "plus").replace("#", "sharp").replace(".", "dot")
+
+
 def pieces(word: str) -> list[str]:
     """A word taken apart where writers of programs put words together; itself alone where they did not."""
     found = [piece for part in _SEPARATORS.split(word) for piece in _CAMEL.split(part) if piece]
@@ -76,6 +130,7 @@ def pieces(word: str) -> list[str]:
 
 def parts(text: str) -> Iterator[str]:
     """The other forms of the words in a text: apart what is written together, together what is written apart."""
+    yield from signs(text)
     for word in _RUN.findall(text):
         if not (word.isascii() and word.isalnum() and word.islower()):  # as most are, which have no other form
             yield from _forms(word)
@@ -112,6 +167,14 @@ def said(term: Term, every: bool) -> str:
     single = (" AND " if every else " OR ").join([*first, last + star])
     forms = dict.fromkeys((term.text.lower(), " ".join(found).lower(), "".join(found).lower()))
     return f"({' OR '.join(quoted(form) + star for form in forms)} OR ({single}))"
+
+
+def exactly(term: Term) -> str | None:
+    """An identifier as it is written, in FTS5's language; None for a plain word or a phrase."""
+    found = pieces(term.text)
+    if term.phrase or len(found) == 1 or _CJK.search(term.text) is not None:
+        return None
+    return f"({quoted(' '.join(found).lower())} OR {quoted(''.join(found).lower())})"
 
 
 def joined(said: Sequence[str], every: bool) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.errors import InvalidRequest, ParseError, PatchbayError
+from patchbay.errors import InvalidParams, InvalidRequest, ParseError, PatchbayError
 from patchbay.events import Detach, Pause
 
 DEPTH = 128
@@ -137,7 +137,8 @@ def readable_id(value: Any) -> Id | None:
 
 
 def message(value: Any) -> Message:
-    """A message from one parsed JSON value. Raises InvalidRequest (never for an array: see `is_batch`)."""
+    """A message from one parsed JSON value. Raises InvalidRequest (never for an array: see `is_batch`), or
+    InvalidParams for params that are an array."""
     if not isinstance(value, dict):
         raise InvalidRequest(f"a message is a JSON object; this is {_kind(value)}")
     if value.get("jsonrpc") != "2.0":
@@ -161,6 +162,9 @@ def _call(value: dict[str, Any], id: Id | None) -> Request | Notification:
         raise InvalidRequest('"method" has to be a non-empty string')
     if params is None:
         params = {}
+    if isinstance(params, list) and id is not None:
+        # JSON-RPC allows an array; no method of MCP takes one.
+        raise InvalidParams('"params" has to be an object with named members; it is an array')
     if not isinstance(params, dict):
         raise InvalidRequest(f'"params" has to be an object; it is {_kind(params)}')
     return Notification(method, params) if id is None else Request(id, method, params)

@@ -1,10 +1,11 @@
-"""Writes docs/requirements.md: every requirement with the tests that show it.
+"""Writes docs/requirements.md: every requirement with the test that shows it.
 
     python scripts/requirements_index.py            writes the page
     python scripts/requirements_index.py --check    exits 1 when the page is stale
 
 A test shows a requirement when its name or its docstring carries the ID as a whole token: `T5.2` in a docstring,
-`t5_2` in a name. The IDs and their sentences are in docs/requirements.json.
+`t5_2` in a name. The IDs and their sentences are in docs/requirements.json. docs/proofs.json names for each ID the one
+test that shows the whole row; the page counts the others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "requirements.md"
 SOURCE = ROOT / "docs" / "requirements.json"
+PROOFS = ROOT / "docs" / "proofs.json"
 
 IN_TEXT = re.compile(r"(?<![\w.-])(T\d+\.\d+|[A-Z]{2,6}-[A-Z]?\d+)(?![\w-]|\.\d)")
 IN_NAME = re.compile(r"(?:^|_)[tT](\d+)_(\d+)(?=_|$)")
@@ -30,6 +32,24 @@ def sections() -> Sections:
     """Section title to requirement ID to sentence."""
     found: Sections = json.loads(SOURCE.read_text("utf-8"))
     return found
+
+
+def proofs() -> dict[str, str]:
+    """Requirement ID to the test that shows the whole row."""
+    found: dict[str, str] = json.loads(PROOFS.read_text("utf-8"))
+    return found
+
+
+def faults(tables: Sections, tests: dict[str, list[str]], chosen: dict[str, str]) -> list[str]:
+    """What is wrong with the choice of the tests, a sentence each."""
+    shown = [one for rows in tables.values() for one in rows if one in tests]
+    missing = [f"{one} has no proving test: name one of {', '.join(tests[one])}" for one in shown if one not in chosen]
+    wrong = [
+        f"{one} is proved by {test}, which does not carry its ID or is not there"
+        for one, test in chosen.items()
+        if test not in tests.get(one, ())
+    ]
+    return missing + wrong
 
 
 def ids_in(name: str, docstring: str | None) -> set[str]:
@@ -58,27 +78,33 @@ def shown_by() -> dict[str, list[str]]:
     return found
 
 
-def page(tables: Sections, tests: dict[str, list[str]]) -> str:
+def page(tables: Sections, tests: dict[str, list[str]], chosen: dict[str, str]) -> str:
     """The page in Markdown."""
     lines = [
         "# Requirements and their tests",
         "",
         "Written by `scripts/requirements_index.py`; do not edit.",
-        "A test shows a requirement when its name or docstring carries the ID.",
+        "`docs/proofs.json` names the test that shows the whole row. Other tests that carry the ID show details.",
     ]
     for title, rows in tables.items():
         done = sum(1 for one in rows if one in tests)
         lines += ["", f"## {title}", "", f"{done} of {len(rows)} are shown by a test.", ""]
-        lines += ["| ID | What | Shown by |", "| --- | --- | --- |"]
+        lines += ["| ID | What | Shown by | Details |", "| --- | --- | --- | --- |"]
         for one, what in rows.items():
-            names = "<br>".join(f"`{name}`" for name in tests.get(one, ())) or "no test of its own"
-            lines.append(f"| {one} | {what} | {names} |")
+            proof = f"`{chosen[one]}`" if one in chosen else "no test of its own"
+            more = len(tests.get(one, ())) - 1
+            lines.append(f"| {one} | {what} | {proof} | {f'{more} more' if more > 0 else ''} |")
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: list[str]) -> int:
     """Write the page, or check it; answers the exit code."""
-    wanted = page(sections(), shown_by())
+    tables, tests, chosen = sections(), shown_by(), proofs()
+    wrong = faults(tables, tests, chosen)
+    if wrong:
+        sys.stderr.write("docs/proofs.json: " + "\n".join(wrong) + "\n")
+        return 1
+    wanted = page(tables, tests, chosen)
     if "--check" not in arguments:
         PAGE.write_text(wanted, "utf-8")
     elif not PAGE.exists() or PAGE.read_text("utf-8") != wanted:

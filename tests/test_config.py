@@ -127,7 +127,11 @@ def test_a_configuration_that_is_not_kept_is_named(store: Store) -> None:
         ({"tools": {"a b": {}}}, "tools", "1 to 128 letters"),
         ({"tools": {"a": {"inputSchema": 5}}}, "tools.a.inputSchema", "expected an object; this is 5"),
         ({"resources": {"a": {"text": ""}}}, "resources.a", "expected the field uri"),
-        ({"resources": {"a": {"uri": "a:b"}}}, "resources.a", "exactly one of text, blob, cid"),
+        (
+            {"resources": {"a": {"uri": "a:b", "text": "", "blob": ""}}},
+            "resources.a",
+            "exactly one of text, blob, cid, variable, function, last_output_of; there is text and blob",
+        ),
         ({"resources": {"a": {"uri": "a:b", "text": "", "cid": "x"}}}, "resources.a", "there is text and cid"),
         ({"resources": {"a": {"uri": "a b", "text": ""}}}, "resources.a.uri", "RFC 3986"),
         ({"resource_templates": {"a": {"uriTemplate": "a:{b}"}}}, "resource_templates.a", "the field function"),

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS: dict[str, int] = {
     **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite"), 1),
     **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
-    "fulltext_words": 2,
+    **dict.fromkeys(("fulltext_words", "fulltext_forms", "fulltext_reading"), 2),
     **dict.fromkeys(("stores", "views", "client", "library"), 3),
     **dict.fromkeys(("handlers",), 4),
     **dict.fromkeys(("discovery", "boot", "catalogue"), 5),
@@ -42,7 +42,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "granian": ("patchbay/cli/",),
     "sqlite3": ("patchbay/sqlite.py",),
     "pysqlite3": ("patchbay/sqlite.py",),
-    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/"),
+    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/", "benchmarks/"),
     "subprocess": ("patchbay/handlers/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""

@@ -83,6 +83,8 @@ def test_the_readonly_boot_answers_and_changes_nothing(tmp_path_factory: pytest.
         for tool in hub.legacy("jq", "tools/list").result["tools"]:
             assert tool["annotations"]["readOnlyHint"] is True
         host = {"Host": "localhost"}
+        assert hub.client.put("/variables/mcps", data="{}", headers=host).status_code == 401
+        hub.as_operator()
         assert hub.client.put("/variables/mcps", data="{}", headers=host).status_code == 405
         assert hub.client.put("/cid/bafkqaatine", data="hi", headers=host).status_code == 405
         assert hub.client.get("/mcp", headers=host | {"Accept": "text/html"}).status_code == 200
@@ -107,6 +109,8 @@ def test_a_pinned_address_serves_the_old_version_for_ever(tmp_path_factory: pyte
         assert hub.call(f"v@{stranger}", "evil").status == 404
         (hub.servers / "v.py").unlink()
         until(lambda: hub.call("v", "other").status == 404, "the server is withdrawn")
+        assert hub.call(f"v@{server.version}", "which").status == 404, "a withdrawn server is the operator's only"
+        hub.as_operator()
         assert hub.call(f"v@{server.version}", "which").text == "first"
         assert hub.call(f"v@{stranger}", "evil").status == 404
     finally:

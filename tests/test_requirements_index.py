@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scripts.requirements_index import PAGE, found_in, ids_in, page, sections, shown_by
+from scripts.requirements_index import PAGE, faults, found_in, ids_in, page, proofs, sections, shown_by
 
 GROUPS = (9, 5, 4, 6, 8, 6, 5, 5, 11, 5, 6, 6, 8, 5)
 """How many rows each group of the acceptance plan has, T1 to T14."""
@@ -15,9 +15,23 @@ PLAN = [f"T{group}.{row}" for group, rows in enumerate(GROUPS, 1) for row in ran
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.exists() and PAGE.read_text("utf-8") == page(sections(), shown_by()), (
+    assert PAGE.exists() and PAGE.read_text("utf-8") == page(sections(), shown_by(), proofs()), (
         "run python scripts/requirements_index.py"
     )
+
+
+def test_each_row_that_a_test_shows_has_one_proving_test() -> None:
+    assert faults(sections(), shown_by(), proofs()) == []
+
+
+def test_a_missing_and_a_wrong_proving_test_are_told() -> None:
+    tables = {"Rows": {"T1.1": "One.", "T1.2": "Two.", "T1.3": "No test yet."}}
+    tests = {"T1.1": ["a.py::test_a"], "T1.2": ["a.py::test_b", "a.py::test_c"]}
+    assert faults(tables, tests, {"T1.1": "a.py::test_a", "T1.2": "a.py::test_c"}) == []
+    assert faults(tables, tests, {"T1.1": "a.py::test_c"}) == [
+        "T1.2 has no proving test: name one of a.py::test_b, a.py::test_c",
+        "T1.1 is proved by a.py::test_c, which does not carry its ID or is not there",
+    ]
 
 
 def test_the_plan_has_its_89_rows() -> None:

@@ -14,6 +14,7 @@ from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.handlers.documents import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
+from patchbay.library.answers import MAX_LIMIT
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}
@@ -98,12 +99,18 @@ def _tools() -> list[Descriptor]:
             "description": 'Words; "a phrase" in double quotes, begin* for words that begin so, * for all documents.',
         },
         "includeContent": {"type": "boolean", "description": "Whether to give each document's text too."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "How many documents to show."},
+        "offset": {"type": "integer", "minimum": 0, "description": "How many to leave out, as nextOffset says it."},
     }
     whole = {**SUMMARY, "cid": TEXT, "metadata": {"type": "object"}, "content": TEXT}
-    hit = {**SUMMARY, "score": {"type": "number"}, "matches": {"type": "array", "items": MATCH}, "content": TEXT}
+    section = _object({"title": TEXT, "anchor": TEXT}, ["title", "anchor"])
+    hit = {**SUMMARY, "score": {"type": "number"}, "section": section, "matches": {"type": "array", "items": MATCH}}
+    hit |= {"content": TEXT, "contentLeftOut": {"type": "boolean"}}
     listed = _object({"documents": {"type": "array", "items": _object(SUMMARY, NEEDED)}}, ["documents"])
     results = {"type": "array", "items": _object(hit, [*NEEDED, "score", "matches"])}
-    found = _object({"query": TEXT, "total": {"type": "integer"}, "results": results}, ["query", "total", "results"])
+    count, flag = {"type": "integer"}, {"type": "boolean"}
+    said = {"query": TEXT, "total": count, "every": flag, "behind": flag, "pending": count, "nextOffset": count}
+    found = _object({**said, "didYouMean": TEXT, "results": results}, ["query", "total", "results"])
     return [
         _tool("list_documents", "List documents", "List the documents of this folder.", _object(folder), listed),
         _tool("get_document", "Get a document", "Get one document.", _object(path, ["path"]), _object(whole, NEEDED)),

@@ -24,6 +24,7 @@ from pathlib import Path
 from patchbay.boot import change
 from patchbay.catalogue.dropins import PREFIX as DROP_INS
 from patchbay.catalogue.dropins import DropIn, drop_ins
+from patchbay.catalogue.references import References
 from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
@@ -93,7 +94,8 @@ class Folder:
         self._store = store
         self._path = path
         self._seen: tuple[object, ...] = ()
-        self._cids: dict[str, tuple[Signature, str]] = {}
+        self._cids: dict[str, tuple[object, str]] = {}
+        self._references = References(path, store.blobs)
         self._settling = Settling(path)
         self._waiting: frozenset[str] = frozenset()
         self._unreadable = ""
@@ -126,7 +128,7 @@ class Folder:
         for file in [file for file in files if server_of(file) in self._waiting]:
             del files[file]
         state = (files, dict(refused), self._waiting)
-        if (*state, self._store.names.all(ROWS)) == self._seen:
+        if (*state, self._named(files), self._store.names.all(ROWS)) == self._seen:
             return False
         wanted = self._wanted(files, refused)
         changed = self._make(self._moves(wanted), refused)
@@ -134,7 +136,8 @@ class Folder:
             log.warning("%s%s is not served: %s", ROWS, file, refused[file])
         changed |= refused != self.refused
         self.refused = refused
-        self._seen = (*state, self._store.names.all(ROWS))
+        # The configurations that were just read say which transforms they name.
+        self._seen = (*state, self._named(files), self._store.names.all(ROWS))
         return changed
 
     def _cannot_look(self, problem: OSError) -> bool:
@@ -166,6 +169,10 @@ class Folder:
             else:
                 yield entry.name, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
+    def _named(self, files: Mapping[str, Signature]) -> dict[str, object]:
+        """The state of the transforms that configurations name by a path."""
+        return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG)}
+
     def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, Wanted]:
         """The servers that the files make, by name."""
         wanted: dict[str, Wanted] = {}
@@ -195,7 +202,7 @@ class Folder:
     def _cid(self, file: str, signature: Signature, refused: dict[str, str]) -> str | None:
         """The CID of a file's bytes, which are kept; None when it could not be read."""
         known = self._cids.get(file)
-        if known is not None and known[0] == signature:
+        if known is not None and known[0] == (signature, self._references.signatures(file)):
             return known[1]
         try:
             with os.fdopen(os.open(self._path / file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
@@ -206,8 +213,13 @@ class Folder:
         if len(data) > LARGEST:
             refused[file] = f"expected at most {LARGEST} bytes"
             return None
-        cid = self._store.blobs.put(discovering(data) if file.endswith(CONFIG) else data)
-        self._cids[file] = (signature, cid)
+        try:
+            data = self._references.resolve(file, discovering(data)) if file.endswith(CONFIG) else data
+        except ConfigError as problem:
+            refused[file] = f"{problem.path}: {problem.expected}"
+            return None
+        cid = self._store.blobs.put(data)
+        self._cids[file] = (signature, self._references.signatures(file)), cid
         return cid
 
     def _moves(self, wanted: Mapping[str, Wanted]) -> Moves:

@@ -16,17 +16,13 @@ from urllib.parse import quote
 from patchbay.activation import Call, Events, Handler, Hub
 from patchbay.errors import ResourceNotFound, ToolFailed
 from patchbay.events import Content, Data, Pause, Progress
-from patchbay.library.errors import BadPath, NoDocument, Unreadable
+from patchbay.library.answers import answered, told
+from patchbay.library.errors import BadPath, NoDocument
 from patchbay.library.library import Library
 from patchbay.library.shelf import Change, Row
 
 ENDINGS = (".md", ".markdown", ".mdx")
 IGNORED = ("node_modules",)
-HITS, ALL = 20, 1000
-MOST_CONTENT = 4_000_000
-"""Characters of all texts that one search gives; what would not fit is named, and `get_document` gives it."""
-
-LEFT_OUT = "(left out here, because it is long: get_document gives it)"
 WAIT = 20.0
 """Seconds that a search waits for the first look at the folder; then it answers from what there is."""
 
@@ -113,25 +109,10 @@ def _get(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
 
 
 def _search(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
-    query = arguments["query"]
-    found = library.search(query, {}, ALL if query.strip() in ("", "*") else HITS)
-    results, lines = [], [f"{found.total} found, {len(found.hits)} shown."]
-    room = MOST_CONTENT if arguments.get("includeContent") else 0
-    for hit in found.hits:
-        try:
-            document = library.read(hit.row.key)
-        except (NoDocument, Unreadable):
-            continue  # gone a moment ago
-        matches = [{"line": one.line, "text": one.text} for one in library.matches(query, document, found.every)]
-        result = summary(server, hit.row) | {"score": hit.score, "matches": matches}
-        body = document.front.body
-        fits = len(body) <= room
-        room -= len(body) if fits else 0
-        results.append(result | ({"content": body} if fits and arguments.get("includeContent") else {}))
-        lines.append(f"\n## {hit.row.title}\n{uri_of(server, hit.row.key)} (score {hit.score:g})")
-        lines += [f"- line {one['line']}: {one['text']}" for one in matches]
-        lines += [body if fits else LEFT_OUT] if arguments.get("includeContent") else []
-    yield Data({"query": query, "total": found.total, "results": results}, None, "\n".join(lines))
+    given = {name: arguments[name] for name in ("limit", "offset") if name in arguments}
+    with_content = bool(arguments.get("includeContent"))
+    value = answered(library, arguments["query"], {}, partial(summary, server), with_content=with_content, **given)
+    yield Data(value, None, told(value))
 
 
 def _read(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:

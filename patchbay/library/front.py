@@ -1,4 +1,4 @@
-"""The YAML at the head of a document: read, made, and changed key by key.
+"""The YAML (or TOML) at the head of a document: read, made, and changed key by key.
 
 A change touches the lines of its own keys. Everything else, known or not, stays as it was, byte for byte: comments,
 order, quotes, dates, anchors. Where that cannot be done (keys in braces, an anchor that is used elsewhere) the block
@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
+from patchbay.library import front_toml
 from patchbay.library.errors import Unreadable
 
 LONGEST = 64 * 1024
@@ -36,6 +37,7 @@ _UNSAID = (yaml.BlockEndToken, yaml.StreamStartToken, yaml.StreamEndToken)
 LARGEST = 2**63
 _HANDLER = YAMLHandler()
 _BLOCK = re.compile(r"(\ufeff?-{3,}[ \t]*(\r?\n))(.*?)(^-{3,}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
+_TOML_BLOCK = re.compile(r"(\ufeff?\+{3}[ \t]*(\r?\n))(.*?)(^\+{3}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 _NESTS = re.compile(r"[\[{]")
 _COMPACT = re.compile(r"(?:[-?:][ \t]+){4}|^[ \t]{64}", re.MULTILINE)
 _BROKEN = (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, AttributeError)
@@ -67,18 +69,25 @@ class Front:
 
 def split(text: str) -> Front:
     """A text taken apart. Never raises: what is no front matter is body, what is broken has a `problem`."""
-    found = _BLOCK.match(text)
+    found = _BLOCK.match(text) or _TOML_BLOCK.match(text)
     if found is None:
         return Front(text, newline="\r\n" if "\r\n" in text else "\n")
     opening, newline, block, closing = found.groups()
     body = text[found.end() :]
     try:
-        value = load(block)
+        value = load_toml(block) if "+++" in opening else load(block)
     except Unreadable as problem:
         return Front(body, {}, opening, block, closing, newline, problem.message)
     if value is not None and not isinstance(value, dict):
         return Front(text, newline=newline)
     return Front(body, value or {}, opening, block, closing, newline)
+
+
+def load_toml(block: str) -> dict[str, Any]:
+    """The values of some TOML. Raises Unreadable."""
+    if len(block) > LONGEST:
+        raise Unreadable(f"the front matter has {len(block)} characters; at most {LONGEST} are read")
+    return front_toml.load(block)
 
 
 def load(block: str) -> Any:
@@ -110,6 +119,8 @@ def changed(text: str, changes: Mapping[str, Any], body: str | None = None) -> s
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         lines = _dumped(changes).replace("\n", front.newline)
         return f"{mark}---{front.newline}{lines}---{front.newline}{body.removeprefix(mark)}"
+    if "+++" in front.opening:
+        return front.opening + front_toml.changed(front.block, changes, front.newline) + front.closing + body
     wanted = {**front.metadata, **changes}
     block = _in_place(front, changes)
     if block is None or not _same(block, wanted):
@@ -157,7 +168,8 @@ def _dumped(metadata: Mapping[str, Any]) -> str:
     if not metadata:
         return ""
     try:
-        return str(_HANDLER.export(dict(metadata), sort_keys=False, width=100)) + "\n"
+        # The writer in C escapes emoji.
+        return str(_HANDLER.export(dict(metadata), Dumper=yaml.SafeDumper, sort_keys=False, width=100)) + "\n"
     except _BROKEN as problem:
         raise Unreadable(f"this cannot be said in YAML: {' '.join(str(problem).split())[:300]}") from problem
 

@@ -5,7 +5,7 @@ Sources: REQUIREMENTS section 5 (JANE-11, JANE-12, JANE-C7, A-F1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -118,22 +118,6 @@ def summary(row: Row) -> dict[str, Any]:
     }
     needed = ("uri", "type", collection.group, "path", "title", "tags")
     return {name: value for name, value in said.items() if value or name in needed}
-
-
-def told(value: Mapping[str, Any]) -> str:
-    """The results of a search for reading."""
-    if not value["results"]:
-        return "No document was found."
-    some = "" if value["every"] else " No more than a few have all the words; those with some of them are here too."
-    parts = [f"{value['total']} found, {len(value['results'])} shown.{some}"]
-    for one in value["results"]:
-        lines = [f"## {one['title']}", f"{one['uri']} (score {one['score']:g})"]
-        lines += [one["description"]] if "description" in one else []
-        lines += [f"Tags: {', '.join(one['tags'])}"] if one["tags"] else []
-        lines += [f"- line {match['line']}: {match['text']}" for match in one["matches"]]
-        lines += ["", one["content"]] if "content" in one else []
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
 
 
 def _made(context: Any) -> Library:

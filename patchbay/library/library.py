@@ -26,7 +26,7 @@ from patchbay.library.disk import LARGEST, Disk
 from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
 from patchbay.library.history import History, Version
 from patchbay.library.notices import Listener, Teller
-from patchbay.library.searching import Match, Search
+from patchbay.library.searching import Search
 from patchbay.library.shelf import Change, Document, Row, Shelf, document_of
 from patchbay.library.watching import Watcher
 from patchbay.sqlite import sqlite3
@@ -83,7 +83,8 @@ class Library:
     def read(self, path: str) -> Document:
         """A document as it is now. Raises BadPath, NoDocument, Unreadable."""
         parts = paths.document_path(path, self._endings)
-        return document_of(path, *self._disk.read(parts))
+        with self._failures_logged(path):
+            return document_of(path, *self._disk.read(parts))
 
     def rows(self, under: str = "") -> list[Row]:
         """What is known of the documents whose path begins so, by path."""
@@ -99,15 +100,9 @@ class Library:
         found = Counter(parts[1] for parts in inside if len(parts) > 2)
         return dict(sorted(found.items()))
 
-    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20) -> Search:
+    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20, offset: int = 0) -> Search:
         """The documents that fit, best first; `where` may say `top` and `grp`, their first and first two folders."""
-        return searching.search(self._shelf, query, where or {}, limit)
-
-    def matches(self, query: str, document: Document, every: bool = True) -> list[Match]:
-        """The lines of a found document that match."""
-        if searching.is_all(query):
-            return []
-        return searching.matches(self._shelf, query, document.row.key, every, document.front.lines)
+        return searching.search(self._shelf, query, where or {}, limit, offset)
 
     def history(self, path: str) -> list[Version]:
         """The versions of a document, newest first; it may be gone. Raises BadPath, NoDocument."""
@@ -285,8 +280,18 @@ class Library:
             self._settle()
         if self._readonly:
             raise Unreadable("this library can only be read")
-        with self._disk.alone():
+        with self._failures_logged("a write"), self._disk.alone():
             yield
+
+    @contextmanager
+    def _failures_logged(self, what: str) -> Iterator[None]:
+        """Log the details of a file system's failure, of which a caller sees the sentence alone."""
+        try:
+            yield
+        except Unreadable as problem:
+            cause = problem.__cause__ or problem
+            log.warning("the library %s failed at %s: %s (%r)", self._disk.root, what, problem.message, cause)
+            raise
 
     @contextmanager
     def _alone(self, seconds: float) -> Iterator[None]:

@@ -1,44 +1,38 @@
-"""Searching a library: the documents that fit, best first, with the lines that match.
+"""Searching a library: the documents that fit, best first, each with the lines and the section that match.
 
-Documents with every word of the query are found; where they are few, those with some of its words too. Documents with
-all the words in their title come first, whatever the others say. `*`, or nothing, is every document by title.
+Documents with every word of the query, in any form, are found; where they are few, or the query is a question, those
+with some of its words too. Words in a title count most; words as they are written count more than their other forms,
+rare words more than common ones, an identifier as it is written more than its parts. A word that no document has counts
+as the word that it probably means. `*`, or nothing, is every document by title.
 Sources: REQUIREMENTS JANE-8, JANE-17, JANE-C10, A-F3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from patchbay.fulltext import BEGIN, END, Index
+from patchbay.fulltext import Hit as Scored
+from patchbay.fulltext import Index
+from patchbay.fulltext_reading import Reading
 from patchbay.library.shelf import Row, Shelf, group_of
 from patchbay.sqlite import sqlite3
 
 FEW = 5
 """With so many documents that have every word, no others are looked for."""
 
-MOST = 200
-"""How many documents are counted."""
+LONG = 3
+"""A query of more words is a question: documents with some of its words are looked for too."""
 
-LINES = 5
-"""How many matching lines of one document are shown."""
+MAX_RANKED = 200
+"""How many documents are ranked by more than the words in their texts, beyond those that are asked for."""
 
-WIDEST = 240
-"""Characters of a line that are shown."""
+NOTHING = Reading(())
+"""A query without words."""
 
 T = TypeVar("T")
-
-MARK = "**"
-"""What stands around a match, before and after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A line of a document's text with its number, counted from 1; MARK stands around what was looked for."""
-
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +45,17 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search found. `total` counts at most MOST; `every` says whether each has all the words."""
+    """What a search found, from one place in the list on.
+
+    `total` is how many there are, `every` whether each has all the words, `suggestion` the query as it was probably
+    meant, `reading` how the words were understood.
+    """
 
     hits: list[Hit]
     total: int
     every: bool = True
+    suggestion: str | None = None
+    reading: Reading = NOTHING
 
 
 def is_all(query: str) -> bool:
@@ -63,41 +63,63 @@ def is_all(query: str) -> bool:
     return query.strip() in ("", "*")
 
 
-def search(shelf: Shelf, query: str, where: Mapping[str, str], limit: int) -> Search:
-    """The documents that fit a query and have these labels (`top`, `grp`), at most `limit`."""
+def search(shelf: Shelf, query: str, where: Mapping[str, str], limit: int, offset: int = 0) -> Search:
+    """The documents that fit a query and have these labels (`top`, `grp`), at most `limit` from `offset` on."""
     if is_all(query):
         chosen = [row for row in shelf.rows.values() if _fits(row, where)]
         chosen.sort(key=lambda row: (row.title.casefold(), row.key))
-        return Search([Hit(row, 0.0) for row in chosen[:limit]], len(chosen))
-    scores, every = _guarded(shelf, lambda index: _scores(index, query, where))
-    rows = [(row, score) for key, score in scores.items() if (row := shelf.get(key)) is not None]
-    rows.sort(key=lambda found: (-found[1], found[0].key))
-    return Search([Hit(row, float(f"{score:.4g}")) for row, score in rows[:limit]], len(rows), every)
+        return Search([Hit(row, 0.0) for row in chosen[offset : offset + limit]], len(chosen))
+    return _guarded(shelf, lambda index: _searched(shelf, index, query, where, limit, offset))
 
 
-def matches(shelf: Shelf, query: str, key: str, every: bool, before: int) -> list[Match]:
-    """The first lines of a document's body that have a word of a query; `before` lines stand before the body."""
-    marked = _guarded(shelf, lambda index: index.marked(query, key, "body", every))
-    if marked is None:
-        return []
-    found = []
-    for number, line in enumerate(marked.split("\n"), before + 1):
-        if BEGIN in line:
-            found.append(Match(number, _shown(line)))
-            if len(found) == LINES:
-                break
-    return found
+def _searched(shelf: Shelf, index: Index, query: str, where: Mapping[str, str], limit: int, offset: int) -> Search:
+    reading = index.read(query)
+    if not reading.words or limit < 1:
+        return Search([], 0, reading=reading)
+    total = index.count(reading.wide(True), where)
+    every = len(reading.words) == 1 or (total >= FEW and len(reading.words) <= LONG)
+    if not every:
+        total = index.count(reading.wide(False), where)
+    scores = _scores(index, reading, where, every, offset + limit)
+    rows = shelf.rows
+    hits = [Hit(row, float(f"{score:.4g}")) for key, score in scores.items() if (row := rows.get(key)) is not None]
+    hits.sort(key=lambda hit: (-hit.score, hit.row.key))
+    return Search(hits[offset : offset + limit], total, every, reading.suggestion, reading)
 
 
-def _scores(index: Index, query: str, where: Mapping[str, str]) -> tuple[dict[str, float], bool]:
-    hits, every = index.search(query, MOST, True, where), True
-    if len(hits) < FEW:
-        hits, every = index.search(query, MOST, False, where), False
-    scores = {hit.key: hit.score for hit in hits}
-    lift = max(scores.values(), default=0.0)
-    for hit in index.search(query, MOST, True, where, within=("title",)):
-        scores[hit.key] = max(scores.get(hit.key, 0.0), hit.score) + lift
-    return scores, every
+def _scores(index: Index, reading: Reading, where: Mapping[str, str], every: bool, wanted: int) -> dict[str, float]:
+    """The scores of the documents that are best by their texts alone, at least `wanted` if there are so many."""
+    most = wanted + MAX_RANKED
+    parts = [
+        (0.5, _shares(index.found(reading.wide(every), most, where))),
+        (1.5, _shares(index.found(reading.narrow(False), most, where))),
+        (0.4, _shares(index.found(reading.wide(False), most, where, ("title",)))),
+        (0.5, dict.fromkeys(index.having(exact, where), 1.0) if (exact := reading.exact()) is not None else {}),
+        *_covered(index, reading, where),
+    ]
+    return {key: sum(weight * part.get(key, 0.0) for weight, part in parts) for key in parts[0][1]}
+
+
+def _shares(hits: Sequence[Scored]) -> dict[str, float]:
+    """Scores as shares of the best one."""
+    best = max((hit.score for hit in hits), default=1.0) or 1.0
+    return {hit.key: hit.score / best for hit in hits}
+
+
+def _covered(index: Index, reading: Reading, where: Mapping[str, str]) -> Iterator[tuple[float, dict[str, float]]]:
+    """How much of the query a document has, in its text and in its title; rare words are more of it."""
+    count = len(index)
+    having = [index.having(word.wide, where) for word in reading.words]
+    rarity = [math.log(1 + count / max(len(found), 0.5)) for found in having]
+    whole = sum(rarity) or 1.0
+    titled = [index.having(word.wide, where, ("title",)) for word in reading.words]
+    plainly = [index.having(word.narrow, where, ("title",)) for word in reading.words]
+    for weight, power, documents in ((1.5, 1, having), (1.0, 1, titled), (0.5, 2, plainly)):
+        shares: dict[str, float] = {}
+        for share, keys in zip(rarity, documents, strict=True):
+            for key in keys:
+                shares[key] = shares.get(key, 0.0) + share / whole
+        yield weight, {key: share**power for key, share in shares.items()}
 
 
 def _guarded(shelf: Shelf, ask: Callable[[Index], T]) -> T:
@@ -113,13 +135,3 @@ def _guarded(shelf: Shelf, ask: Callable[[Index], T]) -> T:
 def _fits(row: Row, where: Mapping[str, str]) -> bool:
     top, group = group_of(row.key)
     return where.get("top", top) == top and where.get("grp", group) == group
-
-
-def _shown(line: str) -> str:
-    line = line.rstrip("\r")
-    if len(line) > WIDEST:
-        begin = max(0, line.index(BEGIN) - WIDEST // 4)
-        cut = line[begin : begin + WIDEST]
-        missing = cut.count(BEGIN) - cut.count(END)
-        line = ("…" if begin else "") + cut + END * max(0, missing) + "…"
-    return line.replace(BEGIN, MARK).replace(END, MARK).strip()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from patchbay.library import front, paths
 from patchbay.library.disk import Disk
 from patchbay.library.errors import NoDocument, Unreadable
 from patchbay.library.front import Front
+from patchbay.library.headings import headings, title_of
 from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
@@ -41,9 +41,6 @@ COLUMNS = {"title": 10.0, "headings": 3.0, "tags": 3.0, "description": 3.0, "pat
 LABELS = ("top", "grp", "cid", "stamp", "about")
 BATCH = 64
 """How many files are read and indexed at once; a writer waits for no more."""
-
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)$", re.MULTILINE)
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
         key,
         cid_of(data),
         stamp,
-        _text(said.get("title")) or _first_heading(parts.body) or PurePosixPath(key).stem,
+        _text(said.get("title")) or title_of(parts.body) or PurePosixPath(key).stem,
         _text(said.get("description")),
         _text(said.get("author")),
         _tags(said.get("tags")),
@@ -319,7 +316,7 @@ def _words(document: Document) -> Words:
         row.key,
         {
             "title": row.title,
-            "headings": "\n".join(heading for _, heading in headings(body)),
+            "headings": "\n".join(heading.title for heading in headings(body)),
             "tags": "\n".join(row.tags),
             "description": row.description,
             "path": row.key.rpartition(".")[0],
@@ -333,19 +330,6 @@ def _rows(index: Index) -> Iterator[tuple[str, Row]]:
     for key, labels in index.labels().items():
         title, description, author, tags, *rest = orjson.loads(labels["about"])
         yield key, Row(key, labels["cid"], labels["stamp"], title, description, author, tuple(tags), *rest)
-
-
-def headings(body: str) -> list[tuple[int, str]]:
-    """The headings of some Markdown with their levels, without what only looks like one inside fenced code."""
-    # What closes a heading is taken off here: an expression that does it takes cubic time for a line of blanks.
-    lines = _HEADING.finditer(_FENCED.sub("", body))
-    found = ((len(line[1]), line[2].rstrip(" \t").rstrip("#").rstrip(" \t")) for line in lines)
-    return [(level, words) for level, words in found if words]
-
-
-def _first_heading(body: str) -> str:
-    found = headings(body)
-    return found[0][1] if found else ""
 
 
 def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:

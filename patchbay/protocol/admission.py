@@ -42,6 +42,9 @@ def admit(message: Message, wire: Wire, sessions: Sessions) -> Caller:
     """The terms under which a message is served. Raises the error of the first rung that fails."""
     if isinstance(message, Request):
         if claims(message.params) or modern_header(wire.version):
+            if not claims(message.params) and wire.version not in MODERN:
+                # Nothing but the header speaks of a revision, and no revision has this name.
+                raise UnsupportedVersion(str(wire.version), (*LEGACY, *MODERN))
             return admit_modern(message, wire)
         return admit_legacy(message, wire, sessions)
     if isinstance(message, Notification) and (claims(message.params) or modern_header(wire.version)):

@@ -30,13 +30,15 @@ ask whether anybody is there, which has to be answered whatever else is going on
 
 
 class NotInitialized(PatchbayError):
-    """A request came before the handshake; `data` is `{"reason": ...}`."""
+    """A request came before the handshake was complete; `data` is `{"reason": ...}`."""
 
     code, status = -32002, 400
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, begun: bool = False) -> None:
         reason = f"{method} came before initialize: send initialize first, or name a revision in params._meta"
-        super().__init__("not initialized", {"reason": reason})
+        if begun:
+            reason = f"{method} came before notifications/initialized: send that notification first"
+        super().__init__("Server initializing" if begun else "Server not initialized", {"reason": reason})
 
 
 class Connection:
@@ -52,6 +54,7 @@ class Connection:
         self.session = session
         self._sessions = sessions
         self._modern = False
+        self._initializing = False
         self._handshake_only = handshake_only
 
     def admit(self, message: Message) -> Caller:
@@ -66,6 +69,7 @@ class Connection:
             raise NotInitialized(message.method)
         caller = admit_legacy(message, self.wire, self._sessions)
         self.session = caller.session
+        self._initializing = caller.session is not None
         return caller
 
     def _claimed(self, request: Request) -> Caller:
@@ -89,4 +93,8 @@ class Connection:
             raise InvalidRequest(f"this connection is initialized already, for {session.revision.name}")
         if isinstance(message, Request) and claims(message.params):
             raise InvalidRequest(f"this connection was opened by initialize, for {session.revision.name}: claim none")
+        if isinstance(message, Notification) and message.method == "notifications/initialized":
+            self._initializing = False
+        if self._initializing and isinstance(message, Request) and message.method != "ping":
+            raise NotInitialized(message.method, begun=True)
         return Caller(session.revision, session.capabilities, session.level, self.wire, session)

@@ -70,8 +70,8 @@ def stamped(
 def tool_result(result: dict[str, Any], revision: Revision) -> dict[str, Any]:
     """A tool's result as one revision can carry it."""
     shown: dict[str, Any] = {"content": [block(item, revision) for item in result["content"]]}
-    if result.get("isError"):
-        shown["isError"] = True
+    # Both documents of origin show it on success too, and some clients read it without a default.
+    shown["isError"] = bool(result.get("isError", False))
     structured = result.get("structuredContent")
     if "structuredContent" in result and (
         revision.any_structure or (revision.structured and isinstance(structured, dict))

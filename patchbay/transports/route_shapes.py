@@ -36,6 +36,7 @@ _SUMMARY = {
     "origin": TEXT,
     "status": one_of("on", "off", "broken"),
     "broken": maybe(TEXT),
+    "replaces": maybe(TEXT),
     "upstream": maybe(_OBJECT),
     "problems": WHOLE,
     "version": maybe(TEXT),

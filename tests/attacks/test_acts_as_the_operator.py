@@ -175,7 +175,7 @@ def test_wrong_tokens_do_not_lock_the_operator_out(hub: Hub) -> None:
     assert sent(hub.port, "GET", hub.login_path())[0] == 303
 
 
-def test_a_damaged_token_file_lets_nobody_in_and_shows_strangers_nothing(hub: Hub) -> None:
+def test_a_damaged_token_file_proves_no_operator_and_shows_strangers_nothing(hub: Hub) -> None:
     right = hub.as_operator()
     file = hub.folder / "data" / HASH_FILE
     before = file.read_text()

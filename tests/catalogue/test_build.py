@@ -252,7 +252,7 @@ def test_transforms_add_resources_templates_and_prompts(bench: Any) -> None:
     assert list(server.resources) == ["a://1", "variable://mcps"]
     assert list(server.templates) == ["a://{message}"]
     assert list(server.prompts) == ["greet"]
-    assert "entry 3" in server.problems[0].reason
+    assert "a://2 does not say where its content comes from" in server.problems[0].reason
 
 
 def test_a_resource_carries_only_what_clients_may_see(bench: Any) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from patchbay.catalogue.dropins import drop_ins
 from patchbay.catalogue.folder import LARGEST, Folder
-from patchbay.catalogue.settling import SETTLED_SECONDS
 from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
@@ -173,49 +172,6 @@ def test_a_broken_file_takes_down_itself_alone(bench: Any, until: Until, caplog:
     assert caplog.text.count(broken) == 1
     bench.drop("hello.py", HELLO)
     until(lambda: tools(catalogue, "hello") == ["hello"])
-
-
-def test_a_file_is_served_when_two_looks_agree(bench: Any) -> None:
-    """DESIGN section 5"""
-    folder = Folder(bench.store, bench.settings.servers)
-    assert not folder.scan()
-    bench.drop("hello.py", HELLO[:20])
-    assert not folder.scan()
-    bench.drop("hello.py", HELLO)
-    assert not folder.scan()
-    assert bench.store.names.all("servers/") == {}
-    assert folder.scan()
-    assert bench.server("hello").definition == bench.keep(HELLO)
-
-
-def test_a_server_stays_as_it_is_while_its_files_change(bench: Any) -> None:
-    """Its configuration is taken away and put back, as some editors save, and keeps functions back meanwhile."""
-    bench.drop("hello.py", HELLO + WAVE)
-    bench.drop("hello.mcp.json", {"tools": {"hello": {}}})
-    folder = Folder(bench.store, bench.settings.servers)
-    assert folder.start()
-    bench.remove("hello.mcp.json")
-    assert not folder.scan()
-    assert list(bench.server("hello").tools) == ["hello"]
-    bench.drop("hello.mcp.json", {"tools": {"wave": {}}})
-    assert not folder.scan()
-    assert list(bench.server("hello").tools) == ["hello"]
-    assert folder.scan()
-    assert list(bench.server("hello").tools) == ["wave"]
-    bench.remove("hello.py")
-    bench.remove("hello.mcp.json")
-    assert not folder.scan()
-    assert list(bench.server("hello").tools) == ["wave"]
-    assert folder.scan()
-    assert bench.store.names.all("servers/") == {}
-
-
-def test_an_old_file_needs_no_second_look_when_the_hub_starts(bench: Any) -> None:
-    bench.drop("hello.py", HELLO)
-    saved = (bench.settings.servers / "hello.py").stat().st_ctime
-    while time.time() - saved <= SETTLED_SECONDS:
-        threading.Event().wait(0.05)
-    assert Folder(bench.store, bench.settings.servers).scan()
 
 
 def test_a_drop_in_stands_before_a_boot_server_until_it_goes(bench: Any, until: Until) -> None:

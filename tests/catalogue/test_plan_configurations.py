@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hubs import MODERN, Hub
+from tests.hubs import MODERN, Hub, until
+from tests.protocol.test_tools import listed
 
 ECHO = {
     "description": "Echo server - returns input as output",
@@ -134,10 +135,9 @@ def test_a_transform_named_by_a_path_is_run_again_when_its_file_changes(hub: Hub
     own = Hub(tmp_path)
     assert own.call("far", "first").text == "f"
     transform.write_text(named.replace("NAME", "second"))
-    own.look()
+    until(lambda: "second" in listed(own, "far", MODERN), "the changed transform is run")
     assert own.call("far", "second").text == "f"
     for path, sentence in (("../app.py", "in the folder of the server"), ("t/none.py", "there is no file")):
         (tmp_path / "servers" / "far.mcp.json").write_text(json.dumps({"tools_transform_cid": path}))
-        own.look()
-        assert sentence in str(own.catalogue.refused["far.mcp.json"]), path
+        until(lambda words=sentence: words in own.catalogue.refused.get("far.mcp.json", ""), f"{path} is refused")
     own.close()

@@ -216,6 +216,16 @@ def test_tools_come_go_and_are_renamed() -> None:
     assert worst(found) == "breaking" and worst([]) is None
 
 
+def test_a_tool_of_another_input_is_not_taken_for_a_renamed_one() -> None:
+    """JN-45: the same words and a name that is alike do not make a rename where the input is another."""
+    other = {**SEARCH, "name": "search_all", "inputSchema": tool({"other": {"type": "integer"}})["inputSchema"]}
+    found = detect_schema_changes([SEARCH], [other])
+    assert [(one.tool, one.kind, one.sentence) for one in found] == [
+        ("search", "breaking", "Tool 'search': Removed"),
+        ("search_all", "non-breaking", "Tool 'search_all': New tool added"),
+    ]
+
+
 def test_lists_that_are_none_are_refused() -> None:
     lists: list[Any] = [[{}], [1], [SEARCH, SEARCH]]
     for bad in lists:

@@ -72,7 +72,9 @@ def test_the_result_is_the_output_and_the_exit_code(hub: Hub, version: str) -> N
     """SUB-20, SUB-C5."""
     result = run(hub, "echo one; echo two", version).result
     assert result["content"] == [{"type": "text", "text": "one\ntwo\n"}]
-    assert result.get("structuredContent") == (None if version == "2024-11-05" else {"type": "exit", "code": 0})
+    assert result.get("structuredContent") == (
+        None if version == "2024-11-05" else {"type": "complete", "exit_code": 0}
+    )
 
 
 def test_a_bad_ending_is_an_error_that_keeps_the_output_and_tells_the_exit_code(hub: Hub) -> None:
@@ -80,6 +82,9 @@ def test_a_bad_ending_is_an_error_that_keeps_the_output_and_tells_the_exit_code(
     result = run(hub, "echo half; exit 3").result
     assert [item["text"] for item in result["content"]] == ["half\n", "the command ended with exit code 3"]
     assert result["isError"] is True
+    one = run(hub, "echo none; exit 1").result
+    assert one["isError"] is True
+    assert [item["text"] for item in one["content"]] == ["none\n", "the command ended with exit code 1"]
     assert "exit code 127" in run(hub, "no-such-program").text
     assert "signal 9 (Killed), exit code 137" in run(hub, "kill -9 $$").text
 
@@ -87,18 +92,23 @@ def test_a_bad_ending_is_an_error_that_keeps_the_output_and_tells_the_exit_code(
 def test_what_says_nothing_still_tells_its_exit_code(hub: Hub) -> None:
     """SUB-23."""
     result = run(hub, "true").result
-    assert orjson.loads(result["content"][0]["text"]) == result["structuredContent"] == {"type": "exit", "code": 0}
+    assert (
+        orjson.loads(result["content"][0]["text"])
+        == result["structuredContent"]
+        == {"type": "complete", "exit_code": 0}
+    )
 
 
 def test_the_native_view_says_each_line_with_its_stream_and_the_exit_code(hub: Hub) -> None:
-    """SUB-44 (S-F2): `stdout{line}`, `stderr{line}`, then `exit{code}`."""
+    """SUB-44: `start`, `stdout{data}`, `stderr{data}`, then `complete{exit_code}`, as the document prints them."""
     items = native(hub, "echo out; sleep 0.1; echo err >&2; sleep 0.1; printf last; exit 2")
     data = [item["data"] for item in items if item["type"] == "data"]
     assert data == [
-        {"type": "stdout", "line": "out"},
-        {"type": "stderr", "line": "err"},
-        {"type": "stdout", "line": "last"},
-        {"type": "exit", "code": 2},
+        {"type": "start"},
+        {"type": "stdout", "data": "out\n"},
+        {"type": "stderr", "data": "err\n"},
+        {"type": "stdout", "data": "last"},
+        {"type": "complete", "exit_code": 2},
     ]
     assert [item["type"] for item in items[-2:]] == ["error", "done"]
 
@@ -117,13 +127,13 @@ def test_all_views_of_one_command_have_the_same_content(hub: Hub) -> None:
 def test_both_streams_are_read_at_once_however_much_comes(hub: Hub) -> None:
     """S-F2: reading one stream to its end first would stop a command that fills the other."""
     text = run(hub, "for i in $(seq 3000); do echo $i; printf '%050d\\n' $i >&2; done; seq 9 | tail -1 >&2").result
-    assert not text.get("isError") and text["structuredContent"]["code"] == 0
+    assert not text.get("isError") and text["structuredContent"]["exit_code"] == 0
 
 
 def test_bytes_that_are_no_text_and_lines_without_an_end_come_through(hub: Hub) -> None:
     assert run(hub, "printf '\\xff\\xc3'; sleep 0.1; printf '\\xa4\\n'").text == "\ufffdä\n"
-    first = native(hub, "head -c 200000 /dev/zero | tr '\\0' x")[0]
-    assert len(first["data"]["line"]) > 60_000
+    first = native(hub, "head -c 200000 /dev/zero | tr '\\0' x")[1]
+    assert len(first["data"]["data"]) > 60_000
 
 
 @pytest.mark.parametrize(("command", "what"), [("yes", "100000 lines"), ("cat /dev/zero", "4194304 bytes")])

@@ -290,8 +290,9 @@ def test_cones_are_found_by_name_and_by_uuid_and_deleted(desk: Desk) -> None:
 
 
 def test_each_cone_with_a_system_prompt_is_a_prompt(desk: Desk) -> None:
-    """SUB-30, SUB-43"""
+    """SUB-30, SUB-43: and a server without prompts lists none."""
     assert desk.prompts() == {}
+    assert desk.hub.legacy("jq", "prompts/list").result["prompts"] == []
     desk.create(system_prompt="You are Ada.")
     desk.create("plain")
     until(desk.prompts, "the prompt is listed")

@@ -20,11 +20,11 @@ SCHEMAS = {
     "get_spec": ({"project", "path"}, ["project", "path"]),
     "list_stdlibs": ({"language"}, []),
     "list_specs": ({"project"}, []),
-    "search": ({"query", "type", "language", "project", "includeContent"}, ["query"]),
+    "search": ({"query", "type", "language", "project", "includeContent", "limit", "offset"}, ["query"]),
     "create_document": (CREATE, ["type", "path", "title", "content"]),
     "update_document": (CREATE | {"updateMeta", "expected_cid"}, ["type", "path"]),
 }
-"""Names and required names as Jane's document gives them, and `expected_cid`."""
+"""Names and required names as Jane's document gives them, and `limit`, `offset` and `expected_cid`."""
 
 AT = {"type": "spec", "project": "hub", "path": "a/rooms.md"}
 
@@ -167,10 +167,10 @@ def test_changes_by_tools_and_on_disk_reach_who_listens(hub: Hub, tmp_path: Path
             until(took, f"{wanted}")
 
         done(hub, "update_document", {**AT, "content": "two"})
-        heard("updated/jane", "changed/jane")
+        heard("updated/jane")
         file = tmp_path / "library/specs/hub/a/rooms.md"
         file.write_text(file.read_text().replace("two", "three"))
-        heard("updated/jane", "changed/jane")
+        heard("updated/jane")
         file.unlink()
         heard("updated/jane", "changed/jane")
     until(lambda: not hub.legacy("jane", "resources/list").result["resources"], "the list without it")
@@ -242,3 +242,77 @@ def test_the_folder_is_what_the_settings_say(tmp_path: Path) -> None:
         assert (tmp_path / "data/jane/specs/hub/a/rooms.md").exists()
     finally:
         hub.close()
+
+
+def test_an_edit_of_content_tells_of_the_document_and_not_of_the_list(hub: Hub) -> None:
+    """JANE-24: a new title changes the list, and so does a new document."""
+    done(hub, "create_document", {**AT, "title": "Rooms", "content": "one"})
+    with hub.catalogue.store.bus.subscribe(["updated/jane", "changed/jane"]) as mailbox:
+
+        def told_until(last: str) -> list[str]:
+            told: list[str] = []
+
+            def came() -> bool:
+                got = mailbox.get(0.2)
+                told.extend([got[0]] if got else [])
+                return last in told
+
+            until(came, last)
+            return told
+
+        told_until("changed/jane")
+        done(hub, "update_document", {**AT, "content": "two"})
+        assert told_until("updated/jane") == ["updated/jane"]
+        done(hub, "update_document", {**AT, "title": "Places"})
+        assert told_until("changed/jane") == ["updated/jane", "changed/jane"]
+        done(hub, "create_document", {**AT, "path": "b.md", "title": "B", "content": "one"})
+        assert told_until("changed/jane") == ["changed/jane"]
+
+
+def test_documents_have_times_matches_scores_and_relative_paths(hub: Hub, tmp_path: Path) -> None:
+    """JANE-17: the whole row: createdAt and updatedAt, highlighted matches with scores, relative paths."""
+    made = done(hub, "create_document", {**AT, "title": "Rooms", "content": "## Doors\n\nA room has doors.\n"})
+    done(hub, "create_document", {**AT, "path": "b.md", "title": "Other", "content": "No doors.\n"})
+    changed = done(hub, "update_document", {**AT, "content": "## Doors\n\nA room has many doors.\n"})
+    assert made["createdAt"] == made["updatedAt"] == changed["createdAt"] < changed["updatedAt"]
+    read = done(hub, "get_spec", {"project": "hub", "path": AT["path"]})
+    assert (read["createdAt"], read["updatedAt"]) == (changed["createdAt"], changed["updatedAt"])
+    found = done(hub, "search", {"query": "room doors"})
+    first, second = found["results"]
+    assert first["path"] == "a/rooms.md" and first["score"] > second["score"] > 0
+    assert (first["createdAt"], first["updatedAt"]) == (changed["createdAt"], changed["updatedAt"])
+    assert {"line": 8, "text": "A **room** has many **doors**."} in first["matches"]
+    assert first["section"] == {"title": "Doors", "anchor": "doors"}
+    text = hub.call("jane", "search", {"query": "room doors"}).text
+    assert f"(score {first['score']:g})" in text and "A **room** has many **doors**." in text
+    assert "Section: Doors (#doors)" in text
+    listed = done(hub, "list_specs", {"project": "hub"})
+    assert [one["path"] for one in listed["documents"]] == ["a/rooms.md", "b.md"]
+    for answer in (made, changed, read, found, listed):
+        assert str(tmp_path) not in orjson.dumps(answer).decode()
+
+
+def test_results_come_in_pages_and_a_typo_is_told(hub: Hub) -> None:
+    """JANE-8: limit, offset, an exact total, and what was probably meant."""
+    for number in range(7):
+        done(hub, "create_document", {**AT, "path": f"{number}.md", "title": f"T{number}", "content": "pumpkin"})
+    first = done(hub, "search", {"query": "pumpkin", "limit": 5})
+    rest = done(hub, "search", {"query": "pumpkin", "limit": 5, "offset": first["nextOffset"]})
+    assert (first["total"], len(first["results"]), rest["total"], len(rest["results"])) == (7, 5, 7, 2)
+    assert "nextOffset" not in rest and len({one["uri"] for one in first["results"] + rest["results"]}) == 7
+    assert "search again with offset 5" in hub.call("jane", "search", {"query": "pumpkin", "limit": 5}).text
+    assert done(hub, "search", {"query": "pumkpin"})["didYouMean"] == "pumpkin"
+    assert hub.call("jane", "search", {"query": "x", "limit": 0}).result["isError"] is True
+
+
+def test_texts_that_do_not_fit_into_an_answer_are_named(hub: Hub) -> None:
+    """JANE-8: includeContent is bounded, and so is the answer."""
+    for number in range(4):
+        place = {**AT, "path": f"{number}.md", "title": f"T{number}"}
+        done(hub, "create_document", {**place, "content": "pumpkin " * 20_000})
+    found = done(hub, "search", {"query": "pumpkin", "includeContent": True})
+    assert len(found["results"]) == 4 and len(orjson.dumps(found)) < 1_000_000
+    assert [("content" in one, "contentLeftOut" in one) for one in found["results"]] == [
+        *[(True, False)] * 2,
+        *[(False, True)] * 2,
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.content.jane import Pipe, spoken
+from tests.hubs import until
 
 pytestmark = [pytest.mark.process]
 
@@ -167,6 +168,68 @@ def test_a_file_system_that_fails_is_told_to_the_caller_and_in_the_log(tmp_path:
         assert failed["isError"] is True and "no documents" in failed["content"][0]["text"]
         assert pipe.end()[0] == 0
     assert "specs/hub/CON.md" in (tmp_path / "log").read_text()
+
+
+def test_failing_files_are_told_kindly_and_logged_in_detail(tmp_path: Path) -> None:
+    """JANE-16: the whole row: the caller reads a sentence without folders, standard error has the details."""
+    folder = tmp_path / "library/specs/hub"
+    folder.mkdir(parents=True)
+    (folder / "good.md").write_text("# Good\n\npumpkin")
+    (folder / "bytes.md").write_bytes(b"ok\n\xff")
+    (folder / "large.md").write_bytes(b"x" * (8 * 1024 * 1024 + 1))
+    (folder / "CON.md").write_text("no name for all systems")
+    with spoken(tmp_path) as pipe:
+        pipe.open()
+        kind = [
+            ("bytes.md", "specs/hub/bytes.md is no UTF-8 text: byte 0xff in line 2"),
+            ("large.md", "specs/hub/large.md has 8388609 bytes; at most 8388608 are read"),
+        ]
+        found = pipe.call("search", query="pumpkin")["result"]["content"][0]["text"]
+        assert "spec://hub/good.md" in found, "what cannot be read keeps nothing else from being found"
+        for path, sentence in [*kind, ("none.md", "there is no document none.md of the project hub")]:
+            failed = pipe.call("get_spec", project="hub", path=path)["result"]
+            assert failed["isError"] is True and sentence in failed["content"][0]["text"]
+            assert str(tmp_path) not in failed["content"][0]["text"]
+        assert pipe.end()[0] == 0
+    log = (tmp_path / "log").read_text()
+    assert "specs/hub/CON.md" in log
+    for path, detail in (("bytes.md", "UnicodeDecodeError"), ("large.md", "8388609 bytes")):
+        line = next(line for line in log.splitlines() if f"specs/hub/{path}" in line and "failed at" in line)
+        assert detail in line and str(tmp_path / "library") in line
+
+
+def test_a_subscriber_hears_of_its_document_and_of_no_other(tmp_path: Path) -> None:
+    """JANE-24: the whole row: subscribe, hear of edits by tools and on the disk, unsubscribe."""
+    uri, updated = "spec://hub/rooms.md", "notifications/resources/updated"
+    with spoken(tmp_path) as pipe:
+        pipe.open("2025-11-25")
+        for path in ("rooms.md", "other.md"):
+            pipe.call("create_document", **{**SPEC, "path": path}, title="Rooms", content="text")
+        assert pipe.ask("resources/subscribe", uri=uri)["result"] == {}
+
+        def heard_again(count: int) -> None:
+            def heard() -> bool:
+                pipe.ask("ping")
+                return [one["method"] for one in pipe.notes].count(updated) > count
+
+            until(heard, "a note of an update")
+
+        pipe.call("update_document", **{**SPEC, "path": "other.md"}, content="of no interest")
+        pipe.call("update_document", **SPEC, content="by a tool")
+        heard_again(0)
+        told = [one["method"] for one in pipe.notes].count(updated)
+        file = tmp_path / "library/specs/hub/rooms.md"
+        file.write_text(file.read_text().replace("by a tool", "by an editor"))
+        heard_again(told)
+        assert {one["params"]["uri"] for one in pipe.notes if one["method"] == updated} == {uri}
+        assert pipe.ask("resources/unsubscribe", uri=uri)["result"] == {}
+        assert pipe.ask("resources/subscribe", uri="spec://hub/other.md")["result"] == {}
+        pipe.notes.clear()
+        pipe.call("update_document", **SPEC, content="after the end")
+        pipe.call("update_document", **{**SPEC, "path": "other.md"}, content="the other one")
+        heard_again(0)
+        uris = {one["params"]["uri"] for one in pipe.notes if one["method"] == updated}
+        assert uris == {"spec://hub/other.md"}
 
 
 def test_a_library_is_used_in_the_order_of_the_document(jane: Pipe) -> None:

@@ -195,3 +195,36 @@ def test_comments_and_blank_lines_behind_a_list_stay() -> None:
     )
     changed = front.changed(text, {"tags": ["c"], "owner": "y"})
     assert changed == "---\ntags:\n- c\n\n# who wrote it\nauthor: ann\nowner: y\n\n# last\n---\nbody\n"
+
+
+TOML = '+++\ntitle = "Räume 🏠" # both\ntags = ["a"]\ndate = 2024-05-01\n\n[extra]\ntitle = "inner"\n+++\n\nbody\n'
+
+
+def test_front_matter_in_toml_is_read_and_changed_line_by_line() -> None:
+    """JANE-9, JANE-10: as Hugo and Zola write it; everything that is not named stays."""
+    read = front.split(TOML)
+    assert (
+        read.metadata["title"] == "Räume 🏠" and read.metadata["extra"] == {"title": "inner"} and read.problem is None
+    )
+    assert read.opening + read.block + read.closing + read.body == TOML and read.body == "\nbody\n"
+    text = front.changed(TOML, {"title": "Neu 🎉", "author": 'a "b"', "tags": ["x", "y"]}, "new\n")
+    again = front.split(text)
+    assert (again.metadata["title"], again.metadata["author"], again.metadata["tags"]) == (
+        "Neu 🎉",
+        'a "b"',
+        ["x", "y"],
+    )
+    assert again.metadata["extra"] == {"title": "inner"} and "date = 2024-05-01\n" in text and again.body == "new\n"
+    assert "Neu 🎉" in text
+
+
+@pytest.mark.parametrize("block", ["title = 'no end\n", "a = 1\na = 2\n", 'title = """\nof\nlines"""\n'])
+def test_toml_that_cannot_be_changed_line_by_line_is_left_alone(block: str) -> None:
+    """JANE-16: shown, and never changed."""
+    with pytest.raises(Unreadable, match=r"TOML|without losing"):
+        front.changed(f"+++\n{block}+++\nbody", {"title": "new"})
+
+
+def test_front_matter_keeps_emoji() -> None:
+    assert "title: Häuser 🏠\n" in front.made({"title": "Häuser 🏠"}, "")
+    assert "title: Fest 🎉\n" in front.changed("---\ntitle: x\n---\nbody", {"title": "Fest 🎉"})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.library.library import Library
+from patchbay.library.passages import passages
 from tests.library.corpus import unpack
 
 pytestmark = [pytest.mark.process]
@@ -104,7 +105,7 @@ def test_matches_have_the_numbers_of_their_lines_in_the_file(corpus: Library) ->
     for hit in found.hits:
         document = corpus.read(hit.row.key)
         lines = document.text.split("\n")
-        for match in corpus.matches('"content type parser"', document, found.every):
+        for match in passages(found.reading, document.front.body, document.front.lines).lines:
             plain = match.text.replace("**", "").strip("…").strip()
             assert plain in lines[match.line - 1].replace("**", "") and "**" in match.text
             seen += 1
@@ -113,7 +114,7 @@ def test_matches_have_the_numbers_of_their_lines_in_the_file(corpus: Library) ->
 
 def test_line_numbers_count_the_front_matter_too(library: Library) -> None:
     document = library.create("a.md", {"title": "A"}, "one\ntwo pumpkins\n")
-    (match,) = library.matches("pumpkin", document)
+    (match,) = passages(library.search("pumpkin").reading, document.front.body, document.front.lines).lines
     assert document.text.split("\n")[match.line - 1] == "two pumpkins" and match.text == "two **pumpkins**"
 
 
@@ -159,3 +160,74 @@ def test_words_of_tags_descriptions_and_paths_are_found(library: Library, tmp_pa
     library.create("kitchen/soup.md", {"title": "T", "description": "with ginger", "tags": ["autumn"]}, "text")
     for query in ("ginger", "autumn", "kitchen", "soup"):
         assert [hit.row.key for hit in library.search(query).hits] == ["kitchen/soup.md"], query
+
+
+FORMS = [
+    ("how to call createIssue", ["create issue", "createIssue", "create_issue", "creates issues"]),
+    ("see os.path.join here", ["os.path.join", "path.join"]),
+    ("written in C++ and C#", ["C++", "c#", "C++ written"]),
+    ("made for .NET", [".NET"]),
+    ("we won 🎉 twice", ["🎉", "won 🎉"]),
+    ("Die Datenbankverbindungen prüfen", ["Verbindung", "Datenbank", "Datenbankverbindung", "prüfe"]),
+    ("Verbindung zur Datenbank", ["Datenbankverbindung", "Verbindungen", "Datenbanken"]),
+    ("les requêtes validées", ["requête", "requete validée", "valider une requête"]),
+    ("las respuestas adicionales", ["respuesta adicional"]),
+    ("обработка ошибок", ["ошибка", "обработку ошибки"]),
+]
+"""A text, and what finds it."""
+
+
+@pytest.mark.parametrize(("text", "query"), [(text, query) for text, queries in FORMS for query in queries])
+def test_words_are_found_in_every_form(library: Library, text: str, query: str) -> None:
+    """JANE-8: identifiers, signs, emoji, inflected and compound words."""
+    library.create("a.md", {"title": "T"}, text)
+    library.create("b.md", {"title": "T"}, "written in C, of other things")
+    assert [hit.row.key for hit in library.search(query).hits][:1] == ["a.md"], query
+
+
+def test_a_sign_is_told_apart_from_the_letter(library: Library) -> None:
+    for name, text in (("c", "C"), ("cpp", "C++"), ("csharp", "C#")):
+        library.create(f"{name}.md", {"title": "T"}, f"a program in {text}, for instance")
+    assert [hit.row.key for hit in library.search("C++").hits] == ["cpp.md"]
+    assert [hit.row.key for hit in library.search("C#").hits] == ["csharp.md"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("pumkin", "pumpkin"), ("upmpkin soup", "pumpkin soup"), ("конфигурацыя", "конфигурация")]
+)
+def test_a_misspelled_word_finds_what_was_meant_and_says_so(library: Library, typed: str, meant: str) -> None:
+    """JANE-8: "did you mean"."""
+    library.create("a.md", {"title": "T"}, "pumpkin soup, конфигурация")
+    library.create("b.md", {"title": "T"}, "other")
+    found = library.search(typed)
+    assert [hit.row.key for hit in found.hits] == ["a.md"] and found.suggestion == meant
+    assert library.search(meant).suggestion is None
+    assert library.search("zzzzqqqq").suggestion is None
+
+
+def test_an_identifier_as_it_is_written_comes_before_its_parts(library: Library) -> None:
+    for number in range(6):
+        library.create(f"{number}.md", {"title": "T"}, "the request has an id, and the id is of a request " * 5)
+    library.create("exact.md", {"title": "T"}, "the field request_id, once in a text about other things " + "so " * 200)
+    assert library.search("request_id").hits[0].row.key == "exact.md"
+
+
+def test_the_weight_of_a_title_decides_between_a_title_and_a_text(library: Library) -> None:
+    """JANE-8: by the index alone, without what the ranking adds for titles: four mentions do not outweigh a title."""
+    library.create("a.md", {"title": "Nothing of it"}, "pumpkin pumpkin pumpkin pumpkin here")
+    library.create("b.md", {"title": "A pumpkin"}, "nothing of it, of it, of it, of it here")
+    assert [hit.key for hit in library._shelf.index.found('"pumpkin"', 2)] == ["b.md", "a.md"]
+
+
+def test_the_total_is_exact_and_pages_join_without_gaps(library: Library, root: Path) -> None:
+    """JANE-8: 450 documents, more than are ranked at once."""
+    for number in range(450):
+        (root / f"{number:03}.md").write_text(f"# T {number}\n\npumpkin {'pie ' * (number % 7)}")
+    library.refresh()
+    pages = [library.search("pumpkin", limit=100, offset=offset) for offset in range(0, 500, 100)]
+    assert {page.total for page in pages} == {450}
+    assert [len(page.hits) for page in pages] == [100, 100, 100, 100, 50]
+    assert len({hit.row.key for page in pages for hit in page.hits}) == 450
+    scores = [hit.score for page in pages for hit in page.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert library.search("*", limit=10, offset=445).total == 450

@@ -76,6 +76,11 @@ class Child:
         self.process.stdin.write(orjson.dumps(message) + b"\n")
         self.process.stdin.flush()
 
+    def note(self, method: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(orjson.dumps({"jsonrpc": "2.0", "method": method}) + b"\n")
+        self.process.stdin.flush()
+
     def read(self) -> Any:
         assert self.process.stdout is not None
         return orjson.loads(self.process.stdout.readline())
@@ -83,7 +88,10 @@ class Child:
     def ask(self, method: str, params: Any = None, id: Any = 1) -> Any:
         """A request and its answer; what is told in between is left out."""
         self.send(method, params, id)
-        return self.until(lambda message: message.get("id") == id)
+        answer = self.until(lambda message: message.get("id") == id)
+        if method == "initialize":
+            self.note("notifications/initialized")
+        return answer
 
     def until(self, wanted: Callable[[Any], bool]) -> Any:
         """Read on to a message that is wanted."""

@@ -116,7 +116,7 @@ def test_json_that_is_no_object_is_an_invalid_request(zoo: Hub, value: Any) -> N
 def test_a_wrong_envelope_of_a_call_is_a_protocol_error_in_every_revision(zoo: Hub, params: Any, version: str) -> None:
     """T12.3, X-2."""
     answer = zoo.legacy("zoo", "tools/call", params, version=version)
-    assert answer.error["code"] == (-32602 if isinstance(params, dict) else -32600)
+    assert answer.error["code"] == (-32600 if isinstance(params, str) else -32602)
 
 
 def test_an_unknown_method_is_not_found(zoo: Hub) -> None:
@@ -132,3 +132,27 @@ def test_an_answer_nobody_waits_for_is_dropped(zoo: Hub) -> None:
     assert (sent.status, sent.body) == (202, b"")
     modern = zoo.send("zoo", {"jsonrpc": "2.0", "id": "x", "result": {}}, {"MCP-Protocol-Version": "2026-07-28"})
     assert (modern.status, modern.error["code"]) == (400, -32600)
+
+
+def test_params_that_are_an_array_are_invalid_params(zoo: Hub) -> None:
+    """T12.3: JSON-RPC allows an array, and no method of MCP takes one."""
+    answer = zoo.send("zoo", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": [1]})
+    assert (answer.error["code"], answer.last["id"]) == (-32602, 1)
+    assert answer.error["message"] == '"params" has to be an object with named members; it is an array'
+
+
+@pytest.mark.parametrize("version", ["2999-01-01", "1.0", "2025-06-19"])
+def test_a_version_header_that_no_revision_has_is_answered_by_a_sentence_about_versions(zoo: Hub, version: str) -> None:
+    """MCP 2025-06-18 and later, transports: an unsupported version is 400."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    answer = zoo.send("zoo", message, {"MCP-Protocol-Version": version})
+    assert answer.status == 400
+    assert answer.error["message"].startswith(
+        f"protocol version '{version}' is not served here; use one of 2024-11-05,"
+    )
+
+
+def test_a_call_that_worked_says_so(zoo: Hub) -> None:
+    """SUB-18: `isError: false`, in every revision."""
+    for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"):
+        assert zoo.call("zoo", "greet", {"name": "Ada"}, version).result["isError"] is False

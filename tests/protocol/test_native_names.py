@@ -211,6 +211,18 @@ def test_the_hash_changes_with_the_methods_and_is_the_same_on_every_machine(tmp_
         there.close()
 
 
+def test_the_hash_changes_with_the_version_of_a_server_whose_methods_stay(tmp_path: Path) -> None:
+    """S-F10."""
+    hub = Hub(tmp_path, {"mail.py": FILES["mail.py"]})
+    try:
+        before, version = told(hub, "plexus_hash")["hash"], hub.catalogue.find("mail").version
+        (hub.servers / "mail.py").write_text(FILES["mail.py"] + "\n# The same methods.\n")
+        until(lambda: hub.catalogue.find("mail").version != version, "another version is served")
+        assert told(hub, "plexus_hash")["hash"] != before
+    finally:
+        hub.close()
+
+
 def test_a_server_called_plexus_does_not_hide_the_hub_s_own_methods(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"plexus.py": definition(hash="no", other="other")})
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from patchbay.boot import change
@@ -66,14 +67,15 @@ def set_variable(hub: Hub, name: str, value: bytes, why: str) -> None:
     change(store, {f"variables/{name}": store.blobs.put(value)}, why, why)
 
 
-def get(hub: Hub, path: str, status: int = 200) -> TestResponse:
-    answer = hub.client.get(path, headers=BROWSER)
+def get(browser: FlaskClient | Hub, path: str, status: int = 200) -> TestResponse:
+    """A page as a browser asks for it: through the `client` of pytest-flask, or that of a hub of the test's own."""
+    answer = (browser.client if isinstance(browser, Hub) else browser).get(path, headers=BROWSER)
     assert answer.status_code == status, answer.get_data(as_text=True)[:2000]
     return answer
 
 
-def read(hub: Hub, path: str, status: int = 200) -> str:
-    answer = get(hub, path, status)
+def read(browser: FlaskClient | Hub, path: str, status: int = 200) -> str:
+    answer = get(browser, path, status)
     assert answer.mimetype == "text/html"
     return answer.get_data(as_text=True)
 

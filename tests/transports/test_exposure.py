@@ -5,13 +5,17 @@ Sources: ACCESS section 1; issue 11 items 1 and 4.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchbay.errors import ConfigError
+from patchbay.settings import Settings
+from patchbay.transports.exposure import check_exposure
 from tests.hubs import Hub
+from tests.operation.running import ROOT
 from tests.transports.browsing import BROWSER
 from tests.transports.test_operator import exposed, hub, link_of, put
 
@@ -22,7 +26,7 @@ __all__ = ["exposed", "hub"]
     "name",
     ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Real-IP"],
 )
-def test_a_hub_in_personal_mode_serves_nobody_through_a_proxy_but_its_operator(hub: Hub, name: str) -> None:
+def test_a_hub_in_personal_mode_serves_only_its_operator_through_a_proxy(hub: Hub, name: str) -> None:
     proxied = {name: "127.0.0.1"}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     assert "came through a proxy" in hub.send("echo", call, proxied).error["message"]
@@ -74,3 +78,10 @@ def test_a_hub_that_strangers_could_reach_starts_only_where_open_access_is_said(
         Hub(tmp_path, **settings)
     assert "\n" not in caught.value.message
     Hub(tmp_path, **settings, access="open").close()
+
+
+def test_the_container_starts_as_it_is_built() -> None:
+    said = re.findall(r"(PATCHBAY_\w+)=(\S+)", (ROOT / "Containerfile").read_text("utf-8"))
+    settings = Settings.load(environ=dict(said))
+    check_exposure(settings)
+    assert (settings.host, settings.access) == ("0.0.0.0", "open")

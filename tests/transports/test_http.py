@@ -43,6 +43,20 @@ def test_every_accept_that_we_can_answer_is_taken(zoo: Hub, accept: str) -> None
     assert zoo.raw("zoo", PING, {"Accept": accept}).status == 200
 
 
+@pytest.mark.parametrize("token", ["p", 0])
+def test_a_progress_token_makes_a_stream_of_a_call_that_says_nothing(zoo: Hub, token: Any) -> None:
+    """VWR-32, X-6: with text/event-stream in Accept; without it the answer is JSON."""
+    call = {"name": "greet", "arguments": {"name": "Ada"}}
+    with_token = {**call, "_meta": {"progressToken": token}}
+    plain = zoo.legacy("zoo", "tools/call", call)
+    streamed = zoo.legacy("zoo", "tools/call", with_token)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": with_token}
+    json = zoo.send("zoo", message, {"Accept": "application/json", "MCP-Protocol-Version": "2025-11-25"})
+    assert (plain.streamed, streamed.streamed, json.streamed) == (False, True, False)
+    assert plain.result == streamed.result == json.result
+    assert zoo.modern("zoo", "tools/call", call, meta={"progressToken": token}).streamed
+
+
 def test_a_call_with_a_progress_token_is_a_stream_of_progress_and_the_result(zoo: Hub) -> None:
     """SUB-2, SUB-25, T9.4, VWR-30, SUB-24."""
     answer = zoo.send("zoo", slow_call("p1"), {"MCP-Protocol-Version": "2025-11-25"})

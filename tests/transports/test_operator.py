@@ -95,7 +95,7 @@ def test_a_link_logs_one_browser_in_once(hub: Hub) -> None:
     assert reloaded.status_code == 303 and "Set-Cookie" not in reloaded.headers
 
 
-def test_a_link_that_was_changed_by_hand_logs_nobody_in_and_a_look_at_it_does_not_use_it_up(hub: Hub) -> None:
+def test_a_changed_link_is_refused_and_a_look_at_a_link_does_not_use_it_up(hub: Hub) -> None:
     link = link_of(hub)
     place = link.index("=") + 1
     for bad in (link[:-1] + ("A" if link[-1] != "A" else "B"), link[:place], link[:place] + "x" * 5000, link + "x"):
@@ -113,7 +113,7 @@ def test_a_new_token_ends_the_links_that_were_made_before(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"open sesame", b"\xff\xfe", b"0" * 63, None])
-def test_a_damaged_file_lets_nobody_in_and_shows_strangers_nothing_of_itself(
+def test_a_damaged_file_proves_no_operator_and_shows_strangers_nothing_of_itself(
     tmp_path: Path, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub = Hub(tmp_path, store="sqlite")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from flask import Flask
+from flask.testing import FlaskClient
 
 from patchbay.transports.rendering import DEEPEST, ELEMENTS, MOST_RENDERED, markdown
 from tests.hubs import Hub
@@ -20,6 +22,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.close()
 
 
+@pytest.fixture
+def app(hub: Hub) -> Flask:
+    """The app that the fixture `client` of pytest-flask speaks to."""
+    return hub.app
+
+
 def elements(nodes: list[Any]) -> Iterator[tuple[str, dict[str, str]]]:
     for node in nodes:
         if not isinstance(node, str):
@@ -31,8 +39,8 @@ def text(nodes: list[Any]) -> str:
     return "".join(node if isinstance(node, str) else text(node[2]) for node in nodes)
 
 
-def test_markdown_becomes_nodes(hub: Hub) -> None:
-    answer = hub.client.post("/render/markdown", data=b"# A\n\n*b* & `c`\n\n| d |\n| - |\n| e |\n\n---\n")
+def test_markdown_becomes_nodes(client: FlaskClient) -> None:
+    answer = client.post("/render/markdown", data=b"# A\n\n*b* & `c`\n\n| d |\n| - |\n| e |\n\n---\n")
     nodes = said(answer)["nodes"]
     names = [name for name, _ in elements(nodes)]
     assert names == ["h1", "p", "em", "code", "table", "thead", "tr", "th", "tbody", "tr", "td", "hr"]
@@ -58,24 +66,24 @@ def test_nothing_hostile_becomes_an_element(hostile: str) -> None:
             assert attributes.get("href", "https:").startswith(("https:", "http:", "mailto:"))
 
 
-def test_another_site_cannot_have_markdown_rendered(hub: Hub) -> None:
-    refused = hub.client.post("/render/markdown", data=b"x", headers={"Sec-Fetch-Site": "cross-site"})
+def test_another_site_cannot_have_markdown_rendered(client: FlaskClient) -> None:
+    refused = client.post("/render/markdown", data=b"x", headers={"Sec-Fetch-Site": "cross-site"})
     assert refused.status_code == 403
-    wrong = hub.client.post("/render/markdown", data=b"\xff", headers={"Accept": "application/json"})
+    wrong = client.post("/render/markdown", data=b"\xff", headers={"Accept": "application/json"})
     assert wrong.status_code == 400
     assert "byte 0" in said(wrong)["error"]
 
 
-def test_what_nests_without_end_is_shown_as_deep_as_pages_go(hub: Hub) -> None:
+def test_what_nests_without_end_is_shown_as_deep_as_pages_go(client: FlaskClient) -> None:
     """The text is all there; the answer has a form, whatever somebody wrote."""
-    nodes = said(hub.client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
+    nodes = said(client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
     assert text(nodes).count("a") == text(nodes).count("b") == 2000
     assert len(list(elements(nodes))) <= DEEPEST
 
 
-def test_only_so_much_markdown_is_rendered(hub: Hub) -> None:
+def test_only_so_much_markdown_is_rendered(client: FlaskClient) -> None:
     """THREATS 1.1 (unbounded consumption): a body that is allowed would keep a processor busy for minutes."""
-    assert hub.client.post("/render/markdown", data="x" * MOST_RENDERED).status_code == 200
-    answer = hub.client.post("/render/markdown", data="x" * (MOST_RENDERED + 1))
+    assert client.post("/render/markdown", data="x" * MOST_RENDERED).status_code == 200
+    answer = client.post("/render/markdown", data="x" * (MOST_RENDERED + 1))
     assert answer.status_code == 413
     assert str(MOST_RENDERED) in answer.text

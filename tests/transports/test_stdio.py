@@ -60,9 +60,24 @@ def test_before_initialize_only_ping_is_answered(talk: Talk) -> None:
     assert talk.legacy("ping")["result"] == {}
     for id, method in enumerate(("tools/list", "tools/call", "server/discover", "no/such", "logging/setLevel"), 2):
         error = talk.legacy(method, {}, id)["error"]
-        assert (error["code"], error["message"]) == (-32002, "not initialized")
+        assert (error["code"], error["message"]) == (-32002, "Server not initialized")
         assert error["data"]["reason"].startswith(f"{method} came before initialize")
     assert talk.open()["protocolVersion"] == "2025-11-25"
+
+
+def test_between_initialize_and_initialized_only_ping_is_answered(talk: Talk) -> None:
+    """SUB-11, SUB-12, SUB-13, SUB-14."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
+    assert talk.legacy("initialize", params, "init")["result"]["protocolVersion"] == "2025-11-25"
+    assert talk.legacy("ping", {}, 1)["result"] == {}
+    for id, method in enumerate(("tools/list", "tools/call", "logging/setLevel", "no/such"), 2):
+        error = talk.legacy(method, {}, id)["error"]
+        assert (error["code"], error["message"]) == (-32002, "Server initializing")
+        assert (
+            error["data"]["reason"] == f"{method} came before notifications/initialized: send that notification first"
+        )
+    talk.note("notifications/initialized")
+    assert talk.legacy("tools/list", {}, 9)["result"]["tools"]
 
 
 def test_notifications_and_answers_decide_nothing(talk: Talk) -> None:

@@ -20,7 +20,7 @@ DEFINITIONS, CONFIGS = (ROOT / "reference_templates" / place for place in ("serv
 
 COMMAND = "for n in 1 2 3; do echo line $n; done; printf 'no end'"
 TEXT = "line 1\nline 2\nline 3\nno end"
-LINES = ["line 1", "line 2", "line 3", "no end"]
+LINES = ["line 1\n", "line 2\n", "line 3\n", "no end"]
 BROKEN = "echo before; exit 3"
 SORRY = "the command ended with exit code 3"
 
@@ -82,7 +82,7 @@ def test_one_command_says_the_same_however_it_is_delivered(hub: Hub) -> None:
     told, result = streamed(hub, COMMAND)
     assert (result["content"], result["structuredContent"]) == (
         [{"type": "text", "text": TEXT}],
-        {"type": "exit", "code": 0},
+        {"type": "complete", "exit_code": 0},
     )
     assert "".join(one["params"]["message"] for one in told) == TEXT
     deliveries = natively(hub, COMMAND)
@@ -90,11 +90,12 @@ def test_one_command_says_the_same_however_it_is_delivered(hub: Hub) -> None:
     assert [[{**item, "plexus_hash": ""} for item in items] for items in deliveries.values()] == [
         [{**item, "plexus_hash": ""} for item in first]
     ] * 4
-    assert [item["type"] for item in first] == ["data"] * 5 + ["done"]
+    assert [item["type"] for item in first] == ["data"] * 6 + ["done"]
     assert "".join(item["text"] for item in first[:-1]) == TEXT
     assert [item["data"] for item in first[:-1]] == [
-        *({"type": "stdout", "line": line} for line in LINES),
-        {"type": "exit", "code": 0},
+        {"type": "start"},
+        *({"type": "stdout", "data": line} for line in LINES),
+        {"type": "complete", "exit_code": 0},
     ]
 
 
@@ -104,7 +105,11 @@ def test_a_command_that_fails_keeps_what_it_said_and_its_exit_code(hub: Hub) -> 
         assert (texts(result), result["isError"]) == (["before\n", SORRY], True)
     for items in natively(hub, BROKEN).values():
         *data, error, done = items
-        assert [item["data"] for item in data] == [{"type": "stdout", "line": "before"}, {"type": "exit", "code": 3}]
+        assert [item["data"] for item in data] == [
+            {"type": "start"},
+            {"type": "stdout", "data": "before\n"},
+            {"type": "complete", "exit_code": 3},
+        ]
         assert "".join(item["text"] for item in data) == "before\n"
         assert (error["error"], error["recoverable"], done["type"]) == (SORRY, False, "done")
 
@@ -112,9 +117,9 @@ def test_a_command_that_fails_keeps_what_it_said_and_its_exit_code(hub: Hub) -> 
 def test_streams_keep_their_names(hub: Hub) -> None:
     """SUB-44, SUB-C5: stdout and stderr."""
     for items in natively(hub, "echo out; echo err >&2").values():
-        assert sorted((item["data"]["type"], item["data"].get("line")) for item in items[:-2]) == [
-            ("stderr", "err"),
-            ("stdout", "out"),
+        assert sorted((item["data"]["type"], item["data"]["data"]) for item in items[1:-2]) == [
+            ("stderr", "err\n"),
+            ("stdout", "out\n"),
         ]
 
 
@@ -136,6 +141,6 @@ def test_the_first_line_is_there_before_the_command_ends(hub: Hub, tmp_path: Pat
         id = talk.call("bash.execute", [f"echo first; until [ -e '{gate}' ]; do sleep 0.01; done; echo last"])
         talk.until(lambda one: "first" in str(one), "the first line")
         gate.touch()
-        assert [item["data"].get("line") for item in talk.items(id)[:-1]] == ["first", "last", None]
+        assert [item["data"].get("data") for item in talk.items(id)[1:-1]] == ["first\n", "last\n", None]
     finally:
         talk.close()

@@ -34,6 +34,7 @@ def execute(
     """
     lines = {"stdout": _Lines(), "stderr": _Lines()}
     said = 0
+    yield Data({"type": "start"}, "bash.event", "")
     with _pieces(command) as pieces:
         while True:
             try:
@@ -49,7 +50,7 @@ def execute(
     for channel, rest in lines.items():
         yield from (_line(channel, line) for line in rest.rest())
     # As a shell counts it: a command that a signal ended has 128 and the signal's number.
-    yield Data({"type": "exit", "code": code if code >= 0 else 128 - code}, "bash.event", "")
+    yield Data({"type": "complete", "exit_code": code if code >= 0 else 128 - code}, "bash.event", "")
     if code < 0:
         raise ToolFailed(f"the command was ended by signal {-code} ({signal.strsignal(-code)}), exit code {128 - code}")
     if code > 0:
@@ -66,7 +67,7 @@ def _pieces(command: str):
 
 
 def _line(channel: str, line: str) -> Data:
-    return Data({"type": channel, "line": line.removesuffix("\n")}, "bash.event", line)
+    return Data({"type": channel, "data": line}, "bash.event", line)
 
 
 class _Lines:

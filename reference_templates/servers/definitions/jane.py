@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from patchbay.errors import ProtocolError, ResourceNotFound, ToolFailed
 from patchbay.events import Data
+from patchbay.library.answers import answered, told
 from patchbay.library.errors import BadPath, NoDocument, Unreadable
-from patchbay.library.jane import SPEC, STDLIB, chosen, opened, place_of, summary, told, uri_of
+from patchbay.library.jane import SPEC, STDLIB, chosen, opened, place_of, summary, uri_of
 
 _SERVER_ERROR = -32000
 _WAIT = 20.0
-_HITS, _ALL = 20, 1000
 _SUMMARY = "You summarize documents. Keep to what the document says; answer in Markdown, in its own language."
 
 Type = Literal["stdlib", "spec"]
@@ -65,6 +65,8 @@ def search(
     language: str | None = None,
     project: str | None = None,
     includeContent: bool = False,
+    limit: int | None = None,
+    offset: int = 0,
 ) -> Data:
     """Search for documents by content or metadata.
 
@@ -74,32 +76,16 @@ def search(
         language: Only standard library documents of this language.
         project: Only specification documents of this project.
         includeContent: Whether to give each document's text too.
+        limit: How many documents to show at most; 20 if not given.
+        offset: How many documents to leave out at the beginning, as nextOffset says it.
     """
     library = opened(context)
-    pending = _settled(context, library)
+    _settled(context, library)
     where = _where(type, language, project)
     if where is None:
         return Data({"query": query, "total": 0, "every": True, "results": []}, None, "No document is of both kinds.")
-    found = library.search(query, where, _ALL if query.strip() in ("", "*") else _HITS)
-    results = []
-    for hit in found.hits:
-        result = summary(hit.row) | {"score": hit.score}
-        try:
-            document = library.read(hit.row.key)
-        except (NoDocument, Unreadable):
-            continue  # gone a moment ago: the next look at the disk takes it out
-        result["matches"] = [
-            {"line": match.line, "text": match.text} for match in library.matches(query, document, found.every)
-        ]
-        if includeContent:
-            result["content"] = document.front.body
-        results.append(result)
-    value = {"query": query, "total": found.total, "every": found.every, "results": results}
-    text = told(value)
-    if pending:
-        value["pending"] = pending
-        text += f"\n\n{pending} documents are still being indexed; search again for all of them."
-    return Data(value, None, text)
+    value = answered(library, query, where, summary, limit, offset, includeContent)
+    return Data(value, None, told(value))
 
 
 def create_document(
@@ -324,12 +310,10 @@ def _nothing(library, collection, group: str) -> str:
     return f"there are no documents of the {collection.group} {group}; there are: {known}"
 
 
-def _settled(context, library) -> int:
-    """Wait for the first look at the disk, saying how far it is; how many documents are still to come."""
+def _settled(context, library) -> None:
+    """Wait for the first look at the disk, saying how far it is."""
     if library.ready(_WAIT, lambda done, total: context.progress(done, total, f"indexed {done} of {total} documents")):
         library.catch_up()
-        return 0
-    return library.pending
 
 
 def _groups(context, collection) -> list[str]:

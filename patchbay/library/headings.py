@@ -1,0 +1,74 @@
+"""The headings of a Markdown text: their words without badges and markup, and the anchors that lead to them.
+
+An anchor is what most sites that show Markdown make: lower case, without punctuation, `-` for blanks, `-1` for the
+second of its kind; one that the author wrote (`{#name}`) stays.
+Sources: https://spec.commonmark.org; https://github.github.com/gfm/.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_OWN_ANCHOR = re.compile(r"\{[ ]?#([\w.:-]{1,200})[^{}]{0,200}\}$")
+_IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])")
+_LINK = re.compile(r"\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--[^<>]*-->")
+_EMPHASIS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__|`|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
+_NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
+_HTML_HEADING = re.compile(r"<h1\b[^<>]{0,500}>(.{1,1000}?)</h1>", re.DOTALL | re.IGNORECASE)
+
+MAX_TITLE_PLACE = 20_000
+"""Characters at the beginning of a text within which an HTML heading may be its title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading: its level, its plain words, its anchor, and where its line begins and ends in the text."""
+
+    level: int
+    title: str
+    anchor: str
+    begin: int
+    end: int
+
+
+def headings(body: str) -> list[Heading]:
+    """The headings of a text, without what only looks like one inside fenced code, or has no words."""
+    # What closes a heading is taken off here: an expression that does it takes cubic time for a line of blanks.
+    plain = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
+    found: list[Heading] = []
+    known: dict[str, int] = {}
+    for line in _HEADING.finditer(plain):
+        text = line[2].rstrip(" \t").rstrip("#").rstrip(" \t")
+        own = _OWN_ANCHOR.search(text)
+        title = plain_title(text[: own.start()] if own else text)
+        if not title:
+            continue
+        anchor = _NOT_IN_ANCHOR.sub("", title.lower()).strip().replace(" ", "-")
+        count = known[anchor] = known.get(anchor, -1) + 1
+        if own or count:
+            anchor = own[1] if own else f"{anchor}-{count}"
+        found.append(Heading(len(line[1]), title, anchor, line.start(), line.end()))
+    return found
+
+
+def title_of(body: str) -> str:
+    """The title that a text gives itself: its first heading with words, in Markdown or HTML; else empty."""
+    found = headings(body)
+    html = _HTML_HEADING.search(body[:MAX_TITLE_PLACE])
+    if html is not None and (not found or html.start() < found[0].begin):
+        title = plain_title(html[1])
+        if title:
+            return title
+    return found[0].title if found else ""
+
+
+def plain_title(text: str) -> str:
+    """The words of a heading: no images, no addresses of links, no tags, no signs of emphasis."""
+    text = _IMAGE.sub("", text)
+    text = _LINK.sub(r"\1", text)
+    text = _TAG.sub("", text)
+    return " ".join(_EMPHASIS.sub("", text).split())

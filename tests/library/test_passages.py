@@ -1,0 +1,98 @@
+"""What is shown of a document: lines with whole words marked, the section that matches best, titles without badges."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from patchbay.fulltext import Document, Index
+from patchbay.library.headings import headings, title_of
+from patchbay.library.passages import MAX_LINES, Passages, passages
+
+
+def shown(query: str, body: str, before: int = 0) -> Passages:
+    with Index({"text": 1.0}) as index:
+        index.put(Document("a", {"text": body}))
+        return passages(index.read(query), body, before)
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "line"),
+    [
+        ("issue", "call createIssue(now)", "call **createIssue**(now)"),
+        ("create_issue", "see createIssue, create_issue", "see **createIssue**, **create_issue**"),
+        ("validate", "the validation of validators", "the **validation** of **validators**"),
+        ("cafe", "Un Café crème", "Un **Café** crème"),
+        ("Verbindung", "Die Datenbankverbindungen", "Die **Datenbankverbindungen**"),
+        ("запрос", "Тело запроса", "Тело **запроса**"),
+        ("C++", "written in C++ today", "written in **C++** today"),
+        ("🎉", "we won 🎉 again", "we won **🎉** again"),
+        ('"quick fox"', "quick fox; a fox is quick", "**quick fox**; a fox is quick"),
+        ("art", "a part of art", "a part of **art**"),
+        ("recieve", "receive it", "**receive** it"),
+    ],
+)
+def test_whole_words_are_marked(query: str, body: str, line: str) -> None:
+    """JANE-17 (JANE-C10)."""
+    assert [match.text for match in shown(query, body).lines] == [line]
+
+
+def test_the_best_lines_are_shown_in_their_order() -> None:
+    body = "\n".join(["red"] * 10 + ["red apple"] + ["apple"] * 10)
+    found = shown("red apple", body, 3).lines
+    assert len(found) == MAX_LINES and [match.line for match in found] == [4, 5, 6, 7, 14]
+    assert found[-1].text == "**red** **apple**"
+
+
+def test_a_common_word_of_a_large_text_is_marked_in_linear_work() -> None:
+    """Twelve million characters: SQLite's own marking needs hours for them."""
+    body = "the common word is common here\n" * 400_000
+    done: list[Passages] = []
+    thread = threading.Thread(target=lambda: done.append(shown("common word ", body)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert done and len(done[0].lines) == MAX_LINES
+
+
+def test_the_section_that_matches_best_is_named_with_its_anchor() -> None:
+    body = "# Fruit\n\napple\n\n## Red ones\n\napple, pear\n\n"
+    body += "## Kept cold {#cold}\n\npear and apple and plum\n\n## Red ones\n"
+    section = shown("apple plum", body).section
+    assert section is not None and (section.title, section.anchor) == ("Kept cold", "cold")
+    assert [heading.anchor for heading in headings(body)] == ["fruit", "red-ones", "cold", "red-ones-1"]
+    assert shown("apple", "no heading, an apple").section is None
+
+
+@pytest.mark.parametrize(
+    ("body", "title"),
+    [
+        ("# [![Build](https://x/b.svg)](https://x) Flask\n", "Flask"),
+        ("# ![logo](a.png)\n\n# The name\n", "The name"),
+        ('<h1 align="center">\n  <img src="x"> <b>Vue</b> Router\n</h1>\n\n## Install\n', "Vue Router"),
+        ("# `mcp` and *its* **[friends](https://x)** #\n", "mcp and its friends"),
+        ("# snake_case_name and __init__\n", "snake_case_name and init"),
+        ("```\n# no heading\n```\n# Heading\n", "Heading"),
+        ("no heading", ""),
+    ],
+)
+def test_a_title_has_no_badges_and_no_markup(body: str, title: str) -> None:
+    assert title_of(body) == title
+
+
+def test_a_heading_of_blanks_holds_up_no_other_work() -> None:
+    """THREATS 1.5: every pattern takes linear time. A document's author chooses its lines."""
+    lines = [
+        "# a" + " \t" * 200_000 + "b",
+        "## c ##  ",
+        "# " + "#" * 200_000,
+        "# " + "[" * 200_000,
+        "# " + "<a" * 100_000,
+    ]
+    found: list[list[str]] = []
+    thread = threading.Thread(
+        target=lambda: found.append([one.title for one in headings("\n".join(lines))]), daemon=True
+    )
+    thread.start()
+    thread.join(60)
+    assert found and found[0][:2] == ["a b", "c"]

@@ -1,0 +1,123 @@
+"""Watching: what others do in the folder is known at once, because the kernel tells of it; until then, it is said."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.library import watching
+from patchbay.library.answers import answered, told
+from patchbay.library.disk import Disk
+from patchbay.library.library import Library
+from patchbay.library.shelf import Change, Row
+from tests.hubs import until
+
+
+def summary(row: Row) -> dict[str, Any]:
+    return {"uri": row.key, "title": row.title}
+
+
+@contextmanager
+def watched(root: Path, heard: list[Change]) -> Iterator[Library]:
+    """A library that is watched and whose first look is over."""
+    with Library(root, listener=heard.extend) as library:
+        library.start()
+        assert library.ready(60)
+        yield library
+
+
+def test_the_kernel_tells_of_edits_moves_and_new_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JANE-24: without any look that a clock would bring, once the watch has begun."""
+    (root / "specs/hub").mkdir(parents=True)
+    (root / "specs/hub/a.md").write_text("# A")
+    prepared = root.parent / "prepared"
+    (prepared / "deep").mkdir(parents=True)
+    (prepared / "deep/b.md").write_text("# B")
+    begun: list[int] = []
+    watch = watching.watch
+
+    def counted(*folders: Path, **options: Any) -> Any:
+        begun.append(len(folders))
+        return watch(*folders, **options | {"rust_timeout": 600_000})
+
+    monkeypatch.setattr(watching, "watch", counted)
+    heard: list[Change] = []
+    with watched(root, heard):
+        until(lambda: begun, "the watch")
+        # The watch begins a moment after `watch` was called: the edit is made again until it was noticed.
+        turn = iter(range(1_000_000))
+        until(
+            lambda: (
+                (root / "specs/hub/a.md").write_text(f"# A {next(turn)}")
+                and Change("specs/hub/a.md", "changed") in heard
+            ),
+            "an edit",
+        )
+        prepared.rename(root / "specs/new")
+        until(lambda: Change("specs/new/deep/b.md", "added") in heard, "a folder that came at once with its documents")
+        until(lambda: max(begun) == 5, "a watch of the new folders")
+        (root / "specs/hub/a.md").unlink()
+        until(lambda: Change("specs/hub/a.md", "removed") in heard, "a document that is gone")
+
+
+def test_a_folder_that_the_kernel_cannot_watch_is_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*folders: Path, **options: Any) -> Any:
+        raise OSError(errno.ENOSPC, "no more folders can be watched")
+
+    monkeypatch.setattr(watching, "watch", refused)
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)
+    heard: list[Change] = []
+    with watched(root, heard):
+        (root / "a.md").write_text("# A")
+        until(lambda: Change("a.md", "added") in heard, "a new document")
+
+
+def test_a_symbolic_link_is_not_watched(root: Path, tmp_path: Path) -> None:
+    """A link to another folder neither shows its documents nor takes watches for it."""
+    (tmp_path / "elsewhere/deep").mkdir(parents=True)
+    (root / "inside").mkdir()
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    walked: list[Path] = []
+    assert list(Disk(root).walk((".md",), walked)) == []
+    assert walked == [root, root / "inside"]
+
+
+def test_an_answer_from_an_index_that_is_behind_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process writes, nothing can be taken in: the answer comes all the same, and says what it lacks."""
+    monkeypatch.setattr("patchbay.library.library.CATCH_UP_SECONDS", 0.05)
+    with Library(root) as library:
+        library.create("a.md", {"title": "Pumpkin"}, "one")
+        library.create("b.md", {"title": "Pumpkin pie"}, "two")
+        library.refresh()
+        with Disk(root).alone():
+            (root / "c.md").write_text("# Pumpkin soup")
+            (root / "b.md").unlink()
+            value = answered(library, "pumpkin", {}, summary)
+        assert value["behind"] is True and value["pending"] == 2
+        assert [one["uri"] for one in value["results"]] == ["a.md"] and value["total"] == 1
+        assert "At least 1 found" in told(value) and "2 documents are still to be taken in" in told(value)
+        value = answered(library, "pumpkin", {}, summary)
+        assert "behind" not in value and [one["uri"] for one in value["results"]] == ["a.md", "c.md"]
+
+
+def test_a_document_that_changed_a_moment_ago_shows_that_the_index_is_behind(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large folder is not looked at before each search; what a search reads tells that it should be."""
+    with Library(root) as library:
+        library.create("a.md", {"title": "Pumpkin"}, "one")
+        library.refresh()
+        monkeypatch.setattr("patchbay.library.library.MOMENT", -1.0)
+        before = (root / "a.md").stat()
+        (root / "a.md").write_text("# Pumpkin\n\nanother")
+        os.utime(root / "a.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert not library.behind
+        assert answered(library, "pumpkin", {}, summary)["behind"] is True
+        assert "behind" not in answered(library, "pumpkin", {}, summary)
+        assert library.search("another").total == 1
