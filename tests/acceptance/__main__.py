@@ -173,7 +173,7 @@ def main() -> int:
         folder = Path(name)
         prepared(folder)
         claude = "ok"
-        with running_hub(folder / "hub") as hub:
+        with running_hub(folder / "hub", environment=os.environ) as hub:
             trials = [Trial(package, folder, hub) for package in chosen]
             with ThreadPoolExecutor(max(1, given.at_once)) as crew:
                 list(crew.map(Trial.run, trials))

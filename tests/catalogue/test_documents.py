@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.handlers.documents import MOST_CONTENT
+from patchbay.library.answers import MAX_CONTENT_BYTES
 from tests.hubs import Hub, until
 
 
@@ -112,10 +112,10 @@ def test_a_folder_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> 
 def test_a_search_gives_only_so_much_text(hub: Hub, folder: Path) -> None:
     """THREATS 1.1 (unbounded consumption): the texts of a whole folder do not go into one answer."""
     for number in range(3):
-        (folder / f"long{number}.md").write_text("word " * (MOST_CONTENT // 10 - 10))
+        (folder / f"long{number}.md").write_text("word " * (MAX_CONTENT_BYTES // 10 - 10))
     until(lambda: len(done(hub, "list_documents")["documents"]) == 5, "the documents to be seen")
     found = done(hub, "search", query="*", includeContent=True)
-    assert sum(len(one.get("content", "")) for one in found["results"]) <= MOST_CONTENT
+    assert sum(len(one.get("content", "")) for one in found["results"]) <= MAX_CONTENT_BYTES
     assert sorted(one["path"] for one in found["results"] if "content" not in one) == ["long2.md"]
     assert len(found["results"]) == 5
 
