@@ -15,7 +15,7 @@ import pytest
 from tests.operation.running import BOUND, Hub, Worker, running, until
 
 FLOODING = Path(__file__).with_name("flooding_server.py")
-WAYS = ("changes", "messages", "requests", "noise", "blank", "errors")
+WAYS = ("changes", "noise", "blank", "errors")
 SHARE = 0.25
 """The part of a core that a hub may spend on one server that floods, its burst included."""
 
