@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 from patchbay.activation import Call, activate
 from patchbay.assets import PACKAGE
 from patchbay.handlers import Handlers
-from patchbay.handlers.confinement.protections import ALL
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.processes.confinement.protections import ALL
 
 SOURCES = {
     "python": b"def main(text: str) -> str:\n    return text\n",

@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY = "patchbay.client.plugin"
 TARGET = ROOT / "dist" / "mcp_.py"
-WARDEN = "patchbay/client/warden.py"
+WARDEN = "patchbay/processes/reaper.py"
 HEAD = '''"""MCP servers as records: a program in one file. Made by scripts/single_file.py; change its sources instead.
 
     uv run --script mcp_.py --mode read "mcp+uvx://mcp-server-time?tool=get_current_time&timezone=UTC"

@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType
 
 from patchbay.cli import logs
-from patchbay.handlers.confinement.protections import protect_hub
+from patchbay.processes.confinement.protections import protect_hub
 from patchbay.protocol.assembly import assemble
 from patchbay.protocol.subscriptions import ENDING
 from patchbay.settings import Settings

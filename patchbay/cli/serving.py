@@ -32,7 +32,7 @@ from patchbay.cli import exits, logs
 from patchbay.cli.hub_url import authority, hub_url, reachable
 from patchbay.cli.supervising import Supervisor
 from patchbay.errors import PatchbayError
-from patchbay.handlers.confinement.protections import protect_hub
+from patchbay.processes.confinement.protections import protect_hub
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS

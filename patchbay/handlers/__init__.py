@@ -15,10 +15,10 @@ from patchbay.activation import Handler
 from patchbay.errors import ConfigError
 from patchbay.handlers.hosts.handler import hosted_handler
 from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.limits import MEMORY, Limits
 from patchbay.handlers.python import python_handler
-from patchbay.handlers.sandbox import is_sandboxed
 from patchbay.handlers.shell import shell_handler
+from patchbay.processes.limits import MEMORY, Limits
+from patchbay.processes.sandbox import is_sandboxed
 
 INLINE = "inline"
 ISOLATIONS = (INLINE, "process")

@@ -36,12 +36,12 @@ from typing import Any
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
-from patchbay.handlers.confinement.places import Places, existing
-from patchbay.handlers.confinement.threads import Confiner
-from patchbay.handlers.limits import Limits, bounded, tasks_of_user
-from patchbay.handlers.processes import Channel, Command, run
-from patchbay.handlers.sandbox import walls
 from patchbay.outputs import events_of, may_become_media, media_type_of
+from patchbay.processes.confinement.paths import Places, existing
+from patchbay.processes.confinement.threads import Confiner
+from patchbay.processes.limits import Limits, bounded, tasks_of_user
+from patchbay.processes.program import Channel, Command, run
+from patchbay.processes.sandbox import walls
 from patchbay.settings import environment, resolved
 
 ONE_LINER = "@bash_command"

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from patchbay.handlers.confinement.protections import ALL, LANDLOCK, NAMESPACES
 from patchbay.handlers.hosts.pool import Hosts
+from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES
 from tests.attacks.posting import post
 from tests.operation.running import Hub, running
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.handlers.confinement import landlock
-from patchbay.handlers.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
+from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from tests.attacks.attackers import WAYS, attack, attack_with_power, attacked, command, is_refused
 from tests.operation.running import BOUND, ROOT, Hub, marks, until
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 STRANGER = """
 import sys
 from pathlib import Path
-from patchbay.handlers.confinement.kernel import drop_capabilities
+from patchbay.processes.confinement.kernel import drop_capabilities
 drop_capabilities()  # the administrator reads everything
 Path(sys.argv[1]).read_bytes()
 """

@@ -14,9 +14,9 @@ from patchbay.activation import Call, Handler, activate
 from patchbay.cid import cid_of
 from patchbay.errors import ResourceNotFound, ToolFailed
 from patchbay.events import Event, Pause
-from patchbay.handlers.limits import Limits
 from patchbay.handlers.python import python_handler
 from patchbay.handlers.shell import shell_handler
+from patchbay.processes.limits import Limits
 from patchbay.views.fold import fold
 
 BOUND = 60.0

@@ -17,9 +17,9 @@ from patchbay.handlers.confinement.description import (
     confinement,
     protections,
 )
-from patchbay.handlers.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.sandbox import IF_AVAILABLE, available
+from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
+from patchbay.processes.sandbox import IF_AVAILABLE, available
 
 
 def test_a_definition_runs_in_a_process_with_a_bound_of_memory() -> None:

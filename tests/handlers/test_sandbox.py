@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from patchbay.errors import ConfigError
-from patchbay.handlers import Handlers, handler_for, sandbox
+from patchbay.handlers import Handlers, handler_for
 from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.sandbox import available, walls
+from patchbay.processes import sandbox
+from patchbay.processes.sandbox import available, walls
 from tests.handlers.hosts.conversing import failure, hosted, value
 from tests.hubs import Hub
 

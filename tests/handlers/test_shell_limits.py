@@ -11,8 +11,8 @@ import pytest
 
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Text
-from patchbay.handlers.limits import DESCRIPTORS, LARGEST_FILE, Limits, bounded
-from patchbay.handlers.sandbox import available
+from patchbay.processes.limits import DESCRIPTORS, LARGEST_FILE, Limits, bounded
+from patchbay.processes.sandbox import available
 from tests.handlers.calls import alive, call_of, events, shell, wait_until
 
 SANDBOXES = [False, True] if available() else [False]

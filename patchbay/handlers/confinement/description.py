@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from patchbay.handlers.confinement.protections import NAMESPACES, told
-from patchbay.handlers.limits import MEMORY
-from patchbay.handlers.sandbox import IF_AVAILABLE, available
+from patchbay.processes.confinement.protections import NAMESPACES, told
+from patchbay.processes.limits import MEMORY
+from patchbay.processes.sandbox import IF_AVAILABLE, available
 
 WALLS = "sandboxed: read-only root, private /tmp, no network"
 WITHOUT = "without the sandbox that it would have, as bubblewrap does not work here"

@@ -25,7 +25,7 @@ from patchbay.handlers.hosts.frames import BadFrame
 from patchbay.handlers.hosts.link import STORY, Gone, HostLink
 from patchbay.handlers.hosts.pool import Hosts, Order
 from patchbay.handlers.hosts.service import LONG, grant, wish
-from patchbay.handlers.limits import Limits
+from patchbay.processes.limits import Limits
 
 log = logging.getLogger(__name__)
 

@@ -29,15 +29,16 @@ import orjson
 from patchbay.activation import Call, described
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
-from patchbay.handlers.confinement.places import Places, existing
-from patchbay.handlers.confinement.protections import Protections
 from patchbay.handlers.definitions import Definition
 from patchbay.handlers.functions import work
 from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.leftovers import empty_folder, has_children, open_descriptors
 from patchbay.handlers.hosts.output import Printed
 from patchbay.handlers.hosts.remote import RemoteHub
-from patchbay.handlers.limits import (
+from patchbay.handlers.runners import Stopped
+from patchbay.processes.confinement.paths import Places, existing
+from patchbay.processes.confinement.protections import Protections
+from patchbay.processes.limits import (
     MIB,
     CpuTime,
     adopt_orphans,
@@ -47,7 +48,6 @@ from patchbay.handlers.limits import (
     name_process,
     peak,
 )
-from patchbay.handlers.runners import Stopped
 from patchbay.settings import adopt
 
 SLOW = 0.1

@@ -32,10 +32,10 @@ from struct import Struct
 
 import orjson
 
-from patchbay.handlers.confinement import landlock, namespaces, privacy
-from patchbay.handlers.confinement.protections import NAMESPACES, PRIVACY, Protections, in_force
 from patchbay.handlers.hosts.host import live
-from patchbay.handlers.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user
+from patchbay.processes.confinement import landlock, namespaces, privacy
+from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, in_force
+from patchbay.processes.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user
 
 ORDER = Struct("<BQd")
 SPAWN, STOP, PING = 1, 2, 3

@@ -23,11 +23,11 @@ import orjson
 from patchbay.activation import PAUSE, Call, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
-from patchbay.handlers import sandbox
 from patchbay.handlers.hosts import frames
 from patchbay.handlers.hosts.link import Gone, HostLink
 from patchbay.handlers.hosts.zygote import Zygote
-from patchbay.handlers.limits import Limits
+from patchbay.processes import sandbox
+from patchbay.processes.limits import Limits
 from patchbay.settings import resolved
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Data
-from patchbay.handlers.processes import Command, run
+from patchbay.processes.program import Command, run
 
 _BYTES = 4 * 1024 * 1024
 _LINES = 100_000

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Data
-from patchbay.handlers.processes import Command, run
+from patchbay.processes.program import Command, run
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 LEASE = 30.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.handlers.confinement.places import DEVICES, SHARED_MEMORY, Places, beside, existing
+from patchbay.processes.confinement.paths import DEVICES, SHARED_MEMORY, Places, beside, existing
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.handlers.confinement.kernel import LINUX
+from patchbay.processes.confinement.kernel import LINUX
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 HIDES = """
 import sys
-from patchbay.handlers.confinement.kernel import drop_capabilities
-from patchbay.handlers.confinement.protections import protect_hub
+from patchbay.processes.confinement.kernel import drop_capabilities
+from patchbay.processes.confinement.protections import protect_hub
 drop_capabilities()
 protect_hub(sys.argv[1:])
 print("ready", flush=True)
@@ -23,7 +23,7 @@ sys.stdin.read()
 READS = """
 import sys
 from pathlib import Path
-from patchbay.handlers.confinement.kernel import drop_capabilities
+from patchbay.processes.confinement.kernel import drop_capabilities
 drop_capabilities()
 Path(sys.argv[1]).read_bytes()
 """

@@ -11,7 +11,7 @@ from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.handlers.hosts.handler import hosted_handler
 from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.limits import Limits
+from patchbay.processes.limits import Limits
 from tests.handlers.calls import call_of, events
 
 

@@ -11,10 +11,10 @@ import threading
 import time
 from collections.abc import Collection
 
-from patchbay.handlers.confinement import landlock
-from patchbay.handlers.confinement.kernel import drop_capabilities
-from patchbay.handlers.confinement.places import Places
-from patchbay.handlers.confinement.protections import LANDLOCK
+from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.kernel import drop_capabilities
+from patchbay.processes.confinement.paths import Places
+from patchbay.processes.confinement.protections import LANDLOCK
 
 FRESH_SECONDS = 5.0
 """Age of the rules from which they are made anew."""

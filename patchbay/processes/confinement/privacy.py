@@ -7,7 +7,7 @@ Sources: prctl(2) PR_SET_DUMPABLE; ptrace(2).
 
 from __future__ import annotations
 
-from patchbay.handlers.confinement.kernel import LINUX, PR_GET_DUMPABLE, PR_SET_DUMPABLE, control_process
+from patchbay.processes.confinement.kernel import LINUX, PR_GET_DUMPABLE, PR_SET_DUMPABLE, control_process
 
 
 def hide_memory() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchbay.handlers.confinement import landlock, namespaces, privacy
-from patchbay.handlers.confinement.kernel import LINUX, drop_capabilities
-from patchbay.handlers.confinement.places import Places
+from patchbay.processes.confinement import landlock, namespaces, privacy
+from patchbay.processes.confinement.kernel import LINUX, drop_capabilities
+from patchbay.processes.confinement.paths import Places
 
 LANDLOCK, NAMESPACES, PRIVACY = "landlock", "namespaces", "privacy"
 ALL = (LANDLOCK, NAMESPACES, PRIVACY)

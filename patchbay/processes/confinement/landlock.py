@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from struct import Struct
 
-from patchbay.handlers.confinement.kernel import (
+from patchbay.processes.confinement.kernel import (
     LANDLOCK_ADD_RULE,
     LANDLOCK_CREATE_RULESET,
     LANDLOCK_RESTRICT_SELF,
@@ -24,7 +24,7 @@ from patchbay.handlers.confinement.kernel import (
     control_process,
     system_call,
 )
-from patchbay.handlers.confinement.places import Places
+from patchbay.processes.confinement.paths import Places
 
 NETWORK_ABI, SCOPE_ABI = 4, 6
 """The first versions that know ports, and signals."""

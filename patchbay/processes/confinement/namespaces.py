@@ -14,7 +14,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchbay.handlers.confinement.kernel import (
+from patchbay.processes.confinement.kernel import (
     CLONE_NEWIPC,
     CLONE_NEWNS,
     CLONE_NEWPID,
@@ -32,7 +32,7 @@ from patchbay.handlers.confinement.kernel import (
     mount,
     unshare,
 )
-from patchbay.handlers.confinement.places import SHARED_MEMORY, Places
+from patchbay.processes.confinement.paths import SHARED_MEMORY, Places
 
 LOCKED_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC | 1024 | 2048
 """With the last two a file system keeps no times of access (MS_NOATIME, MS_NODIRATIME)."""

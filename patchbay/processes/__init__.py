@@ -1,0 +1,1 @@
+"""Starts, bounds, confines and ends processes and all that they start."""
