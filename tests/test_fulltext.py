@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patchbay.errors import ConfigError
-from patchbay.fulltext import BEGIN, END, Document, Index, require
-from patchbay.fulltext_words import MOST_CHARACTERS, MOST_WORDS, parts, pieces, read
+from patchbay.fulltext.index import BEGIN, END, Document, Index, require
+from patchbay.fulltext.words import MOST_CHARACTERS, MOST_WORDS, parts, pieces, read
 from patchbay.sqlite import sqlite3
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)

@@ -42,7 +42,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "granian": ("patchbay/cli/",),
     "sqlite3": ("patchbay/sqlite.py",),
     "pysqlite3": ("patchbay/sqlite.py",),
-    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext.py", "patchbay/library/", "benchmarks/"),
+    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext/index.py", "patchbay/library/", "benchmarks/"),
     "subprocess": ("patchbay/handlers/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""

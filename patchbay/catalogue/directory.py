@@ -3,7 +3,7 @@
 The index is made in memory, little by little once somebody looks at a page, or at once when somebody searches.
 Before each search only the servers whose version changed are read again, so that a search costs the same whatever
 came before it.
-Sources: patchbay/fulltext.py; REQUIREMENTS VWR-5.
+Sources: patchbay/fulltext/index.py; REQUIREMENTS VWR-5.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from patchbay.catalogue.search import texts_of
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.fulltext import BEGIN, END, Document, Index
+from patchbay.fulltext.index import BEGIN, END, Document, Index
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "server": 1.0, "arguments": 1.0}
 KINDS = ("server", "tool", "resource", "prompt")

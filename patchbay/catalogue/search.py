@@ -18,7 +18,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Data
-from patchbay.fulltext import Document, Index
+from patchbay.fulltext.index import Document, Index
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "arguments": 1.0}
 SHOWN = ("name", "title", "description", "inputSchema", "annotations")

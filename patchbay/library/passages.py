@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from patchbay.fulltext_forms import stem
-from patchbay.fulltext_reading import Reading, Word
-from patchbay.fulltext_words import folded, pieces, sign_of
+from patchbay.fulltext.forms import stem
+from patchbay.fulltext.query import Reading, Word
+from patchbay.fulltext.words import folded, pieces, sign_of
 from patchbay.library.headings import Heading, headings
 
 MAX_LINES = 5

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from patchbay.fulltext import Hit as Scored
-from patchbay.fulltext import Index
-from patchbay.fulltext_reading import Reading
+from patchbay.fulltext.index import Hit as Scored
+from patchbay.fulltext.index import Index
+from patchbay.fulltext.query import Reading
 from patchbay.library.shelf import Row, Shelf, group_of
 from patchbay.sqlite import sqlite3
 

@@ -24,8 +24,8 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError
-from patchbay.fulltext import Document as Words
-from patchbay.fulltext import Index
+from patchbay.fulltext.index import Document as Words
+from patchbay.fulltext.index import Index
 from patchbay.library import front, paths
 from patchbay.library.disk import Disk
 from patchbay.library.errors import NoDocument, Unreadable

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.links import when
 from patchbay.errors import ConfigError, PatchbayError
-from patchbay.fulltext import BEGIN, END
+from patchbay.fulltext.index import BEGIN, END
 from patchbay.store import Store
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"

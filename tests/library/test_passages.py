@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from patchbay.fulltext import Document, Index
+from patchbay.fulltext.index import Document, Index
 from patchbay.library.headings import headings, title_of
 from patchbay.library.passages import MAX_LINES, Passages, passages
 

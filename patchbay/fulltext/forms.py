@@ -14,7 +14,7 @@ from typing import Protocol
 
 import snowballstemmer
 
-from patchbay.fulltext_words import folded
+from patchbay.fulltext.words import folded
 
 LATIN = ("german", "french", "spanish", "italian", "portuguese", "dutch", "swedish")
 CYRILLIC = ("russian",)

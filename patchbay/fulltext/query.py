@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from patchbay.fulltext_forms import Vocabulary, compounds, corrections, halves, inflections
-from patchbay.fulltext_words import Term, exactly, folded, joined, pieces, quoted, said, wanted
+from patchbay.fulltext.forms import Vocabulary, compounds, corrections, halves, inflections
+from patchbay.fulltext.words import Term, exactly, folded, joined, pieces, quoted, said, wanted
 
 
 @dataclass(frozen=True, slots=True)

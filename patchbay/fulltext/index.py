@@ -27,8 +27,8 @@ from typing import Self
 import orjson
 
 from patchbay.errors import ConfigError
-from patchbay.fulltext_reading import Reading, understood
-from patchbay.fulltext_words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
+from patchbay.fulltext.query import Reading, understood
+from patchbay.fulltext.words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
 from patchbay.sqlite import sqlite3
 
 MOST_ENDINGS = 32

@@ -1,0 +1,1 @@
+"""A full-text index: texts are found by their words, best first."""
