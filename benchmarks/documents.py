@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from patchbay.library.library import Library
+from patchbay.documents.collection import Library
 
 WORDS = 20_000
 LONG = 300

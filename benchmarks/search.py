@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
-from patchbay.library.headings import title_of
-from patchbay.library.library import Library
+from patchbay.documents.collection import Library
+from patchbay.documents.headings import title_of
 from patchbay.sqlite import sqlite3
 
 PACKAGE = "fastapi==0.110.0"

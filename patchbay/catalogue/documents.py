@@ -13,8 +13,8 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.handlers.documents import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
-from patchbay.library.answers import MAX_LIMIT
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}

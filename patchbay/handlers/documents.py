@@ -14,12 +14,12 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.activation import Call, Events, Handler, Hub
+from patchbay.documents.collection import Library
+from patchbay.documents.errors import BadPath, NoDocument
+from patchbay.documents.index import Change, Row
+from patchbay.documents.search_results import answered, told
 from patchbay.errors import ResourceNotFound, ToolFailed
 from patchbay.events import Content, Data, Pause, Progress
-from patchbay.library.answers import answered, told
-from patchbay.library.errors import BadPath, NoDocument
-from patchbay.library.library import Library
-from patchbay.library.shelf import Change, Row
 
 ENDINGS = (".md", ".markdown", ".mdx")
 IGNORED = ("node_modules",)

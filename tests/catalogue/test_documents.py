@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.library.answers import MAX_CONTENT_BYTES
+from patchbay.documents.search_results import MAX_CONTENT_BYTES
 from tests.hubs import Hub, until
 
 

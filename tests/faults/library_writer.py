@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from patchbay.library.library import Library
+from patchbay.documents.collection import Library
 
 DOCUMENTS = 30
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from patchbay.cid import cid_of
-from patchbay.library.errors import Overwritten
-from patchbay.library.library import Library
+from patchbay.documents.collection import Library
+from patchbay.documents.errors import Overwritten
 from tests.interaction.programs import ROOT
 
 pytestmark = [pytest.mark.process]

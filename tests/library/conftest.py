@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.library.library import Library
+from patchbay.documents.collection import Library
 
 
 @pytest.fixture

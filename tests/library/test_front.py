@@ -12,8 +12,8 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from patchbay.library import front
-from patchbay.library.errors import Unreadable
+from patchbay.documents import front_matter
+from patchbay.documents.errors import Unreadable
 
 WORDS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=30)
 SCALARS = st.one_of(
@@ -58,8 +58,8 @@ def readable(metadata: Any) -> bool:
 def test_any_front_matter_is_read_as_it_was_written(metadata: dict[str, Any], body: str) -> None:
     """JANE-9: every kind of value that YAML has, and every character of the body."""
     assume(readable(metadata))
-    text = front.made(metadata, body)
-    found = front.split(text)
+    text = front_matter.made(metadata, body)
+    found = front_matter.split(text)
     assert found.problem is None
     assert same(dict(found.metadata), metadata)
     assert found.body == body
@@ -75,8 +75,8 @@ def test_a_change_keeps_everything_that_it_does_not_name(
     assume(readable(metadata) and readable(changes) and readable({**metadata, **changes}))
     block = yaml.safe_dump(metadata, default_flow_style=flow, allow_unicode=True, width=40)
     before = f"---\n{block}---\n{body}"
-    assume(front.split(before).problem is None and same(dict(front.split(before).metadata), metadata))
-    found = front.split(front.changed(before, changes))
+    assume(front_matter.split(before).problem is None and same(dict(front_matter.split(before).metadata), metadata))
+    found = front_matter.split(front_matter.changed(before, changes))
     assert same(dict(found.metadata), {**metadata, **changes})
     assert found.body == body
 
@@ -85,7 +85,7 @@ def test_a_change_keeps_everything_that_it_does_not_name(
 @given(st.text(max_size=300))
 def test_any_text_is_taken_apart_without_losing_a_character(text: str) -> None:
     for whole in (text, f"---\n{text}\n---\n{text}", f"---\r\n{text}"):
-        found = front.split(whole)
+        found = front_matter.split(whole)
         assert found.opening + found.block + found.closing + found.body == whole
 
 
@@ -112,7 +112,7 @@ empty:
 
 def test_a_change_touches_the_lines_of_its_own_keys_alone() -> None:
     """JANE-10: comments, order, quotes and anchors of the others stay, byte for byte."""
-    text = front.changed(BLOCK, {"title": "New", "long": "short", "fresh": ["a"]})
+    text = front_matter.changed(BLOCK, {"title": "New", "long": "short", "fresh": ["a"]})
     assert text == (
         BLOCK.replace('"Old"', "New")
         .replace(">-\n  folded\n  text", "short")
@@ -123,18 +123,18 @@ def test_a_change_touches_the_lines_of_its_own_keys_alone() -> None:
 def test_python_frontmatter_reads_the_same() -> None:
     """The library that others read such files with sees what we wrote."""
     metadata = {"title": "A: b", "tags": ["x", "y: z"], "createdAt": "2025-06-30T21:59:05.698Z"}
-    post = frontmatter.loads(front.made(metadata, "# Body\n"))
+    post = frontmatter.loads(front_matter.made(metadata, "# Body\n"))
     assert (post.metadata, post.content) == (metadata, "# Body")
-    assert front.split(frontmatter.dumps(post)).metadata == metadata
+    assert front_matter.split(frontmatter.dumps(post)).metadata == metadata
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_newlines_and_a_byte_order_mark_stay(newline: str, mark: str) -> None:
     text = f"{mark}---\ntitle: a\n---\nbody\n".replace("\n", newline)
-    assert front.changed(text, {"title": "b"}) == text.replace("title: a", "title: b")
+    assert front_matter.changed(text, {"title": "b"}) == text.replace("title: a", "title: b")
     bare = f"{mark}body{newline}"
-    assert front.changed(bare, {"title": "b"}) == f"{mark}---\ntitle: b\n---\nbody\n".replace("\n", newline)
+    assert front_matter.changed(bare, {"title": "b"}) == f"{mark}---\ntitle: b\n---\nbody\n".replace("\n", newline)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_newlines_and_a_byte_order_mark_stay(newline: str, mark: str) -> None:
 def test_a_block_that_cannot_be_read_is_shown_and_never_changed(block: str) -> None:
     """JANE-16: whatever it is, and however deep."""
     text = f"---\n{block}\n---\nbody\n"
-    found = front.split(text)
+    found = front_matter.split(text)
     assert found.problem is not None and "front matter" in found.problem
     assert found.body == "body\n"
     with pytest.raises(Unreadable, match="nothing was changed"):
-        front.changed(text, {"title": "x"})
-    assert front.changed(text, {}, "other") == text.replace("body\n", "other")
+        front_matter.changed(text, {"title": "x"})
+    assert front_matter.changed(text, {}, "other") == text.replace("body\n", "other")
 
 
 @pytest.mark.parametrize(
@@ -164,21 +164,21 @@ def test_a_block_that_cannot_be_read_is_shown_and_never_changed(block: str) -> N
     ],
 )
 def test_what_only_looks_like_front_matter_is_body(text: str) -> None:
-    assert front.split(text).body == text and front.split(text).metadata == {}
+    assert front_matter.split(text).body == text and front_matter.split(text).metadata == {}
 
 
 def test_a_bomb_of_aliases_is_shown_in_part() -> None:
     """A few lines that stand for a billion values cost no memory and no time."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    found = front.split("---\n" + "\n".join(lines) + "\n---\n")
+    found = front_matter.split("---\n" + "\n".join(lines) + "\n---\n")
     assert found.problem is None
-    assert len(str(front.plain(found.metadata))) < 100_000
+    assert len(str(front_matter.plain(found.metadata))) < 100_000
 
 
 def test_values_are_shown_as_json_can_say_them() -> None:
     value = {1: date(2024, 1, 2), "b": b"\x00", "s": {3}, "n": float("nan"), "i": 2**70, "t": (1, None, True)}
-    assert front.plain(value) == {
+    assert front_matter.plain(value) == {
         "1": "2024-01-02",
         "b": "AA==",
         "s": [3],
@@ -193,7 +193,7 @@ def test_comments_and_blank_lines_behind_a_list_stay() -> None:
     text = (
         "---\ntags:\n- |\n  b\n  # text\n- a\n\n# who wrote it\nauthor: ann\nowner:\n  name: x\n\n# last\n---\nbody\n"
     )
-    changed = front.changed(text, {"tags": ["c"], "owner": "y"})
+    changed = front_matter.changed(text, {"tags": ["c"], "owner": "y"})
     assert changed == "---\ntags:\n- c\n\n# who wrote it\nauthor: ann\nowner: y\n\n# last\n---\nbody\n"
 
 
@@ -202,13 +202,13 @@ TOML = '+++\ntitle = "Räume 🏠" # both\ntags = ["a"]\ndate = 2024-05-01\n\n[e
 
 def test_front_matter_in_toml_is_read_and_changed_line_by_line() -> None:
     """JANE-9, JANE-10: as Hugo and Zola write it; everything that is not named stays."""
-    read = front.split(TOML)
+    read = front_matter.split(TOML)
     assert (
         read.metadata["title"] == "Räume 🏠" and read.metadata["extra"] == {"title": "inner"} and read.problem is None
     )
     assert read.opening + read.block + read.closing + read.body == TOML and read.body == "\nbody\n"
-    text = front.changed(TOML, {"title": "Neu 🎉", "author": 'a "b"', "tags": ["x", "y"]}, "new\n")
-    again = front.split(text)
+    text = front_matter.changed(TOML, {"title": "Neu 🎉", "author": 'a "b"', "tags": ["x", "y"]}, "new\n")
+    again = front_matter.split(text)
     assert (again.metadata["title"], again.metadata["author"], again.metadata["tags"]) == (
         "Neu 🎉",
         'a "b"',
@@ -222,9 +222,9 @@ def test_front_matter_in_toml_is_read_and_changed_line_by_line() -> None:
 def test_toml_that_cannot_be_changed_line_by_line_is_left_alone(block: str) -> None:
     """JANE-16: shown, and never changed."""
     with pytest.raises(Unreadable, match=r"TOML|without losing"):
-        front.changed(f"+++\n{block}+++\nbody", {"title": "new"})
+        front_matter.changed(f"+++\n{block}+++\nbody", {"title": "new"})
 
 
 def test_front_matter_keeps_emoji() -> None:
-    assert "title: Häuser 🏠\n" in front.made({"title": "Häuser 🏠"}, "")
-    assert "title: Fest 🎉\n" in front.changed("---\ntitle: x\n---\nbody", {"title": "Fest 🎉"})
+    assert "title: Häuser 🏠\n" in front_matter.made({"title": "Häuser 🏠"}, "")
+    assert "title: Fest 🎉\n" in front_matter.changed("---\ntitle: x\n---\nbody", {"title": "Fest 🎉"})

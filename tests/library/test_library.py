@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from patchbay.cid import cid_of
+from patchbay.documents import history
+from patchbay.documents import index as shelf
+from patchbay.documents.collection import Library
+from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, Unreadable
+from patchbay.documents.files import OWN, TEMPORARY
+from patchbay.documents.index import Change
 from patchbay.errors import ToolFailed
-from patchbay.library import history, shelf
-from patchbay.library.disk import OWN, TEMPORARY
-from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
-from patchbay.library.library import Library
-from patchbay.library.shelf import Change
 from patchbay.sqlite import sqlite3
 from tests.hubs import until
 

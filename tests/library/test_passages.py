@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from patchbay.documents.headings import headings, title_of
+from patchbay.documents.passages import MAX_LINES, Passages, passages
 from patchbay.fulltext.index import Document, Index
-from patchbay.library.headings import headings, title_of
-from patchbay.library.passages import MAX_LINES, Passages, passages
 
 
 def shown(query: str, body: str, before: int = 0) -> Passages:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.documents import paths
+from patchbay.documents.collection import Library
+from patchbay.documents.errors import BadPath, DocumentExists, NoDocument, Unreadable
 from patchbay.errors import ToolFailed
-from patchbay.library import paths
-from patchbay.library.errors import BadPath, DocumentExists, NoDocument, Unreadable
-from patchbay.library.library import Library
 
 ATTACKS = [
     "../outside.md",

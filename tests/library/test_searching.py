@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.library.library import Library
-from patchbay.library.passages import passages
+from patchbay.documents.collection import Library
+from patchbay.documents.passages import passages
 from tests.library.corpus import unpack
 
 pytestmark = [pytest.mark.process]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from patchbay.library.disk import Disk
-from patchbay.library.shelf import Change, Shelf
+from patchbay.documents.files import Disk
+from patchbay.documents.index import Change, Shelf
 
 TEXT = "# Rooms\n\nWhat a room is.\n"
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from patchbay.library import watching
-from patchbay.library.answers import answered, told
-from patchbay.library.disk import Disk
-from patchbay.library.library import Library
-from patchbay.library.shelf import Change, Row
+from patchbay.documents import watching
+from patchbay.documents.collection import Library
+from patchbay.documents.files import Disk
+from patchbay.documents.index import Change, Row
+from patchbay.documents.search_results import answered, told
 from tests.hubs import until
 
 
@@ -90,7 +90,7 @@ def test_a_symbolic_link_is_not_watched(root: Path, tmp_path: Path) -> None:
 
 def test_an_answer_from_an_index_that_is_behind_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process writes, nothing can be taken in: the answer comes all the same, and says what it lacks."""
-    monkeypatch.setattr("patchbay.library.library.CATCH_UP_SECONDS", 0.05)
+    monkeypatch.setattr("patchbay.documents.collection.CATCH_UP_SECONDS", 0.05)
     with Library(root) as library:
         library.create("a.md", {"title": "Pumpkin"}, "one")
         library.create("b.md", {"title": "Pumpkin pie"}, "two")
@@ -113,7 +113,7 @@ def test_a_document_that_changed_a_moment_ago_shows_that_the_index_is_behind(
     with Library(root) as library:
         library.create("a.md", {"title": "Pumpkin"}, "one")
         library.refresh()
-        monkeypatch.setattr("patchbay.library.library.MOMENT", -1.0)
+        monkeypatch.setattr("patchbay.documents.collection.MOMENT", -1.0)
         before = (root / "a.md").stat()
         (root / "a.md").write_text("# Pumpkin\n\nanother")
         os.utime(root / "a.md", ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,6 +1,6 @@
 """The resources of the server `jane`: every document; its templates answer for them."""
 
-from patchbay.library.jane import listed
+from patchbay.documents.jane import listed
 
 
 def generate_resources(server_name: str, context) -> list:

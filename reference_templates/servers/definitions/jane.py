@@ -7,11 +7,11 @@ searched and kept is the affair of `patchbay.library`. Here is what Jane's tools
 from difflib import get_close_matches
 from typing import Any, Literal
 
+from patchbay.documents.errors import BadPath, NoDocument, Unreadable
+from patchbay.documents.jane import SPEC, STDLIB, chosen, opened, place_of, summary, uri_of
+from patchbay.documents.search_results import answered, told
 from patchbay.errors import ProtocolError, ResourceNotFound, ToolFailed
 from patchbay.events import Data
-from patchbay.library.answers import answered, told
-from patchbay.library.errors import BadPath, NoDocument, Unreadable
-from patchbay.library.jane import SPEC, STDLIB, chosen, opened, place_of, summary, uri_of
 
 _SERVER_ERROR = -32000
 _WAIT = 20.0

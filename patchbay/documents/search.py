@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from patchbay.documents.index import Row, Shelf, group_of
 from patchbay.fulltext.index import Hit as Scored
 from patchbay.fulltext.index import Index
 from patchbay.fulltext.query import Reading
-from patchbay.library.shelf import Row, Shelf, group_of
 from patchbay.sqlite import sqlite3
 
 FEW = 5

@@ -21,14 +21,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from patchbay.library import front, paths, searching
-from patchbay.library.disk import LARGEST, Disk
-from patchbay.library.errors import DocumentExists, NoDocument, Overwritten, Unreadable
-from patchbay.library.history import History, Version
-from patchbay.library.notices import Listener, Teller
-from patchbay.library.searching import Search
-from patchbay.library.shelf import Change, Document, Row, Shelf, document_of
-from patchbay.library.watching import Watcher
+from patchbay.documents import front_matter, paths, search
+from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, Unreadable
+from patchbay.documents.files import LARGEST, Disk
+from patchbay.documents.history import History, Version
+from patchbay.documents.index import Change, Document, Row, Shelf, document_of
+from patchbay.documents.notifications import Listener, Teller
+from patchbay.documents.search import Search
+from patchbay.documents.watching import Watcher
 from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Library:
 
     def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20, offset: int = 0) -> Search:
         """The documents that fit, best first; `where` may say `top` and `grp`, their first and first two folders."""
-        return searching.search(self._shelf, query, where or {}, limit, offset)
+        return search.search(self._shelf, query, where or {}, limit, offset)
 
     def history(self, path: str) -> list[Version]:
         """The versions of a document, newest first; it may be gone. Raises BadPath, NoDocument."""
@@ -130,7 +130,7 @@ class Library:
         """
         parts = paths.document_path(path, self._endings)
         now = moment()
-        data = _encoded(front.made({**metadata, "createdAt": now, "updatedAt": now}, body))
+        data = _encoded(front_matter.made({**metadata, "createdAt": now, "updatedAt": now}, body))
         with self._changing():
             self._check_free(parts, path)
             return self._write(path, parts, data, "created")
@@ -152,7 +152,7 @@ class Library:
             wanted = {key: value for key, value in changes.items() if before.front.metadata.get(key) != value}
             if not wanted and body in (None, before.front.body):
                 return Written(before, False)
-            text = front.changed(before.text, {**wanted, "updatedAt": moment()}, body)
+            text = front_matter.changed(before.text, {**wanted, "updatedAt": moment()}, body)
             self._keep([(path, data)])
             return Written(self._write(path, parts, _encoded(text), "updated"), True)
 

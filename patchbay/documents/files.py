@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from patchbay.documents.errors import NoDocument, Unreadable
 from patchbay.errors import ToolFailed
-from patchbay.library.errors import NoDocument, Unreadable
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of the largest document."""

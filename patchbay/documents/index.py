@@ -23,14 +23,15 @@ from typing import Any
 import orjson
 
 from patchbay.cid import cid_of
+from patchbay.documents import front_matter as front
+from patchbay.documents import paths
+from patchbay.documents.errors import NoDocument, Unreadable
+from patchbay.documents.files import Disk
+from patchbay.documents.front_matter import Front
+from patchbay.documents.headings import headings, title_of
 from patchbay.errors import ConfigError
 from patchbay.fulltext.index import Document as Words
 from patchbay.fulltext.index import Index
-from patchbay.library import front, paths
-from patchbay.library.disk import Disk
-from patchbay.library.errors import NoDocument, Unreadable
-from patchbay.library.front import Front
-from patchbay.library.headings import headings, title_of
 from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.library.errors import Unreadable
+from patchbay.documents.errors import Unreadable
 
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 

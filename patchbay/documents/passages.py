@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from patchbay.documents.headings import Heading, headings
 from patchbay.fulltext.forms import stem
 from patchbay.fulltext.query import Reading, Word
 from patchbay.fulltext.words import folded, pieces, sign_of
-from patchbay.library.headings import Heading, headings
 
 MAX_LINES = 5
 """How many matching lines of one document are shown."""

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+from patchbay.documents import paths
+from patchbay.documents.collection import Library
+from patchbay.documents.index import Change, Row
 from patchbay.errors import WrongArguments
-from patchbay.library import paths
-from patchbay.library.library import Library
-from patchbay.library.shelf import Change, Row
 
 FIRST_LOOK = 0.5
 """Seconds that a list of resources waits for the first look at the disk; a longer one is told when it is done."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchbay.cid import cid_of, verify
-from patchbay.library.errors import NoDocument
+from patchbay.documents.errors import NoDocument
 from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)

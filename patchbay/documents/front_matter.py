@@ -21,8 +21,8 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
-from patchbay.library import front_toml
-from patchbay.library.errors import Unreadable
+from patchbay.documents import front_matter_toml
+from patchbay.documents.errors import Unreadable
 
 LONGEST = 64 * 1024
 """Characters of the longest block that is read as YAML."""
@@ -87,7 +87,7 @@ def load_toml(block: str) -> dict[str, Any]:
     """The values of some TOML. Raises Unreadable."""
     if len(block) > LONGEST:
         raise Unreadable(f"the front matter has {len(block)} characters; at most {LONGEST} are read")
-    return front_toml.load(block)
+    return front_matter_toml.load(block)
 
 
 def load(block: str) -> Any:
@@ -120,7 +120,7 @@ def changed(text: str, changes: Mapping[str, Any], body: str | None = None) -> s
         lines = _dumped(changes).replace("\n", front.newline)
         return f"{mark}---{front.newline}{lines}---{front.newline}{body.removeprefix(mark)}"
     if "+++" in front.opening:
-        return front.opening + front_toml.changed(front.block, changes, front.newline) + front.closing + body
+        return front.opening + front_matter_toml.changed(front.block, changes, front.newline) + front.closing + body
     wanted = {**front.metadata, **changes}
     block = _in_place(front, changes)
     if block is None or not _same(block, wanted):

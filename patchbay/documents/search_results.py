@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from patchbay.library.errors import NoDocument, Unreadable
-from patchbay.library.library import Library
-from patchbay.library.passages import passages
-from patchbay.library.searching import Hit, Search, is_all
-from patchbay.library.shelf import Document, Row
+from patchbay.documents.collection import Library
+from patchbay.documents.errors import NoDocument, Unreadable
+from patchbay.documents.index import Document, Row
+from patchbay.documents.passages import passages
+from patchbay.documents.search import Hit, Search, is_all
 
 DEFAULT_LIMIT = 20
 """How many documents a page of results has, where nothing else is asked for."""

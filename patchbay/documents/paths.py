@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from patchbay.library.errors import BadPath
+from patchbay.documents.errors import BadPath
 
 LONGEST_NAME = 200
 """Bytes of the longest name; file systems take 255, and a temporary file needs some of them."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from patchbay.library.shelf import Change
+from patchbay.documents.index import Change
 
 log = logging.getLogger(__name__)
 
