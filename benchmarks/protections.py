@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 
 from patchbay.activation import Call, activate
 from patchbay.assets import PACKAGE
-from patchbay.handlers import Handlers
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL
 
 SOURCES = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from flask import Flask
 
 from patchbay.assets import ASSETS
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.protocol.assembly import assemble
 from patchbay.protocol.guests import Guests
 from patchbay.protocol.subscriptions import ENDING

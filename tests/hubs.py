@@ -20,7 +20,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.app import create_app
 from patchbay.boot import change
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.protocol.activity import Activity
 from patchbay.settings import Settings
 

@@ -25,11 +25,11 @@ from patchbay.catalogue.skills import Skill, skills_of
 from patchbay.catalogue.transforms import HandlerFor, Transforms, is_answered
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Found, Problem
-from patchbay.discovery import discover
-from patchbay.discovery.syntax import module_of
 from patchbay.errors import ConfigError, ContentError
-from patchbay.handlers import handler_for
-from patchbay.handlers.upstreams.keepers import Keepers
+from patchbay.kinds.discovery import discover
+from patchbay.kinds.mount.standing_connections import Keepers
+from patchbay.kinds.python.discovery.syntax import module_of
+from patchbay.kinds.registry import handler_for
 from patchbay.store import Blobs
 
 STATIC = (

@@ -37,8 +37,8 @@ from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.versions import Pins, Versions, never_had
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
-from patchbay.handlers import handler_for
-from patchbay.handlers.upstreams.keepers import Keepers
+from patchbay.kinds.mount.standing_connections import Keepers
+from patchbay.kinds.registry import handler_for
 from patchbay.settings import Settings
 from patchbay.store import Store
 

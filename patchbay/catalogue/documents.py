@@ -14,7 +14,7 @@ from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.documents.search_results import MAX_LIMIT
-from patchbay.handlers.documents import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
+from patchbay.kinds.documents.handler import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}

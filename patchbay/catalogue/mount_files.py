@@ -16,7 +16,7 @@ import orjson
 from patchbay.catalogue.rows import name_problem
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
-from patchbay.handlers.upstreams.mounts import mount_of
+from patchbay.kinds.mount.configuration import mount_of
 
 CODE = (".py", ".sh")
 """Endings of definitions that would have the same name."""

@@ -19,10 +19,10 @@ from patchbay.catalogue.servers import Server
 from patchbay.catalogue.uritemplates import compiled
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, ContentError
-from patchbay.handlers.upstream import upstream_handler
-from patchbay.handlers.upstreams.keepers import Keepers
-from patchbay.handlers.upstreams.mounts import mount_of
-from patchbay.handlers.upstreams.snapshots import Snapshot
+from patchbay.kinds.mount.configuration import mount_of
+from patchbay.kinds.mount.handler import upstream_handler
+from patchbay.kinds.mount.snapshots import Snapshot
+from patchbay.kinds.mount.standing_connections import Keepers
 from patchbay.store import Move, Store
 
 OPERATORS = frozenset({"start", "servers/", "command line"})

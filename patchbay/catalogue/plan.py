@@ -24,7 +24,7 @@ from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.catalogue.settling import CONFIG
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
-from patchbay.handlers.upstreams import snapshots
+from patchbay.kinds.mount import snapshots
 from patchbay.store import Store
 
 PAGE = 500

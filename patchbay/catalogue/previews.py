@@ -16,8 +16,8 @@ from patchbay.catalogue.servers import Kind, Server
 from patchbay.cid import cid_of
 from patchbay.config import Config, Configs
 from patchbay.descriptors import Problem
-from patchbay.discovery import discover
 from patchbay.errors import ConfigError
+from patchbay.kinds.discovery import discover
 from patchbay.store import Blobs
 
 _LINE = re.compile(r"line ([1-9][0-9]*)")

@@ -29,7 +29,7 @@ from patchbay.catalogue.uritemplates import compiled, decoded
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, InvalidParams, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done
-from patchbay.handlers.upstreams.snapshots import target_of
+from patchbay.kinds.mount.snapshots import target_of
 from patchbay.store import Store
 from patchbay.views.fold import Fold
 

@@ -11,7 +11,7 @@ from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
-from patchbay.handlers.upstreams.keeper import Keeper
+from patchbay.kinds.mount.standing_connection import Keeper
 
 Kind = Literal["python", "shell", "static", "upstream"]
 

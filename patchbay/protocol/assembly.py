@@ -15,10 +15,10 @@ from patchbay import __version__, boot
 from patchbay.assets import PACKAGE
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.handlers import Handlers
-from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.upstreams.keeper import Ground
-from patchbay.handlers.upstreams.keepers import Keepers
+from patchbay.kinds.mount.standing_connection import Ground
+from patchbay.kinds.mount.standing_connections import Keepers
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.registry import Handlers
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.dispatch import Dispatcher

@@ -27,10 +27,10 @@ from patchbay.client.addresses import parse_address
 from patchbay.client.failures import Unreachable
 from patchbay.client.reach import Era, Local, Reach, Stdio
 from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
-from patchbay.handlers.upstreams import snapshots
-from patchbay.handlers.upstreams.keeper import Ground, Keeper
-from patchbay.handlers.upstreams.keepers import Keepers
-from patchbay.handlers.upstreams.mounts import Mount, mount_of
+from patchbay.kinds.mount import snapshots
+from patchbay.kinds.mount.configuration import Mount, mount_of
+from patchbay.kinds.mount.standing_connection import Ground, Keeper
+from patchbay.kinds.mount.standing_connections import Keepers
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore

@@ -15,8 +15,8 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
-from patchbay.handlers.upstreams.snapshots import VIA
 from patchbay.jsonrpc import Rendered
+from patchbay.kinds.mount.snapshots import VIA
 from patchbay.protocol.translate import listed, stamped
 from patchbay.protocol.versions import Revision
 

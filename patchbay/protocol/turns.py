@@ -14,8 +14,8 @@ import orjson
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
-from patchbay.handlers.hosts.pool import Hosts
 from patchbay.jsonrpc import Id, Request
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.callers import Caller

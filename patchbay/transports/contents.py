@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from patchbay.discovery import detect
-from patchbay.discovery.syntax import module_of
+from patchbay.kinds.discovery import detect
+from patchbay.kinds.python.discovery.syntax import module_of
 
 IMAGES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -16,8 +16,8 @@ from flask import Blueprint, Response
 from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import Saving
 from patchbay.catalogue.servers import Kind, Server
-from patchbay.discovery import LARGEST, detect
 from patchbay.errors import InvalidParams, Overtaken, Refused, UnknownServer
+from patchbay.kinds.discovery import LARGEST, detect
 from patchbay.transports.changing import WHO, reason, typed, why_not
 from patchbay.transports.highlighting import highlighted
 from patchbay.transports.mcp_pages import shown

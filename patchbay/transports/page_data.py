@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.handlers.confinement.description import Confinement, confinement
-from patchbay.handlers.confinement.mounts import mount_confinement
+from patchbay.kinds.confinement_description import Confinement, confinement
+from patchbay.kinds.mount.description import mount_confinement
 from patchbay.settings import Settings
 
 HINTS = {

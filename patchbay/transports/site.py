@@ -18,8 +18,8 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
-from patchbay.handlers.confinement.description import confinement, protections
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.confinement_description import confinement, protections
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.protocol.activity import Activity
 from patchbay.protocol.activity_records import Filter, Record
 from patchbay.settings import Settings

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Data
-from patchbay.handlers.runners import Pool
+from patchbay.kinds.python.runner_threads import Pool
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES
 from tests.attacks.posting import post
 from tests.operation.running import Hub, running

@@ -9,7 +9,7 @@ import pytest
 
 from patchbay.catalogue.entries import Ground
 from patchbay.catalogue.transforms import Transforms
-from patchbay.handlers import handler_for
+from patchbay.kinds.registry import handler_for
 
 TOOLS = '''
 def echo(message: str) -> str:

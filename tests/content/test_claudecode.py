@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.handlers.hosts.zygote import ALLOWED
+from patchbay.kinds.python.workers.fork_server_client import ALLOWED
 from tests.checkout import ROOT
 from tests.handlers.calls import alive
 from tests.hubs import Answer, Hub, until

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.descriptors import Found
-from patchbay.discovery import LARGEST, discover
 from patchbay.errors import ConfigError
+from patchbay.kinds.discovery import LARGEST, discover
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.discovery.docstrings import LONGEST, Doc, read
+from patchbay.kinds.python.discovery.docstrings import LONGEST, Doc, read
 
 GOOGLE = """Add two numbers.
 

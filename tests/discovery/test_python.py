@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from patchbay.descriptors import Descriptor, Found
-from patchbay.discovery import discover
+from patchbay.kinds.discovery import discover
 
 
 def found(source: str, name: str = "srv") -> Found:

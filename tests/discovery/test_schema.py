@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from patchbay.discovery import discover
+from patchbay.kinds.discovery import discover
 
 MODULE = '''
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from jsonschema import Draft202012Validator
 
-from patchbay.discovery import LARGEST, detect, discover
 from patchbay.errors import ConfigError
+from patchbay.kinds.discovery import LARGEST, detect, discover
 
 WRONG: list[object] = [{"args": 1}, {"input": None}, {"other": ""}, []]
 

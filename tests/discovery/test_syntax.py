@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.discovery.syntax import expression_of, module_of
+from patchbay.kinds.python.discovery.syntax import expression_of, module_of
 
 TEXT = (Path(__file__).parents[2] / "reference_templates/servers/definitions/cone.py").read_text("utf-8")
 

@@ -9,7 +9,7 @@ import pytest
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Data, Failed
-from patchbay.handlers.arguments import Function, is_plain
+from patchbay.kinds.python.arguments import Function, is_plain
 from tests.handlers.calls import call_of, events, python
 
 TYPES = """

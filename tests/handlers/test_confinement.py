@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.handlers import Handlers
-from patchbay.handlers.confinement.description import (
+from patchbay.kinds.confinement_description import (
     INSIDE,
     NOTHING,
     REFUSED,
@@ -17,7 +16,8 @@ from patchbay.handlers.confinement.description import (
     confinement,
     protections,
 )
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from patchbay.processes.sandbox import IF_AVAILABLE, available
 

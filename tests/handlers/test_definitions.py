@@ -10,8 +10,8 @@ import pytest
 
 from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
-from patchbay.handlers.definitions import definition_of
-from patchbay.handlers.python import python_handler
+from patchbay.kinds.python.definitions import definition_of
+from patchbay.kinds.python.inline import python_handler
 from tests.handlers.calls import call_of, events, python, wait_until
 
 

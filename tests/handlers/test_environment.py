@@ -11,8 +11,8 @@ import pytest
 
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
-from patchbay.handlers import Handlers
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.registry import Handlers
 from patchbay.settings import resolved
 from tests.handlers.calls import call_of, events
 from tests.hubs import Hub

@@ -26,7 +26,7 @@ from patchbay.events import (
     Text,
     ToolUse,
 )
-from patchbay.handlers import Handlers
+from patchbay.kinds.registry import Handlers
 from tests.handlers.calls import SmallHub, call_of, events, heard, wait_until
 from tests.hubs import shared_hosts
 

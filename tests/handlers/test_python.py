@@ -11,7 +11,7 @@ import pytest
 from patchbay.activation import Call, activate
 from patchbay.errors import MissingCapability
 from patchbay.events import Content, Data, Done, Event, Failed, Pause, Text
-from patchbay.handlers import handler_for
+from patchbay.kinds.registry import handler_for
 from patchbay.views.fold import fold
 from tests.handlers.calls import call_of, events, python, wait_until
 

@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.errors import ResourceNotFound
 from patchbay.events import Content, Done, Event, Failed, Text
-from patchbay.handlers.redirects import inside
+from patchbay.kinds.python.redirects import inside
 from tests.handlers.calls import SmallHub, call_of, events, python
 
 CID = "bafkreidat5xdnusakwcrrdk47v3b6qd4ptcgu7j7gfgiqjyenho6gfp42e"

@@ -10,8 +10,8 @@ import pytest
 from patchbay.activation import Call, Events, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
-from patchbay.handlers import runners
-from patchbay.handlers.runners import Job, Pool
+from patchbay.kinds.python import runner_threads
+from patchbay.kinds.python.runner_threads import Job, Pool
 from tests.handlers.calls import call_of, events, heard, wait_until
 
 
@@ -19,7 +19,7 @@ def alive(pool: Pool) -> int:
     return sum(runner.thread.is_alive() for runner in pool._runners)
 
 
-def blocked_on(gate: threading.Event) -> runners.Work:
+def blocked_on(gate: threading.Event) -> runner_threads.Work:
     def work(job: Job) -> list[Event]:
         gate.wait(20)
         return [Text("late")]
@@ -102,7 +102,7 @@ def test_a_helper_thread_of_a_tool_that_is_over_cannot_speak_any_more() -> None:
         ended.wait(20)
         try:
             job.emit(Text("too late"))
-        except runners.Stopped:
+        except runner_threads.Stopped:
             stopped.set()
 
     def work(job: Job) -> list[Event]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from patchbay.errors import ConfigError
-from patchbay.handlers import Handlers, handler_for
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.registry import Handlers, handler_for
 from patchbay.processes import sandbox
 from patchbay.processes.sandbox import available, walls
 from tests.handlers.hosts.conversing import failure, hosted, value

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from patchbay.activation import Call, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Done, Event, Failed, Log, Pause, Text
-from patchbay.handlers.shell import filled
+from patchbay.kinds.shell.handler import filled
 from tests.handlers.calls import alive, call_of, events, shell, wait_until
 
 EACH = 'for one in "$@"; do printf "[%s]" "$one"; done'

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from patchbay.handlers.upstreams.keeper import LONGEST_URI, MOST_NEWS, Ground, Keeper
-from patchbay.handlers.upstreams.mounts import Mount
-from patchbay.handlers.upstreams.snapshots import Snapshot
+from patchbay.kinds.mount.configuration import Mount
+from patchbay.kinds.mount.snapshots import Snapshot
+from patchbay.kinds.mount.standing_connection import LONGEST_URI, MOST_NEWS, Ground, Keeper
 from patchbay.stores.memory import MemoryStore
 
 SCHEMA = {"type": "object"}

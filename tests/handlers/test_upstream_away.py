@@ -17,7 +17,7 @@ import pytest
 
 from patchbay.client.connections import Connection
 from patchbay.client.reach import Http
-from patchbay.handlers.upstreams.keeper import Keeper
+from patchbay.kinds.mount.standing_connection import Keeper
 from tests.client.reaching import SCRIPTED, held
 from tests.hubs import BOUND, MODERN, Hub, sse_messages, until
 from tests.interaction.programs import ROOT, free_port, running, running_hub

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from patchbay.boot import change
 from patchbay.cid import cid_of
-from patchbay.handlers.confinement.description import confinement
+from patchbay.kinds.confinement_description import confinement
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER, get, links, read, said, set_variable, town_hub
 from tests.transports.hostile import Reader

@@ -9,8 +9,8 @@ from typing import Any
 from patchbay.activation import Handler
 from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
-from patchbay.handlers.hosts.handler import hosted_handler
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.handler import hosted_handler
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.processes.limits import Limits
 from tests.handlers.calls import call_of, events
 

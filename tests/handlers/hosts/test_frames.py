@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from patchbay.activation import Cancelled
 from patchbay.errors import MissingCapability, ProtocolError, ResourceNotFound, ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Event, Log, Progress, Question, Text, ToolUse
-from patchbay.handlers.hosts import frames
-from patchbay.handlers.hosts.frames import BadFrame, Frames, event_frame, event_of, failure_of, failure_value
+from patchbay.kinds.python.workers import frames
+from patchbay.kinds.python.workers.frames import BadFrame, Frames, event_frame, event_of, failure_of, failure_value
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -12,7 +12,7 @@ import pytest
 
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from tests.handlers.calls import SmallHub, alive, call_of, events, heard, wait_until
 from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
 

@@ -6,7 +6,7 @@ import pytest
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Log
-from patchbay.handlers.hosts.output import KEPT_LINES, LINE, MOST, Lines
+from patchbay.kinds.python.workers.output import KEPT_LINES, LINE, MOST, Lines
 
 
 def said(*pieces: bytes) -> list[object]:

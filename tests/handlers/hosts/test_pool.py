@@ -19,10 +19,10 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Data, Done, Event, Text
-from patchbay.handlers.hosts.link import Gone, HostLink
-from patchbay.handlers.hosts.nursery import Nursery
-from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.hosts.zygote import Zygote
+from patchbay.kinds.python.workers.fork_server import Nursery
+from patchbay.kinds.python.workers.fork_server_client import Zygote
+from patchbay.kinds.python.workers.worker_connection import Gone, HostLink
+from patchbay.kinds.python.workers.worker_pool import Hosts
 from tests.checkout import ROOT
 from tests.handlers.calls import alive, call_of, events, heard, wait_until
 from tests.handlers.hosts.conversing import descriptors, failure, family, hosted, value
@@ -190,7 +190,7 @@ from tests.handlers.hosts.conversing import hosted
 from tests.handlers.calls import call_of
 from patchbay.activation import activate
 from patchbay.events import Failed, Text
-from patchbay.handlers.hosts.pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import Hosts
 
 hosts = Hosts()
 source = "import os, subprocess, time\\ndef main():\\n    child = subprocess.Popen(['setsid', 'sleep', '600'])\\n"

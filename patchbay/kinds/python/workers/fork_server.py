@@ -32,7 +32,7 @@ from struct import Struct
 
 import orjson
 
-from patchbay.handlers.hosts.host import live
+from patchbay.kinds.python.workers.worker import live
 from patchbay.processes.confinement import landlock, namespaces, privacy
 from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, in_force
 from patchbay.processes.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user

@@ -19,12 +19,12 @@ from typing import Any
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import MissingCapability, ToolFailed
 from patchbay.events import Ask, Detach, Event, Log
-from patchbay.handlers.context import CAPABILITY
-from patchbay.handlers.hosts import frames
-from patchbay.handlers.hosts.frames import BadFrame
-from patchbay.handlers.hosts.link import STORY, Gone, HostLink
-from patchbay.handlers.hosts.pool import Hosts, Order
-from patchbay.handlers.hosts.service import LONG, grant, wish
+from patchbay.kinds.python.context import CAPABILITY
+from patchbay.kinds.python.workers import frames
+from patchbay.kinds.python.workers.frames import BadFrame
+from patchbay.kinds.python.workers.hub_service import LONG, grant, wish
+from patchbay.kinds.python.workers.worker_connection import STORY, Gone, HostLink
+from patchbay.kinds.python.workers.worker_pool import Hosts, Order
 from patchbay.processes.limits import Limits
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ Sources: DESIGN section 6; REQUIREMENTS T12.5, V-F5.
 from __future__ import annotations
 
 from patchbay.activation import Call, Events, Handler
-from patchbay.handlers.definitions import definition_of
-from patchbay.handlers.functions import work
+from patchbay.kinds.python.definitions import definition_of
+from patchbay.kinds.python.functions import work
 
 
 def python_handler(source: bytes, cid: str, name: str) -> Handler:

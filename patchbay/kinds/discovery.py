@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from patchbay.descriptors import Found
-from patchbay.discovery.python import python
-from patchbay.discovery.shell import detect, shell
 from patchbay.errors import ConfigError
+from patchbay.kinds.python.discovery.functions import python
+from patchbay.kinds.shell.discovery import detect, shell
 
 __all__ = ["LARGEST", "detect", "discover"]
 

@@ -29,9 +29,9 @@ from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.runs import Answer
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question
-from patchbay.handlers.upstreams.keeper import Keeper
-from patchbay.handlers.upstreams.lanes import Key, Lane
-from patchbay.handlers.upstreams.snapshots import LONGEST_VIA, VIA, ways_of
+from patchbay.kinds.mount.call_connections import Key, Lane
+from patchbay.kinds.mount.snapshots import LONGEST_VIA, VIA, ways_of
+from patchbay.kinds.mount.standing_connection import Keeper
 
 if TYPE_CHECKING:
     from patchbay.client.connections import Connection

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from patchbay.descriptors import Descriptor, Found
-from patchbay.discovery.docstrings import encodable
 from patchbay.errors import ConfigError
+from patchbay.kinds.python.discovery.docstrings import encodable
 
 MARK = "@bash_command"
 """The first word of a definition that is one command: `@bash_command jq`."""

@@ -23,9 +23,9 @@ import orjson
 from patchbay.activation import PAUSE, Call, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
-from patchbay.handlers.hosts import frames
-from patchbay.handlers.hosts.link import Gone, HostLink
-from patchbay.handlers.hosts.zygote import Zygote
+from patchbay.kinds.python.workers import frames
+from patchbay.kinds.python.workers.fork_server_client import Zygote
+from patchbay.kinds.python.workers.worker_connection import Gone, HostLink
 from patchbay.processes import sandbox
 from patchbay.processes.limits import Limits
 from patchbay.settings import resolved

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.errors import ToolFailed
-from patchbay.handlers.hosts.link import HostLink
-from patchbay.handlers.hosts.nursery import FAREWELL, ORDER, PING, SPAWN, STOP
+from patchbay.kinds.python.workers.fork_server import FAREWELL, ORDER, PING, SPAWN, STOP
+from patchbay.kinds.python.workers.worker_connection import HostLink
 from patchbay.settings import environment
 
 ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
@@ -36,7 +36,7 @@ LOOK = 0.1
 
 START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from patchbay.handlers.hosts.nursery import main; main(int(sys.argv[2]), sys.argv[3], *json.loads(sys.argv[4]))"
+    "from patchbay.kinds.python.workers.fork_server import main; main(int(sys.argv[2]), sys.argv[3], *json.loads(sys.argv[4]))"
 )
 
 

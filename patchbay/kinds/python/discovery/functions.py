@@ -17,13 +17,13 @@ import jsonschema_rs
 import orjson
 
 from patchbay.descriptors import NAME, Descriptor, Found, Problem
-from patchbay.discovery.definitions import leaves, rooted, with_default
-from patchbay.discovery.docstrings import Doc, read
-from patchbay.discovery.schema import Types, expression_in
-from patchbay.discovery.scope import FunctionNode, Scope
-from patchbay.discovery.shapes import Schema
-from patchbay.discovery.syntax import module_of
 from patchbay.errors import ConfigError, TooLarge
+from patchbay.kinds.python.discovery.docstrings import Doc, read
+from patchbay.kinds.python.discovery.schema_definitions import leaves, rooted, with_default
+from patchbay.kinds.python.discovery.schema_shapes import Schema
+from patchbay.kinds.python.discovery.schemas import Types, expression_in
+from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
+from patchbay.kinds.python.discovery.syntax import module_of
 
 NOT_PARAMETERS = frozenset(("context", "self"))
 """Parameters that the hub fills itself (VWR-22)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.activation import Call, Hub
 from patchbay.errors import ToolFailed
-from patchbay.handlers.hosts.frames import REPLY, BadFrame, failure_value, packed, told
+from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_value, packed, told
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from patchbay.handlers.upstreams.keeper import Ground, Keeper
-from patchbay.handlers.upstreams.mounts import Mount
+from patchbay.kinds.mount.configuration import Mount
+from patchbay.kinds.mount.standing_connection import Ground, Keeper
 
 PATIENCE = 20.0
 """Seconds that the end of all of them may take."""

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from patchbay.client.reach import Http, Reach, Stdio, masked_url
-from patchbay.handlers.confinement.description import Confinement
+from patchbay.kinds.confinement_description import Confinement
 
 
 def mount_confinement(reach: Reach | None) -> Confinement:

@@ -13,10 +13,10 @@ from typing import Any
 
 from patchbay.activation import Handler
 from patchbay.errors import ConfigError
-from patchbay.handlers.hosts.handler import hosted_handler
-from patchbay.handlers.hosts.pool import Hosts
-from patchbay.handlers.python import python_handler
-from patchbay.handlers.shell import shell_handler
+from patchbay.kinds.python.inline import python_handler
+from patchbay.kinds.python.workers.handler import hosted_handler
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.shell.handler import shell_handler
 from patchbay.processes.limits import MEMORY, Limits
 from patchbay.processes.sandbox import is_sandboxed
 

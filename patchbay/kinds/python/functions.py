@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from patchbay.activation import Call
 from patchbay.events import Event, Question
-from patchbay.handlers.context import Context
-from patchbay.handlers.definitions import Definition
-from patchbay.handlers.redirects import follow
+from patchbay.kinds.python.context import Context
+from patchbay.kinds.python.definitions import Definition
+from patchbay.kinds.python.redirects import follow
 from patchbay.outputs import Redirected, events_of
 
 

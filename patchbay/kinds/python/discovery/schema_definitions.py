@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from patchbay.discovery.literals import ABSENT
-from patchbay.discovery.shapes import Schema, union
+from patchbay.kinds.python.discovery.literals import ABSENT
+from patchbay.kinds.python.discovery.schema_shapes import Schema, union
 
 PREFIX = "#/$defs/"
 SMALL = 16

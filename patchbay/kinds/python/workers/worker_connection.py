@@ -20,8 +20,8 @@ import orjson
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Log
-from patchbay.handlers.hosts.frames import LARGEST, LOST, Frames
-from patchbay.handlers.hosts.output import Lines
+from patchbay.kinds.python.workers.frames import LARGEST, LOST, Frames
+from patchbay.kinds.python.workers.output import Lines
 
 CHUNK = 65536
 STORY = 2.0

@@ -24,11 +24,11 @@ from patchbay.client.failures import McpFailure, Unreachable
 from patchbay.client.reach import Era, Reach
 from patchbay.client.surroundings import launch_environment
 from patchbay.errors import MethodNotFound, PatchbayError
-from patchbay.handlers.upstreams import snapshots
-from patchbay.handlers.upstreams.health import Health
-from patchbay.handlers.upstreams.lanes import Key, Lanes
-from patchbay.handlers.upstreams.mounts import START_TIMEOUT, Mount, scrubbed
-from patchbay.handlers.upstreams.snapshots import LONGEST_VIA, Snapshot
+from patchbay.kinds.mount import snapshots
+from patchbay.kinds.mount.call_connections import Key, Lanes
+from patchbay.kinds.mount.configuration import START_TIMEOUT, Mount, scrubbed
+from patchbay.kinds.mount.health import Health
+from patchbay.kinds.mount.snapshots import LONGEST_VIA, Snapshot
 from patchbay.store import Store
 
 if TYPE_CHECKING:

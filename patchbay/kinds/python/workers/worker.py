@@ -29,13 +29,13 @@ import orjson
 from patchbay.activation import Call, described
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
-from patchbay.handlers.definitions import Definition
-from patchbay.handlers.functions import work
-from patchbay.handlers.hosts import frames
-from patchbay.handlers.hosts.leftovers import empty_folder, has_children, open_descriptors
-from patchbay.handlers.hosts.output import Printed
-from patchbay.handlers.hosts.remote import RemoteHub
-from patchbay.handlers.runners import Stopped
+from patchbay.kinds.python.definitions import Definition
+from patchbay.kinds.python.functions import work
+from patchbay.kinds.python.runner_threads import Stopped
+from patchbay.kinds.python.workers import frames
+from patchbay.kinds.python.workers.hub_proxy import RemoteHub
+from patchbay.kinds.python.workers.leftovers import empty_folder, has_children, open_descriptors
+from patchbay.kinds.python.workers.output import Printed
 from patchbay.processes.confinement.paths import Places, existing
 from patchbay.processes.confinement.protections import Protections
 from patchbay.processes.limits import (

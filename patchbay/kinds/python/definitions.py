@@ -16,8 +16,8 @@ from functools import lru_cache
 from types import ModuleType
 
 from patchbay.errors import ToolFailed
-from patchbay.handlers.arguments import Function
-from patchbay.handlers.runners import Pool
+from patchbay.kinds.python.arguments import Function
+from patchbay.kinds.python.runner_threads import Pool
 
 KEPT = 256
 """How many definitions are kept live; the one not used for longest goes."""

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.discovery.classes import documentation, enum_values, kind_of, members
-from patchbay.discovery.constraints import constrained, keywords
-from patchbay.discovery.definitions import gathered, leaves, with_default
-from patchbay.discovery.known import ARRAYS, COUNTERS, MAPS, SETS, TUPLES, TYPES, WRAPPERS
-from patchbay.discovery.literals import ABSENT, json_value
-from patchbay.discovery.scope import Scope
-from patchbay.discovery.shapes import Schema, choice, fixed, record, union
-from patchbay.discovery.syntax import expression_of
 from patchbay.errors import TooLarge
+from patchbay.kinds.python.discovery.classes import documentation, enum_values, kind_of, members
+from patchbay.kinds.python.discovery.constraints import constrained, keywords
+from patchbay.kinds.python.discovery.known_types import ARRAYS, COUNTERS, MAPS, SETS, TUPLES, TYPES, WRAPPERS
+from patchbay.kinds.python.discovery.literals import ABSENT, json_value
+from patchbay.kinds.python.discovery.schema_definitions import gathered, leaves, with_default
+from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed, record, union
+from patchbay.kinds.python.discovery.scope import Scope
+from patchbay.kinds.python.discovery.syntax import expression_of
 
 DEPTH = 64
 """How deeply annotations may nest, through classes and aliases; what lies deeper is any value."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from patchbay.discovery.constraints import FIELD_CALLS, keywords
-from patchbay.discovery.docstrings import Doc, read
-from patchbay.discovery.literals import ABSENT, json_value
-from patchbay.discovery.scope import Scope
+from patchbay.kinds.python.discovery.constraints import FIELD_CALLS, keywords
+from patchbay.kinds.python.discovery.docstrings import Doc, read
+from patchbay.kinds.python.discovery.literals import ABSENT, json_value
+from patchbay.kinds.python.discovery.scope import Scope
 
 ClassKind = Literal["enum", "typed_dict", "named_tuple", "model", "dataclass", "unknown"]
 

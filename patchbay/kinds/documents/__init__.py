@@ -1,0 +1,1 @@
+"""Folders of Markdown documents as servers that only read."""

@@ -1,0 +1,1 @@
+"""Python definitions: functions of a module as tools."""

@@ -1,0 +1,1 @@
+"""Shell definitions: one script as one tool."""
