@@ -300,7 +300,7 @@ def reached(pieces: dict[str, list[Piece]]) -> set[str]:
 def embedded_warden(text: str) -> str:
     """The program that stands between the client and a server, which is a file of its own there, as text here."""
     call = "str(Path(__file__).with_name('warden.py'))"
-    assert text.count(call) == 1, "expected patchbay/client/pipes.py to start warden.py by its path, once"
+    assert text.count(call) == 1, "expected patchbay/client/connection/stdio.py to start warden.py by its path, once"
     return text.replace(call, "'-c', WARDEN")
 
 

@@ -54,8 +54,14 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("patchbay/cli/places.py", "patchbay.stores.open_store"): "start-up time: for a pinned contract only",
     ("patchbay/cli/showing.py", "patchbay.cli.progress_bar.ProgressBar"): "start-up time: for a terminal only",
     ("patchbay/cli/showing.py", "patchbay.cli.progress_bar.spinner"): "start-up time: for a terminal only",
-    ("patchbay/client/link.py", "patchbay.client.core.Core"): "start-up time: the official client takes 0.5 s",
-    ("patchbay/client/link.py", "patchbay.client.signin.auth_for"): "start-up time: the official client takes 0.5 s",
+    (
+        "patchbay/client/connection/link.py",
+        "patchbay.client.connection.async_connection.Core",
+    ): "start-up time: the official client takes 0.5 s",
+    (
+        "patchbay/client/connection/link.py",
+        "patchbay.client.auth.oauth.auth_for",
+    ): "start-up time: the official client takes 0.5 s",
     ("patchbay/client/source.py", "importlib.metadata.entry_points"): "start-up time: for the sources of others only",
     ("patchbay/client/sources/__init__.py", "patchbay.client.sources.http.HttpSource"): "start-up time: for APIs only",
     (

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote_plus
 
-from patchbay.client.launchers import NAMED
-from patchbay.client.profile_files import NAME
+from patchbay.client.addresses.launchers import NAMED
+from patchbay.client.profiles.files import NAME
 from patchbay.client.source import Means, Sources
 
 Pair = tuple[str, str]

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from patchbay.cli.telling import note, printable
-from patchbay.client.coercion import coerced
-from patchbay.client.failures import McpFailure
+from patchbay.client.contracts.coercion import coerced
+from patchbay.client.errors import McpFailure
 from patchbay.errors import ConfigError
 
 INVALID_PARAMS = -32602

@@ -17,8 +17,8 @@ from patchbay.cli.ndjson import Failures, escaped, object_from, standard_input
 from patchbay.cli.pipelines import AS_TEXT, show
 from patchbay.cli.sessions import PAIR, Session, with_reach
 from patchbay.cli.shown import inspection
-from patchbay.client.addresses import Operation, parse_address
-from patchbay.client.reach import AddressError, masked_url
+from patchbay.client.addresses.address import Operation, parse_address
+from patchbay.client.addresses.targets import AddressError, masked_url
 from patchbay.client.source import scheme_of
 
 FORMAT = click.option(

@@ -12,9 +12,9 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from patchbay.cli.exits import with_examples
 from patchbay.cli.telling import program
-from patchbay.client.launchers import PROGRAMS
-from patchbay.client.profiles import Profiles, homes
-from patchbay.client.variables import ProfileError
+from patchbay.client.addresses.launchers import PROGRAMS
+from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.profiles.lookup import Profiles, homes
 from patchbay.settings import whole_environment
 
 SHELLS = ("bash", "zsh", "fish")

@@ -16,12 +16,12 @@ from patchbay.cli.exits import with_examples
 from patchbay.cli.ndjson import emit
 from patchbay.cli.sessions import Session, with_reach
 from patchbay.cli.telling import note
-from patchbay.client.addresses import parse_address
-from patchbay.client.contracts import calculate_schema_hash, contract_cid, schema_hash
-from patchbay.client.nearest import not_listed
-from patchbay.client.reach import AddressError
-from patchbay.client.records import of_list
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.targets import AddressError
+from patchbay.client.contracts.contract import calculate_schema_hash, contract_cid, schema_hash
 from patchbay.client.sources.mcp import McpSource
+from patchbay.client.sources.records import of_list
+from patchbay.client.suggestions import not_listed
 
 ADDRESS = click.argument("address", shell_complete=addresses)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 
-from patchbay.client.reach import Local
+from patchbay.client.addresses.targets import Local
 from patchbay.jsonrpc import Exchange
 from patchbay.protocol.assembly import assemble
 from patchbay.protocol.callers import Wire

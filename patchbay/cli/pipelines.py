@@ -19,10 +19,10 @@ from patchbay.cli.completing import addresses
 from patchbay.cli.exits import with_examples
 from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, is_path, read_file, standard_input, write_file
 from patchbay.cli.sessions import Session, with_reach
-from patchbay.client.addresses import parse_address
-from patchbay.client.reach import AddressError
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.targets import AddressError
+from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.source import Record, error_record, scheme_of
-from patchbay.client.variables import ProfileError
 from patchbay.errors import ConfigError, PatchbayError
 
 COUNT = 10

@@ -24,20 +24,20 @@ from patchbay.cli.ndjson import object_from, opened_input
 from patchbay.cli.profiles import REFERENCE, change_lines, found, kept_profiles, profile, tried
 from patchbay.cli.sessions import Session, with_reach
 from patchbay.cli.telling import is_terminal, note, program
-from patchbay.client.addresses import Named, configuration, parse_address, preset_named
-from patchbay.client.contracts import keep, kept
-from patchbay.client.drift import Tool
-from patchbay.client.nearest import not_listed
-from patchbay.client.profile_layouts import Profile, profile_from, reach_of
-from patchbay.client.reach import AddressError, Local
+from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
+from patchbay.client.addresses.targets import AddressError, Local
+from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.contracts.contract import keep, kept
+from patchbay.client.contracts.drift import Tool
+from patchbay.client.profiles.layouts import Profile, profile_from, reach_of
+from patchbay.client.profiles.updates import Update, pinned, updated, with_contract
 from patchbay.client.source import Source, scheme_of
 from patchbay.client.sources import known_sources
 from patchbay.client.sources.http import HttpSource
 from patchbay.client.sources.http_profiles import with_tools
 from patchbay.client.sources.http_targets import connection_of
 from patchbay.client.sources.http_updates import updated_endpoints
-from patchbay.client.updates import Update, pinned, updated, with_contract
-from patchbay.client.variables import ProfileError
+from patchbay.client.suggestions import not_listed
 
 UPDATED = {"mcp": "MCP server", "http": "HTTP API"}
 """Plugins whose services have a schema that a profile can expect, and what such a service is called."""

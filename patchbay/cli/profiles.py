@@ -22,14 +22,14 @@ from patchbay.cli.endings import ending
 from patchbay.cli.exits import with_examples
 from patchbay.cli.sessions import Session, with_reach
 from patchbay.cli.telling import note, printable, program, quoted
-from patchbay.client.contracts import ValidationResult
-from patchbay.client.drift import Change
-from patchbay.client.profile_files import checked_name
-from patchbay.client.profile_layouts import Profile
-from patchbay.client.profiles import Profiles, Row, homes
+from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.contracts.contract import ValidationResult
+from patchbay.client.contracts.drift import Change
+from patchbay.client.profiles.files import checked_name
+from patchbay.client.profiles.layouts import Profile
+from patchbay.client.profiles.lookup import Profiles, Row, homes
 from patchbay.client.source import Source
 from patchbay.client.sources import known_sources
-from patchbay.client.variables import ProfileError
 from patchbay.errors import PatchbayError
 from patchbay.settings import whole_environment
 

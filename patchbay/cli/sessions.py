@@ -26,17 +26,17 @@ from patchbay.cli.places import Contracts, settings_for_reading
 from patchbay.cli.showing import Display
 from patchbay.cli.telling import is_terminal, note, program, typed
 from patchbay.cli.unread import watched_output
-from patchbay.client.canonical import ContractError
-from patchbay.client.connections import START_TIMEOUT, TIMEOUT, Connection
-from patchbay.client.contracts import ValidationResult, verdict, warning_text
-from patchbay.client.pool import Connections
-from patchbay.client.profile_layouts import Profile
-from patchbay.client.profiles import homes
-from patchbay.client.reach import Era, Local, Reach
-from patchbay.client.signin_ways import Person
+from patchbay.client.addresses.targets import Era, Local, Reach
+from patchbay.client.auth.methods import Person
+from patchbay.client.connection.connection import START_TIMEOUT, TIMEOUT, Connection
+from patchbay.client.connection.environment import launch_environment
+from patchbay.client.connection.pool import Connections
+from patchbay.client.contracts.canonical_json import ContractError
+from patchbay.client.contracts.contract import ValidationResult, verdict, warning_text
+from patchbay.client.profiles.layouts import Profile
+from patchbay.client.profiles.lookup import homes
 from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
-from patchbay.client.surroundings import launch_environment
 from patchbay.events import LOG_LEVELS
 from patchbay.settings import Settings, sign_ins, whole_environment
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from patchbay.cli.telling import is_terminal, note, printable
-from patchbay.client.runs import Item
+from patchbay.client.connection.requests import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as Said
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from patchbay.cli.telling import printable
-from patchbay.client.signatures import signature_of
+from patchbay.client.contracts.signatures import signature_of
 
 Json = Mapping[str, Any]
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import orjson
 
-from patchbay.client.connections import TIMEOUT
-from patchbay.client.pool import Connections
-from patchbay.client.profiles import find_profile_paths, homes
-from patchbay.client.references import list_server_tools, load_hierarchical_profile, resolve_profile_reference
+from patchbay.client.addresses.resolution import list_server_tools, load_hierarchical_profile, resolve_profile_reference
+from patchbay.client.addresses.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
+from patchbay.client.connection.connection import TIMEOUT
+from patchbay.client.connection.pool import Connections
+from patchbay.client.profiles.lookup import find_profile_paths, homes
 from patchbay.client.source import Means, Record, error_record
 from patchbay.client.sources.mcp import McpSource
-from patchbay.client.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.errors import ParseError, PatchbayError
 from patchbay.jsonrpc import parse
 from patchbay.settings import whole_environment

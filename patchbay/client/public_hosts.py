@@ -12,7 +12,7 @@ import ipaddress
 import socket
 from collections.abc import Iterator
 
-from patchbay.client.failures import Unreachable
+from patchbay.client.errors import Unreachable
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

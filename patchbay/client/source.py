@@ -23,14 +23,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from patchbay.client.canonical import ContractError
-from patchbay.client.contracts import ValidationResult, verdict
-from patchbay.client.pool import Connections
-from patchbay.client.profile_layouts import Profile
-from patchbay.client.profiles import Homes, Profiles
-from patchbay.client.reach import AddressError
-from patchbay.client.runs import Item
-from patchbay.client.variables import ProfileError
+from patchbay.client.addresses.targets import AddressError
+from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.connection.pool import Connections
+from patchbay.client.connection.requests import Item
+from patchbay.client.contracts.canonical_json import ContractError
+from patchbay.client.contracts.contract import ValidationResult, verdict
+from patchbay.client.profiles.layouts import Profile
+from patchbay.client.profiles.lookup import Homes, Profiles
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.store import Blobs
 

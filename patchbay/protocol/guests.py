@@ -23,9 +23,9 @@ from patchbay import __version__
 from patchbay.catalogue.mounted import mounted
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
-from patchbay.client.addresses import parse_address
-from patchbay.client.failures import Unreachable
-from patchbay.client.reach import Era, Local, Reach, Stdio
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.targets import Era, Local, Reach, Stdio
+from patchbay.client.errors import Unreachable
 from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.configuration import Mount, mount_of

@@ -15,12 +15,12 @@ from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.mount_files import write_mount
 from patchbay.catalogue.servers import Server
-from patchbay.client.addresses import Named, configuration, parse_address, preset_named
-from patchbay.client.contracts import keep
-from patchbay.client.profile_files import checked_name
-from patchbay.client.profile_layouts import profile_from
-from patchbay.client.profiles import Profiles, homes
-from patchbay.client.updates import with_contract
+from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
+from patchbay.client.contracts.contract import keep
+from patchbay.client.profiles.files import checked_name
+from patchbay.client.profiles.layouts import profile_from
+from patchbay.client.profiles.lookup import Profiles, homes
+from patchbay.client.profiles.updates import with_contract
 from patchbay.errors import ConfigError, UnknownServer
 from patchbay.protocol.guests import Wanted
 from patchbay.settings import Settings, whole_environment

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 from itsdangerous import Signer
 
-from patchbay.client.reach import Era
+from patchbay.client.addresses.targets import Era
 from patchbay.errors import PatchbayError, Refused
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.guests import GuestDispatcher, Guests, Wanted

@@ -15,7 +15,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.catalogue.previews import line_in
 from patchbay.catalogue.servers import Server
-from patchbay.client.drift import detect_schema_changes, worst
+from patchbay.client.contracts.drift import detect_schema_changes, worst
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.store import Store

@@ -16,11 +16,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.failures import Unreachable
+from patchbay.client.addresses.targets import Http
+from patchbay.client.auth.oauth import Person
+from patchbay.client.connection.connection import Connection
+from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import public_address
-from patchbay.client.reach import Http
-from patchbay.client.signin import Person
 from patchbay.errors import PatchbayError
 from tests.attacks.leading import Leading, Witness, leading, witness
 from tests.operation.running import BOUND, ROOT, running, until

@@ -13,7 +13,7 @@ import pytest
 
 from patchbay.cli import exits, jn, main
 from patchbay.cli.telling import Commands
-from patchbay.client.surroundings import launch_environment
+from patchbay.client.connection.environment import launch_environment
 from tests.cli.desk import ROOT, SEARCH, Desk, launch
 from tests.client.peers import fetched
 

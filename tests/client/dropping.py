@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.failures import Overdue, Unreachable
-from patchbay.client.reach import Stdio
+from patchbay.client.addresses.targets import Stdio
+from patchbay.client.connection.connection import Connection
+from patchbay.client.errors import Overdue, Unreachable
 from tests.client.reaching import ENVIRON, opened
 
 

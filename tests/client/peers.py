@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from patchbay.client.pool import Connections
-from patchbay.client.profiles import homes
+from patchbay.client.connection.pool import Connections
+from patchbay.client.profiles.lookup import homes
 from patchbay.client.source import Means
 
 FOLDER = Path(__file__).parent

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from patchbay.client.connections import Connection
-from patchbay.client.reach import Stdio
+from patchbay.client.addresses.targets import Stdio
+from patchbay.client.connection.connection import Connection
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 ENVIRON: Mapping[str, str] = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "SECRET_KEY": "hidden"}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.addresses import LISTS, Address, parse_address, preset_named
-from patchbay.client.drift import detect_schema_changes
-from patchbay.client.launchers import PROGRAMS
-from patchbay.client.profile_layouts import canonical_files, profile_from
-from patchbay.client.reach import AddressError, Stdio
+from patchbay.client.addresses.address import LISTS, Address, parse_address, preset_named
+from patchbay.client.addresses.launchers import PROGRAMS
+from patchbay.client.addresses.targets import AddressError, Stdio
+from patchbay.client.contracts.drift import detect_schema_changes
+from patchbay.client.profiles.layouts import canonical_files, profile_from
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "addresses.md").read_text("utf-8")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.address_text import format_address
-from patchbay.client.addresses import Address, Named, parse_address, parse_naked_mcp_uri
-from patchbay.client.reach import AddressError, Http, Local, Stdio
-from patchbay.client.uv_cache import from_cache
+from patchbay.client.addresses.address import Address, Named, parse_address, parse_naked_mcp_uri
+from patchbay.client.addresses.formatting import format_address
+from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio
+from patchbay.client.connection.uv_cache import from_cache
 
 CID = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"
 

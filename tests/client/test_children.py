@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.failures import McpFailure, Overdue, Unreachable
-from patchbay.client.reach import Stdio
+from patchbay.client.addresses.targets import Stdio
+from patchbay.client.connection.connection import Connection
+from patchbay.client.errors import McpFailure, Overdue, Unreachable
 from tests.client.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import ENVIRON, SCRIPTED, alive, descendants, held, opened, text
 from tests.hubs import until
@@ -157,8 +157,8 @@ def test_nothing_outlives_the_client_however_it_ends(number: signal.Signals, tmp
     program = tmp_path / "client.py"
     program.write_text(
         "import sys, time\n"
-        "from patchbay.client.connections import Connection\n"
-        "from patchbay.client.reach import Stdio\n"
+        "from patchbay.client.connection.connection import Connection\n"
+        "from patchbay.client.addresses.targets import Stdio\n"
         f"reach = Stdio(sys.executable, ('-S', {str(SCRIPTED)!r}, 'family'))\n"
         f"connection = Connection.open(reach, environ={dict(ENVIRON)!r}, era='legacy')\n"
         "print('open', flush=True)\n"

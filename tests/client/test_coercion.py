@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.coercion import coerced
+from patchbay.client.contracts.coercion import coerced
 
 DEFS = {"$defs": {"n": {"type": "integer"}, "loop": {"type": "array", "items": {"$ref": "#/$defs/loop"}}}}
 

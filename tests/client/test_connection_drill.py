@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.failures import McpFailure, Overdue, Unreachable
-from patchbay.client.reach import Http, Local
+from patchbay.client.addresses.targets import Http, Local
+from patchbay.client.connection.connection import Connection
+from patchbay.client.errors import McpFailure, Overdue, Unreachable
 from patchbay.protocol.callers import Wire
 from tests import hubs
 from tests.client.dropping import abandoned, closed, crashed, missing, overdue, vanished

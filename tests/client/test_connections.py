@@ -14,12 +14,12 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from patchbay.client.connections import Connection
-from patchbay.client.eras import Era
-from patchbay.client.failures import McpFailure, Overdue, Unreachable
-from patchbay.client.pool import Connections
-from patchbay.client.reach import Http, Local, Reach, Stdio
-from patchbay.client.streams import MOST_OWED, Traffic
+from patchbay.client.addresses.targets import Http, Local, Reach, Stdio
+from patchbay.client.connection.connection import Connection
+from patchbay.client.connection.message_streams import MOST_OWED, Traffic
+from patchbay.client.connection.negotiation import Era
+from patchbay.client.connection.pool import Connections
+from patchbay.client.errors import McpFailure, Overdue, Unreachable
 from patchbay.errors import InvalidParams
 from patchbay.events import Log, Pause, Progress, Question
 from patchbay.protocol.callers import Wire

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.canonical import ContractError
-from patchbay.client.contracts import (
+from patchbay.client.contracts.canonical_json import ContractError
+from patchbay.client.contracts.contract import (
     UNSEEN,
     ValidationResult,
     calculate_schema_hash,
@@ -25,8 +25,8 @@ from patchbay.client.contracts import (
     verdict,
     warning_text,
 )
-from patchbay.client.drift import Change
-from patchbay.client.profile_layouts import Profile, profile_from
+from patchbay.client.contracts.drift import Change
+from patchbay.client.profiles.layouts import Profile, profile_from
 from patchbay.errors import MissingBlob
 from patchbay.stores.memory import MemoryStore
 from tests.client.tools import GENE, OTHER, SEARCH

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.core import Core
-from patchbay.client.direct import Direct
-from patchbay.client.failures import McpFailure, Overdue, Unreachable
-from patchbay.client.reach import Http
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection.async_connection import Core
+from patchbay.client.connection.connection import Connection
+from patchbay.client.connection.direct_http import Direct
+from patchbay.client.errors import McpFailure, Overdue, Unreachable
 from patchbay.events import Progress
 from tests.client.bad import Bad, Handler, Json, echo, never
 from tests.client.reaching import text

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.canonical import ContractError, canonical_json
-from patchbay.client.contracts import contract_cid, schema_hash
-from patchbay.client.drift import contract_of, detect_schema_changes, worst
+from patchbay.client.contracts.canonical_json import ContractError, canonical_json
+from patchbay.client.contracts.contract import contract_cid, schema_hash
+from patchbay.client.contracts.drift import contract_of, detect_schema_changes, worst
 from tests.client.tools import OTHER, SEARCH
 
 

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import pytest
 
-from patchbay.client.api_client import ApiFailure
-from patchbay.client.canonical import ContractError
-from patchbay.client.contracts import keep
-from patchbay.client.failures import Unreachable
-from patchbay.client.openapi import DocumentError
-from patchbay.client.profile_layouts import profile_from
+from patchbay.client.contracts.canonical_json import ContractError
+from patchbay.client.contracts.contract import keep
+from patchbay.client.errors import Unreachable
+from patchbay.client.openapi.http_client import ApiFailure
+from patchbay.client.openapi.operations import DocumentError
+from patchbay.client.profiles.layouts import profile_from
 from patchbay.client.source import Means
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams

@@ -9,7 +9,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from patchbay.client.inprocess import exchanged
+from patchbay.client.connection.in_process import exchanged
 from patchbay.jsonrpc import Message, Notification, Request, Result
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import fsspec
 import pytest
 
-from patchbay.client.failures import Unreachable
-from patchbay.client.profile_layouts import profile_from
-from patchbay.client.reach import AddressError
+from patchbay.client.addresses.targets import AddressError
+from patchbay.client.errors import Unreachable
+from patchbay.client.profiles.layouts import profile_from
 from patchbay.client.source import Means
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams, ParseError, ResourceNotFound, TooLarge

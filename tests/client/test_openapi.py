@@ -11,13 +11,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from patchbay.client.api_client import ApiClient
-from patchbay.client.contracts import contract_cid, schema_hash
-from patchbay.client.drift import detect_schema_changes
-from patchbay.client.failures import Unreachable
-from patchbay.client.openapi import Api, DocumentError
-from patchbay.client.openapi_documents import NAMED, api_in_file, api_of
-from patchbay.client.openapi_requests import Call, base_url, call_of
+from patchbay.client.contracts.contract import contract_cid, schema_hash
+from patchbay.client.contracts.drift import detect_schema_changes
+from patchbay.client.errors import Unreachable
+from patchbay.client.openapi.documents import NAMED, api_in_file, api_of
+from patchbay.client.openapi.http_client import ApiClient
+from patchbay.client.openapi.operations import Api, DocumentError
+from patchbay.client.openapi.requests import Call, base_url, call_of
 from patchbay.client.public_hosts import is_public, public_address
 from patchbay.errors import InvalidParams
 from tests.client.peers import unpacked_from_npm

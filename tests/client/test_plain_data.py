@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.client.failures import Unreachable
+from patchbay.client.errors import Unreachable
 from patchbay.client.source import Means
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from patchbay.client import plain_session
-from patchbay.client.connections import Connection
-from patchbay.client.failures import McpFailure, Overdue
-from patchbay.client.reach import Http
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection import plain_session
+from patchbay.client.connection.connection import Connection
+from patchbay.client.errors import McpFailure, Overdue
 from patchbay.events import Progress
 from tests.client.bad import Bad, Handler, Json, echo, serving
 from tests.client.reaching import text

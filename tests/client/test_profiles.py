@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.addresses import parse_address
-from patchbay.client.profile_layouts import Profile, profile_from, reach_of
-from patchbay.client.profiles import Homes, Profiles, find_profile_paths, homes
-from patchbay.client.reach import AddressError, Http, Stdio
-from patchbay.client.references import load_hierarchical_profile, reached, resolve_profile_reference
-from patchbay.client.variables import (
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.resolution import load_hierarchical_profile, reached, resolve_profile_reference
+from patchbay.client.addresses.targets import AddressError, Http, Stdio
+from patchbay.client.addresses.variables import (
     ProfileError,
     substitute_env_vars,
     substitute_env_vars_recursive,
 )
+from patchbay.client.profiles.layouts import Profile, profile_from, reach_of
+from patchbay.client.profiles.lookup import Homes, Profiles, find_profile_paths, homes
 
 LAUNCH = {"command": "uv", "args": ["run", "--with", "biomcp-python", "biomcp", "run"], "transport": "stdio"}
 SEARCH = {

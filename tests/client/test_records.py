@@ -8,8 +8,8 @@ import pytest
 from click import unstyle
 
 from patchbay.cli.shown import inspection
-from patchbay.client.failures import McpFailure
-from patchbay.client.records import of_call, of_prompt, of_read
+from patchbay.client.errors import McpFailure
+from patchbay.client.sources.records import of_call, of_prompt, of_read
 
 
 @pytest.mark.parametrize("odd", ["text", ["text"], {"type": "text"}, 5, [None]])

@@ -13,9 +13,9 @@ from urllib.request import urlopen
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from patchbay.client.failures import SignInNeeded, Unreachable
-from patchbay.client.signin import Machine, Person, _Return, auth_for
-from patchbay.client.tokens import TokenFile
+from patchbay.client.auth.oauth import Machine, Person, _Return, auth_for
+from patchbay.client.auth.token_files import TokenFile
+from patchbay.client.errors import SignInNeeded, Unreachable
 
 URL = "https://example.org/mcp"
 
@@ -48,7 +48,7 @@ def test_what_two_processes_keep_at_once_is_all_kept(tmp_path: Path) -> None:
 import asyncio, sys
 from pathlib import Path
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from patchbay.client.tokens import TokenFile
+from patchbay.client.auth.token_files import TokenFile
 kept = TokenFile(Path(sys.argv[1]), "https://example.org/mcp")
 client = OAuthClientInformationFull(client_id="me", redirect_uris=None)
 print("ready", flush=True)

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.canonical import ContractError
-from patchbay.client.contracts import ValidationResult, keep
-from patchbay.client.failures import Overdue
-from patchbay.client.profile_layouts import Profile, profile_from
-from patchbay.client.reach import AddressError
+from patchbay.client.addresses.targets import AddressError
+from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.contracts.canonical_json import ContractError
+from patchbay.client.contracts.contract import ValidationResult, keep
+from patchbay.client.errors import Overdue
+from patchbay.client.profiles.layouts import Profile, profile_from
 from patchbay.client.source import Means, Source
 from patchbay.client.sources import known_sources
-from patchbay.client.variables import ProfileError
 from patchbay.errors import InvalidParams
 from patchbay.events import Log
 from patchbay.stores.memory import MemoryStore

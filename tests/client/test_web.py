@@ -12,15 +12,15 @@ import anyio
 import httpx2
 import pytest
 
-from patchbay.client.api_client import ApiClient
-from patchbay.client.connections import Connection
-from patchbay.client.failures import McpFailure, Overdue, SignInNeeded, Unreachable
-from patchbay.client.loop import shared
-from patchbay.client.pool import Connections
-from patchbay.client.reach import Http
-from patchbay.client.runs import CURRENT, Run
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection.connection import Connection
+from patchbay.client.connection.event_loop import shared
+from patchbay.client.connection.http import Web
+from patchbay.client.connection.pool import Connections
+from patchbay.client.connection.requests import CURRENT, Run
+from patchbay.client.errors import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.sources.mcp import McpSource
-from patchbay.client.web import Web
 from patchbay.errors import InvalidParams
 from tests.client.bad import INFO, Bad, Handler, Json, echo, serving
 from tests.client.peers import means_in

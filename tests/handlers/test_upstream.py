@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.failures import McpFailure
-from patchbay.client.reach import Http
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection.connection import Connection
+from patchbay.client.errors import McpFailure
 from patchbay.events import Log, Progress
 from patchbay.protocol.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.reach import Http
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection.connection import Connection
 from patchbay.kinds.mount.standing_connection import Keeper
 from tests.client.reaching import SCRIPTED, held
 from tests.hubs import BOUND, MODERN, Hub, sse_messages, until

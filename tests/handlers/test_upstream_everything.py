@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.connections import Connection
-from patchbay.client.reach import Http
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection.connection import Connection
 from patchbay.events import Progress
 from tests.client.reaching import text
 from tests.hubs import until

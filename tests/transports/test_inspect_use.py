@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.profiles import Profiles, homes
+from patchbay.client.profiles.lookup import Profiles, homes
 from patchbay.errors import UnknownServer
 from patchbay.protocol import guests
 from patchbay.protocol.guests import GuestDispatcher, Guests, Wanted

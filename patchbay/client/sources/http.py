@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from patchbay.client.api_client import ApiClient, ApiFailure, Reply, origin
-from patchbay.client.canonical import ContractError
-from patchbay.client.coercion import coerced, coerced_record
-from patchbay.client.contracts import (
+from patchbay.client.addresses.targets import masked_url
+from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.contracts.canonical_json import ContractError
+from patchbay.client.contracts.coercion import coerced, coerced_record
+from patchbay.client.contracts.contract import (
     ValidationResult,
     check_pin,
     contract_cid,
@@ -27,16 +28,22 @@ from patchbay.client.contracts import (
     schema_hash,
     validate,
 )
-from patchbay.client.formats import decoded_records, format_of_type, of_value
-from patchbay.client.nearest import not_listed
-from patchbay.client.openapi import Api, Operation
-from patchbay.client.openapi_documents import api_at, api_in_file
-from patchbay.client.openapi_requests import Call, base_url, call_of
-from patchbay.client.paging import Paging, first_value, items_of, next_link, next_value, paging_of, parameter_of
-from patchbay.client.profile_layouts import Profile
-from patchbay.client.reach import masked_url
-from patchbay.client.records import arguments_of
+from patchbay.client.openapi.documents import api_at, api_in_file
+from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, origin
+from patchbay.client.openapi.operations import Api, Operation
+from patchbay.client.openapi.pagination import (
+    Paging,
+    first_value,
+    items_of,
+    next_link,
+    next_value,
+    paging_of,
+    parameter_of,
+)
+from patchbay.client.openapi.requests import Call, base_url, call_of
+from patchbay.client.profiles.layouts import Profile
 from patchbay.client.source import Means, Record, error_record
+from patchbay.client.sources.formats import decoded_records, format_of_type, of_value
 from patchbay.client.sources.http_profiles import described_by, overlaid, with_tools
 from patchbay.client.sources.http_targets import (
     PLUGIN,
@@ -46,7 +53,8 @@ from patchbay.client.sources.http_targets import (
     target_of,
     target_of_profile,
 )
-from patchbay.client.variables import ProfileError
+from patchbay.client.sources.records import arguments_of
+from patchbay.client.suggestions import not_listed
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 from patchbay.jsonrpc import parse

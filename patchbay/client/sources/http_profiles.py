@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.client.openapi import METHODS, Api, Operation
-from patchbay.client.profile_layouts import Profile, tool_from
-from patchbay.client.variables import ProfileError
+from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.openapi.operations import METHODS, Api, Operation
+from patchbay.client.profiles.layouts import Profile, tool_from
 
 _EXTRA = ("pagination", "output_format", "notes")
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from patchbay.client.address_query import decoded, pairs, sayable, sort
-from patchbay.client.addresses import parse_address
-from patchbay.client.launchers import NAMED, checked_url
-from patchbay.client.profile_layouts import Profile
-from patchbay.client.reach import AddressError, masked_url
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.launchers import NAMED, checked_url
+from patchbay.client.addresses.query import decoded, pairs, sayable, sort
+from patchbay.client.addresses.targets import AddressError, masked_url
+from patchbay.client.addresses.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
+from patchbay.client.profiles.layouts import Profile
 from patchbay.client.source import Means, scheme_of
-from patchbay.client.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
 
 PLUGIN = "http"
 SCHEMES = ("openapi+http", "openapi+https", "openapi+file")

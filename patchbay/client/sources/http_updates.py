@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from patchbay.client.drift import Tool
-from patchbay.client.openapi import Operation
-from patchbay.client.profile_layouts import Profile
+from patchbay.client.contracts.drift import Tool
+from patchbay.client.openapi.operations import Operation
+from patchbay.client.profiles.layouts import Profile
+from patchbay.client.profiles.updates import Update, renamed_examples, renamed_reference, renames, updated
 from patchbay.client.sources.http_profiles import endpoints_of, operation_name, with_tools
-from patchbay.client.updates import Update, renamed_examples, renamed_reference, renames, updated
 
 Row = dict[str, Any]
 

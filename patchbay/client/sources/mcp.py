@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from patchbay.client.addresses import Address, Named, parse_address
-from patchbay.client.canonical import ContractError
-from patchbay.client.coercion import coerced_record
-from patchbay.client.connections import Connection
-from patchbay.client.contracts import (
+from patchbay.client.addresses.address import Address, Named, parse_address
+from patchbay.client.addresses.resolution import reached
+from patchbay.client.addresses.targets import Http, Local, Reach, masked_url
+from patchbay.client.connection.connection import Connection
+from patchbay.client.contracts.canonical_json import ContractError
+from patchbay.client.contracts.coercion import coerced_record
+from patchbay.client.contracts.contract import (
     ValidationResult,
     calculate_schema_hash,
     check_pin,
@@ -23,13 +25,11 @@ from patchbay.client.contracts import (
     output_warning,
     validate,
 )
-from patchbay.client.failures import McpFailure, Overdue, SignInNeeded, Unreachable
-from patchbay.client.nearest import not_listed
-from patchbay.client.profile_layouts import Profile, reach_of, timeout_of
-from patchbay.client.reach import Http, Local, Reach, masked_url
-from patchbay.client.records import arguments_of, of_call, of_list, of_prompt, of_read
-from patchbay.client.references import reached
+from patchbay.client.errors import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.profiles.layouts import Profile, reach_of, timeout_of
 from patchbay.client.source import Means, Record, error_record, scheme_of
+from patchbay.client.sources.records import arguments_of, of_call, of_list, of_prompt, of_read
+from patchbay.client.suggestions import not_listed
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 

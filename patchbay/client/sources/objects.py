@@ -22,15 +22,15 @@ from uuid import uuid4
 import fsspec
 from fsspec import AbstractFileSystem
 
-from patchbay.client.contracts import ValidationResult
-from patchbay.client.drift import Change
-from patchbay.client.failures import Unreachable
-from patchbay.client.formats import decoded_records, encode_records, format_of_name
-from patchbay.client.object_patterns import infer_key_patterns
-from patchbay.client.profile_layouts import Profile
-from patchbay.client.records import arguments_of
+from patchbay.client.contracts.contract import ValidationResult
+from patchbay.client.contracts.drift import Change
+from patchbay.client.errors import Unreachable
+from patchbay.client.profiles.layouts import Profile
 from patchbay.client.source import Means, Record, error_record
+from patchbay.client.sources.formats import decoded_records, encode_records, format_of_name
+from patchbay.client.sources.object_patterns import infer_key_patterns
 from patchbay.client.sources.objects_targets import S3, Place, as_glob, place_in, place_of, structure_of
+from patchbay.client.sources.records import arguments_of
 from patchbay.errors import InvalidParams, PatchbayError, ResourceNotFound
 
 MOST_SHOWN = 1000

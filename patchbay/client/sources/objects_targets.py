@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchbay.client.address_query import decoded, pairs, sayable
-from patchbay.client.formats import FORMATS, format_of_name
-from patchbay.client.profile_layouts import Profile
-from patchbay.client.reach import AddressError
+from patchbay.client.addresses.query import decoded, pairs, sayable
+from patchbay.client.addresses.targets import AddressError
+from patchbay.client.addresses.variables import ProfileError, substitute_env_vars_recursive
+from patchbay.client.profiles.layouts import Profile
 from patchbay.client.source import Means, scheme_of
-from patchbay.client.variables import ProfileError, substitute_env_vars_recursive
+from patchbay.client.sources.formats import FORMATS, format_of_name
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 

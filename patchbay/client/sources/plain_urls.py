@@ -13,10 +13,10 @@ import io
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from patchbay.client.api_client import ApiClient, ApiFailure, Redirected, Reply
-from patchbay.client.formats import COMPRESSIONS, decoded_records, format_of_name, format_of_type
-from patchbay.client.openapi_requests import Call
+from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Redirected, Reply
+from patchbay.client.openapi.requests import Call
 from patchbay.client.source import Means, Record
+from patchbay.client.sources.formats import COMPRESSIONS, decoded_records, format_of_name, format_of_type
 from patchbay.errors import PatchbayError
 
 EVENTS = "text/event-stream"

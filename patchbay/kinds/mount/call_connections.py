@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from patchbay.errors import PatchbayError, ToolFailed
 
 if TYPE_CHECKING:
-    from patchbay.client.connections import Connection
+    from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 

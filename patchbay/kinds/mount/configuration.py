@@ -19,11 +19,11 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 
 from patchbay.cid import cid_of
-from patchbay.client.addresses import Address, parse_address
-from patchbay.client.profiles import Profiles, homes
-from patchbay.client.reach import MASK, AddressError, Era, Http, Local, Reach, Stdio, is_secret_name
-from patchbay.client.references import reached
-from patchbay.client.variables import substitute_env_vars_recursive
+from patchbay.client.addresses.address import Address, parse_address
+from patchbay.client.addresses.resolution import reached
+from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Reach, Stdio, is_secret_name
+from patchbay.client.addresses.variables import substitute_env_vars_recursive
+from patchbay.client.profiles.lookup import Profiles, homes
 from patchbay.errors import ConfigError
 
 START_TIMEOUT = 60.0

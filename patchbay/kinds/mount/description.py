@@ -7,7 +7,7 @@ import pwd
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-from patchbay.client.reach import Http, Reach, Stdio, masked_url
+from patchbay.client.addresses.targets import Http, Reach, Stdio, masked_url
 from patchbay.kinds.confinement_description import Confinement
 
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
-from patchbay.client.failures import McpFailure, Unreachable
-from patchbay.client.runs import Answer
+from patchbay.client.connection.requests import Answer
+from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question
 from patchbay.kinds.mount.call_connections import Key, Lane
@@ -34,7 +34,7 @@ from patchbay.kinds.mount.snapshots import LONGEST_VIA, VIA, ways_of
 from patchbay.kinds.mount.standing_connection import Keeper
 
 if TYPE_CHECKING:
-    from patchbay.client.connections import Connection
+    from patchbay.client.connection.connection import Connection
 
 ROUNDS = 20
 """How often one call may come back with questions (2026-07-28)."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from patchbay.client.failures import McpFailure
+from patchbay.client.errors import McpFailure
 from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import ContentError, MethodNotFound
 from patchbay.store import Store
 
 if TYPE_CHECKING:
-    from patchbay.client.connections import Connection
+    from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.failures import McpFailure, Unreachable
-from patchbay.client.reach import Era, Reach
-from patchbay.client.surroundings import launch_environment
+from patchbay.client.addresses.targets import Era, Reach
+from patchbay.client.connection.environment import launch_environment
+from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.call_connections import Key, Lanes
@@ -32,7 +32,7 @@ from patchbay.kinds.mount.snapshots import LONGEST_VIA, Snapshot
 from patchbay.store import Store
 
 if TYPE_CHECKING:
-    from patchbay.client.connections import Connection
+    from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class Keeper:
         """A connection that declares these questions, or all there are."""
         environ = self._ground.environ
         # The official SDK takes half a second to load: a hub that mounts nothing does without.
-        connections = import_module("patchbay.client.connections")
+        connections = import_module("patchbay.client.connection.connection")
         reach = self.reach = self.mount.reach(environ)
         connection: Connection = connections.Connection.open(
             reach,

@@ -1,0 +1,143 @@
+"""The part of an address after its first `?`: which keys say what to do, how to reach it, and what to pass.
+
+    tool=, resource=, list=, schema=        control: what to do, and the contract that is expected; each once
+    prompt=                                 control where no tool is named, else an argument of the tool
+    env.X=, header.X=, query.X=, launch.X=  how the server is reached
+    arg.X=, args={...}                      an argument whatever its name; arguments as one JSON object
+    anything else                           an argument; a repeated key makes a list
+
+`command=` belongs to the reach for `uvx` only, elsewhere it is an argument. Values are percent-decoded, `+` is a space.
+Sources: JN-10, JN-29, JN-30, JN-C10 to JN-C12.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, unquote_plus
+
+from patchbay.client.addresses.targets import AddressError
+from patchbay.errors import ParseError
+from patchbay.jsonrpc import parse
+
+Pair = tuple[str, str]
+
+CONTROL = ("tool", "resource", "list", "schema")
+REACH_PREFIXES = ("env.", "header.", "query.", "launch.")
+_CID = re.compile(r"b[a-z2-7]{10,510}")
+_UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query sorted by what its keys are for.
+
+    `text` holds arguments as they were written (strings, lists of strings), to be made into JSON by the tool's schema;
+    `exact` holds arguments that were given as JSON and stay as they are. No key is in both.
+    """
+
+    control: Mapping[str, str] = field(default_factory=dict)
+    reach: tuple[Pair, ...] = ()
+    text: Mapping[str, str | list[str]] = field(default_factory=dict)
+    exact: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sayable(text: str, place: str) -> str:
+    """The text itself. Raises AddressError for a NUL or half a surrogate pair, which no program or URL can take."""
+    found = _UNSAYABLE.search(text)
+    if found:
+        raise AddressError(f"{place}: expected text, found the character {found[0]!r}")
+    return text
+
+
+def decoded(text: str, place: str, plus: bool = False) -> str:
+    """Percent-decoded text. Raises AddressError when that is not UTF-8 text."""
+    try:
+        return sayable((unquote_plus if plus else unquote)(text, errors="strict"), place)
+    except UnicodeDecodeError as problem:
+        raise AddressError(f"{place}: expected percent-encoded UTF-8, got {text[:80]!r}") from problem
+
+
+def pairs(text: str) -> list[Pair]:
+    """The `key=value` pairs of a query, in order. Raises AddressError naming the piece that is none."""
+    found = []
+    for piece in filter(None, text.split("&")):
+        key, equals, value = piece.partition("=")
+        place = f"the query part {piece[:80]!r}"
+        if not equals or not key:
+            raise AddressError(f"{place}: expected key=value")
+        found.append((decoded(key, place, plus=True), decoded(value, place, plus=True)))
+    return found
+
+
+def sort(given: Iterable[Pair], has_tool: bool, reach_words: frozenset[str] = frozenset()) -> Query:
+    """Sort pairs by what they are for.
+
+    `has_tool` says that the path names a tool already; `reach_words` are bare keys that belong to the reach here
+    (`command` for uvx). Raises AddressError.
+    """
+    rows = list(given)
+    words = CONTROL if has_tool or any(key == "tool" for key, _ in rows) else (*CONTROL, "prompt")
+    control: dict[str, str] = {}
+    reach: list[Pair] = []
+    text: dict[str, str | list[str]] = {}
+    objects: list[str] = []
+    for key, value in rows:
+        if key in reach_words or key.startswith(REACH_PREFIXES):
+            reach.append((key, value))
+        elif key in words:
+            _once(control, key, value)
+        elif key == "args":
+            objects.append(value)
+        else:
+            _argument(text, key.removeprefix("arg."), value)
+    _check_pin(control)
+    return Query(control, tuple(reach), text, _exact(objects, text))
+
+
+def _once(control: dict[str, str], key: str, value: str) -> None:
+    escape = f"a tool's own argument of this name is written arg.{key}="
+    if not value:
+        raise AddressError(f"{key}=: expected a value; {escape}")
+    if key in control:
+        raise AddressError(f"{key}= stands twice; expected it once; {escape}")
+    control[key] = value
+
+
+def _argument(text: dict[str, str | list[str]], name: str, value: str) -> None:
+    if not name:
+        raise AddressError("arg.: expected the name of an argument after the point")
+    before = text.get(name)
+    if before is None:
+        text[name] = value
+    else:
+        text[name] = [*before, value] if isinstance(before, list) else [before, value]
+
+
+def _check_pin(control: Mapping[str, str]) -> None:
+    pin = control.get("schema")
+    if pin is not None and not _CID.fullmatch(pin):
+        raise AddressError(
+            f"schema={pin[:80]}: expected the CID of a contract (bafkrei...);"
+            " a tool's own argument of this name is written arg.schema="
+        )
+
+
+def _exact(objects: list[str], text: Mapping[str, Any]) -> dict[str, Any]:
+    if not objects:
+        return {}
+    escape = "a tool's own argument of this name is written arg.args="
+    if len(objects) > 1:
+        raise AddressError(f"args= stands twice; expected one JSON object; {escape}")
+    try:
+        value = parse(objects[0].encode())
+    except ParseError as problem:
+        raise AddressError(f"args=: expected a JSON object; {problem.message}; {escape}") from problem
+    if not isinstance(value, dict):
+        raise AddressError(f"args=: expected a JSON object, got {objects[0][:80]}; {escape}")
+    twice = sorted(set(value) & set(text))
+    if twice:
+        raise AddressError(f"the argument {twice[0]!r} stands in args= and beside it; expected one of the two")
+    return value

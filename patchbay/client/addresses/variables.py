@@ -1,0 +1,61 @@
+"""`${VAR}` in launch data: looked up when a server is reached, never when a file is read or written.
+
+`${VAR}` has to be set, `${VAR:-text}` is `text` where it is not set or empty. An unset variable is an error, never an
+empty string. The environment is handed in. Sources: JN-15, J-F3; the same two forms as in a server's configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchbay.client.addresses.targets import Http, Local, Reach, Stdio
+from patchbay.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class ProfileError(ConfigError):
+    """A profile, or an address, that cannot be used: names the file, the path inside it, and what was expected."""
+
+
+def substitute_env_vars(text: str, environ: Mapping[str, str], where: str = "", path: str = "") -> str:
+    """The text with its variables put in. Raises ProfileError naming one that is not set."""
+
+    def value(found: re.Match[str]) -> str:
+        name, instead = found.groups()
+        if instead is not None:
+            return environ.get(name) or str(instead)
+        if name not in environ:
+            raise ProfileError(where or "the text", path, f"Environment variable {name} not set")
+        return environ[name]
+
+    return _REFERENCE.sub(value, text)
+
+
+def substitute_env_vars_recursive(value: Any, environ: Mapping[str, str], where: str = "", path: str = "") -> Any:
+    """The same through objects and lists; keys and what is no string stay as they are."""
+    if isinstance(value, str):
+        return substitute_env_vars(value, environ, where, path)
+    if isinstance(value, Mapping):
+        inner = {key: (f"{path}.{key}" if path else str(key)) for key in value}
+        return {key: substitute_env_vars_recursive(one, environ, where, inner[key]) for key, one in value.items()}
+    if isinstance(value, list):
+        return [substitute_env_vars_recursive(one, environ, where, f"{path}[{n}]") for n, one in enumerate(value)]
+    return value
+
+
+def substituted(reach: Reach, environ: Mapping[str, str], where: str) -> Reach:
+    """A reach whose words, variables, headers and URL have their `${VAR}`s put in. Raises ProfileError."""
+    if isinstance(reach, Local):
+        return reach
+    if isinstance(reach, Http):
+        url = substitute_env_vars(reach.url, environ, where, "url")
+        headers = substitute_env_vars_recursive(reach.headers, environ, where, "headers")
+        return replace(reach, url=url, headers=headers)
+    args = substitute_env_vars_recursive(list(reach.args), environ, where, "args")
+    env = substitute_env_vars_recursive(reach.env, environ, where, "env")
+    cwd = None if reach.cwd is None else substitute_env_vars(reach.cwd, environ, where, "cwd")
+    return Stdio(substitute_env_vars(reach.command, environ, where, "command"), tuple(args), env, cwd)

@@ -1,0 +1,110 @@
+"""What signing in gave us, kept in a folder of the user's: one file for each server, which nobody else can read.
+
+A file holds the client's registration and the tokens of one server, when the access token ends, and the key it may
+be bound to. Rules: folder mode 0700, files mode 0600, replaced as a whole by one process at a time; a file that cannot
+be read as ours is told and taken for empty.
+An access token that has ended is given out as none, so that it is refreshed and not used.
+Sources: THREATS 1.7 (tokens); RFC 6749 section 6; MCP specification, basic/authorization, token storage.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import BaseModel, ValidationError
+
+from patchbay.client.auth.methods import token_path
+from patchbay.client.profiles.files import locked
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=BaseModel)
+
+SLACK = 30
+"""Seconds before its end from which on an access token is not used any more."""
+
+
+class TokenFile:
+    """The tokens of one server, as the SDK's `TokenStorage`."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.path = token_path(folder, url)
+        self._url = url
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """The tokens; with an empty access token when that has ended."""
+        kept = self._read()
+        tokens = _model(OAuthToken, kept.get("tokens"))
+        ends = kept.get("ends")
+        if tokens is None or not isinstance(ends, (int, float)):
+            return tokens
+        left = int(ends - time.time()) - SLACK
+        spent = {"access_token": ""} if left <= 0 else {}
+        return tokens.model_copy(update={"expires_in": max(left, 0), **spent})
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep the tokens."""
+        ends = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        self._write({"tokens": tokens.model_dump(mode="json", exclude_none=True), "ends": ends})
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """How this client is registered there."""
+        return _model(OAuthClientInformationFull, self._read().get("client"))
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep the registration."""
+        self._write({"client": client_info.model_dump(mode="json", exclude_none=True)})
+
+    def proof(self) -> tuple[str, str]:
+        """The private key (PEM) and the access token that is bound to it; empty when there are none."""
+        kept = self._read().get("proof")
+        key, token = (kept.get(name) for name in ("key", "token")) if isinstance(kept, dict) else (None, None)
+        return (key, token) if isinstance(key, str) and isinstance(token, str) else ("", "")
+
+    def set_proof(self, key: str, token: str) -> None:
+        """Keep them."""
+        self._write({"proof": {"key": key, "token": token}})
+
+    def forget(self) -> None:
+        """Drop everything that is kept of this server."""
+        self.path.unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            kept = orjson.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as problem:
+            log.warning("the tokens in %s cannot be read (%s); sign in again", self.path, problem)
+            return {}
+        return kept if isinstance(kept, dict) and kept.get("url") == self._url else {}
+
+    def _write(self, news: dict[str, Any]) -> None:
+        folder = self.path.parent
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with locked(folder, alone=True):  # the stages of a pipeline may sign in together
+            number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")  # mode 0600 from the beginning
+            try:
+                with os.fdopen(number, "wb") as file:
+                    file.write(orjson.dumps(self._read() | {"url": self._url} | news, option=orjson.OPT_INDENT_2))
+                Path(name).replace(self.path)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+
+
+def _model(kind: type[M], value: Any) -> M | None:
+    if value is None:
+        return None
+    try:
+        return kind.model_validate(value)
+    except ValidationError as problem:
+        log.warning("kept tokens are not what they should be (%s); sign in again", problem.title)
+        return None

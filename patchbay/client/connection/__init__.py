@@ -1,0 +1,1 @@
+"""Connections to MCP servers: opening, requests, streams and closing, over HTTP, pipes and in process."""

@@ -1,0 +1,273 @@
+"""Between a transport and the official session: the server's own messages are taken out, the answers let through.
+
+`Inlet` stands in for the stream that the SDK's session reads. What the server says beside its answers goes to the
+request it belongs to: a progress by its token, a change by its subscription, everything else by the HTTP answer it
+came in, or, where there is but a pipe, to the only request there is. What belongs to none goes to the listener.
+`Outlet` stands in for the stream it writes and notes which request went out under which id.
+Sources: SPEC-DIGEST 1.5, 1.7, 1.10; REQUIREMENTS JN-1.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Protocol
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    METHOD_NOT_FOUND,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+
+from patchbay.client.connection.requests import CURRENT, LISTEN, Answer, Json, Run, said
+from patchbay.client.errors import McpFailure
+from patchbay.client.rate_limit import message_pace
+from patchbay.events import Progress, Question
+from patchbay.jsonrpc import Notification
+
+log = logging.getLogger(__name__)
+
+MOST_OWED = 64
+"""Answers that a server waits for at a time; what it asks beyond that is dropped."""
+
+_CHANGE = re.compile(r"notifications/(\w+/list_changed|resources/updated)")
+
+
+class Reading(Protocol):
+    """The stream of a transport that messages are read from."""
+
+    async def receive(self) -> SessionMessage | Exception: ...
+    async def aclose(self) -> None: ...
+
+
+class Writing(Protocol):
+    """The stream of a transport that messages are written to."""
+
+    async def send(self, item: SessionMessage, /) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+class Traffic:
+    """Which requests are out, and what is done with what the server says by itself.
+
+    `listener` gets notifications that belong to no request, `ask` the questions, `spawn` starts a task.
+    """
+
+    def __init__(
+        self,
+        listener: Callable[[str, Json], None],
+        ask: Callable[[Question], Awaitable[Answer]] | None,
+        spawn: Callable[..., object],
+    ) -> None:
+        self.runs: dict[str | int, Run] = {}
+        self.ended = anyio.Event()
+        self.nonsense: list[str] = []
+        self.modern = False
+        self._listener = listener
+        self._ask = ask
+        self.spawn = spawn
+        self._asking: dict[str | int, anyio.CancelScope] = {}
+        self._owed = 0
+
+    def sent(self, message: SessionMessage) -> None:
+        """Note a request that goes out."""
+        run, body = CURRENT.get(), message.message
+        if run is None or not isinstance(body, JSONRPCRequest):
+            return
+        self.forget(run)
+        run.id = body.id
+        self.runs[body.id] = run
+        meta = (body.params or {}).get("_meta")
+        if run.capabilities is not None and isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta:
+            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
+
+    def join(self, run: Run, id: str) -> None:
+        """Note a request that its caller sends under this id, on a thread of its own."""
+        run.id = id
+        self.runs[id] = run
+
+    def forget(self, run: Run) -> None:
+        """A request is over."""
+        if run.id is not None:
+            self.runs.pop(run.id, None)
+
+    async def take(self, item: SessionMessage | Exception, run: Run | None, out: Writing) -> bool:
+        """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
+        if run is not None and self.runs.get(run.id or "") is not run:
+            run = None  # the standing stream was opened in the name of a request that is long over
+        if isinstance(item, Exception):
+            self.nonsense = [*self.nonsense[-2:], str(item)[:200]]
+            return False
+        body = item.message
+        if isinstance(body, JSONRPCNotification):
+            await self._notice(body.method, body.params or {}, run)
+            return False
+        if isinstance(body, JSONRPCRequest):
+            await self._request(body, run, out)
+            return False
+        asked = self.runs.get(body.id) if body.id is not None else None
+        if asked is not None and isinstance(body, JSONRPCResponse):
+            asked.raw = body.result
+        return True
+
+    async def _notice(self, method: str, params: Json, run: Run | None) -> None:
+        if method == "notifications/cancelled":
+            self._withdrawn(params.get("requestId"))
+            return
+        item = said(method, params)
+        if method == "notifications/progress":
+            token = params.get("progressToken")
+            run = (
+                next((one for one in [*self.runs.values()] if one.token == token), None) if token is not None else None
+            )
+            if run is not None and isinstance(item, Progress):
+                await run.put(item)
+            return
+        meta = params.get("_meta")
+        subscription = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
+        if isinstance(subscription, (str, int)) and subscription in self.runs:
+            run = self.runs[subscription]
+        run = run or self._only()
+        if run is not None and (run.method == LISTEN or not _CHANGE.fullmatch(method)):
+            await run.put(item)
+        else:
+            self._listener(method, params)
+
+    def _only(self) -> Run | None:
+        runs = [*self.runs.values()]  # at once, because callers add theirs from their own threads
+        return runs[0] if len(runs) == 1 else None
+
+    def _withdrawn(self, id: object) -> None:
+        if isinstance(id, (str, int)):
+            if id in self._asking:
+                self._asking[id].cancel()
+            elif id in self.runs and self.runs[id].method == LISTEN:
+                self.spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
+
+    async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        if self.modern and body.method != "ping":
+            log.debug("dropped the request %s: this revision has none from a server", body.method)
+        elif self._owed >= MOST_OWED:
+            log.debug("dropped the request %s: %d of this server wait for their answers", body.method, self._owed)
+        else:
+            self._owed += 1
+            self.spawn(self._attend, body, run or self._only(), out)
+
+    async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        try:
+            if body.method == "ping":
+                await _write(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
+            else:
+                await self._answer(body, run, out)
+        finally:
+            self._owed -= 1
+
+    async def _answer(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+        question = Question(body.method, body.params or {})
+        with anyio.CancelScope() as scope:
+            self._asking[body.id] = scope
+            try:
+                await _write(out, _reply(body.id, await self.answer(question, run)))
+            finally:
+                self._asking.pop(body.id, None)
+
+    async def answer(self, question: Question, run: Run | None) -> Answer:
+        """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
+        if run is not None:
+            return await run.ask(question)
+        if self._ask is not None:
+            return await self._ask(question)
+        return McpFailure(METHOD_NOT_FOUND, f"this client cannot tell which request {question.method} belongs to")
+
+
+def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
+    if isinstance(answer, McpFailure):
+        return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
+    return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
+
+
+async def _write(out: Writing, message: JSONRPCResponse | JSONRPCError) -> None:
+    try:
+        await out.send(SessionMessage(message))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        log.debug("an answer to the server was dropped: the connection has ended")
+
+
+class Inlet:
+    """What the session reads: answers only."""
+
+    def __init__(self, inner: Reading, out: Writing, traffic: Traffic) -> None:
+        self._inner = inner
+        self._out = out
+        self._traffic = traffic
+        self._pace = message_pace()
+        self.last_context: contextvars.Context | None = None
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next answer."""
+        while True:
+            try:
+                item = await self._inner.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                self._traffic.ended.set()
+                raise
+            self.last_context = getattr(self._inner, "last_context", None)
+            run = self.last_context.get(CURRENT) if self.last_context is not None else None
+            if await self._traffic.take(item, run, self._out):
+                return item
+            await self._pace.take()
+
+    async def aclose(self) -> None:
+        self._traffic.ended.set()
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Inlet:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Inlet:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Outlet:
+    """What the session writes."""
+
+    def __init__(self, inner: Writing, traffic: Traffic) -> None:
+        self._inner = inner
+        self._traffic = traffic
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Note a request and pass it on."""
+        self._traffic.sent(item)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Outlet:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        await self.aclose()

@@ -1,0 +1,70 @@
+"""Agreeing on a revision: what is asked first, and what its answer says about the server.
+
+`modern` asks `server/discover`, `legacy` shakes hands (`initialize`), `auto` asks first and shakes hands with every
+server that does not prove to be modern.
+Sources: SPEC-DIGEST 1.2, 1.11; MCP specification 2026-07-28, basic/versioning.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+from mcp import ClientSession
+from mcp.shared.exceptions import MCPError
+from mcp_types import UNSUPPORTED_PROTOCOL_VERSION, DiscoverResult, InitializeResult
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from patchbay.client.addresses.targets import Era
+from patchbay.client.connection.plan import Adopted
+
+log = logging.getLogger(__name__)
+
+
+async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: Adopted | None = None) -> bool:
+    """Agree with a server; whether on a revision of the modern era. Raises MCPError when there is none for both.
+
+    `ended` is set when the connection has ended, so that a dead server is not taken for an old one. `adopted` is what
+    the server has said already: then nothing is sent.
+    """
+    if adopted is not None:
+        kind = DiscoverResult if adopted.modern else InitializeResult
+        session.adopt(kind.model_validate(adopted.result))
+        return adopted.modern
+    if era == "modern":
+        await session.discover()
+        return True
+    if era == "auto" and await _discovered(session, ended):
+        return True
+    try:
+        await session.initialize()
+    except MCPError as problem:
+        # A slow program may have taken the first question after we gave up on it, and be modern ever since.
+        if era == "legacy" or problem.code != UNSUPPORTED_PROTOCOL_VERSION:
+            raise
+        await session.discover()
+        return True
+    return False
+
+
+async def _discovered(session: ClientSession, ended: anyio.Event) -> bool:
+    try:
+        await session.discover()
+    except MCPError as problem:
+        if ended.is_set() or _only_modern(problem):
+            raise
+        return False
+    except (RuntimeError, ValidationError) as problem:
+        log.debug("took the answer to server/discover for that of an older server: %s", problem)
+        return False
+    return True
+
+
+def _only_modern(problem: MCPError) -> bool:
+    """Whether a server said that it speaks revisions without a handshake only, and none of ours."""
+    data = problem.error.data
+    named = data.get("supported") if isinstance(data, dict) else None
+    if problem.code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(named, list):
+        return False
+    return not any(version in HANDSHAKE_PROTOCOL_VERSIONS for version in named)

@@ -1,0 +1,50 @@
+"""How a connection is to be opened: a frozen value that the official client and the plain HTTP session both read.
+
+`Adopted` is what is known of a server with which a plain HTTP session has agreed on a revision: the official client
+takes it over instead of asking again. Sources: SPEC-DIGEST 1.2, 1.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchbay.client.addresses.targets import Era, Reach
+from patchbay.jsonrpc import Exchange
+
+if TYPE_CHECKING:
+    import httpx2
+
+Json = dict[str, Any]
+
+PAGES = 1000
+"""Most pages of one list."""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The result of `server/discover` (`modern`) or of `initialize`, and the session that the server has begun."""
+
+    result: Json
+    modern: bool
+    session_id: str | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a connection is to be opened. `limit` is the largest message in bytes."""
+
+    reach: Reach
+    era: Era
+    name: str
+    version: str
+    environ: Mapping[str, str]
+    limit: int
+    capabilities: frozenset[str]
+    extensions: Mapping[str, Any] | None = None
+    auth: httpx2.Auth | None = None
+    exchange: Exchange | None = None
+    log_level: str | None = None
+    adopted: Adopted | None = None
+    issuer: str = ""

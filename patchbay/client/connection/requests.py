@@ -1,0 +1,252 @@
+"""One request on its way: what the server says meanwhile, in order and bounded, its questions, its time, its end.
+
+A Run is shared by two sides. The loop's side puts items in and waits for answers; the caller's thread takes them out.
+Rules: at most BOUND items wait. When they do, the next progress takes the place of the last one, and the reader of
+the connection waits up to PATIENCE seconds for room before it drops anything else; what was dropped is told in one
+log item. While a question is open, the clock of the request stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+
+from patchbay.client.connection.event_loop import Loop
+from patchbay.client.errors import McpFailure
+from patchbay.events import LOG_LEVELS, Log, Progress, Question
+from patchbay.jsonrpc import Notification
+
+BOUND = 256
+"""Items that wait for the caller of one request."""
+
+METHOD_NOT_FOUND = -32601
+LISTEN = "subscriptions/listen"
+
+PATIENCE = 5.0
+"""Seconds that reading a connection stands still for a caller who does not take its items."""
+
+Json = dict[str, Any]
+Answer = Mapping[str, Any] | McpFailure
+"""What a question is answered with: a result of its method, or the error to answer it with."""
+
+Item = Progress | Log | Question | Notification
+"""What a server may say before the answer. Questions want an Answer."""
+
+
+class Begun(Protocol):
+    """The HTTP exchange of a request that its caller has begun, and that the loop goes on with (see `direct.py`)."""
+
+    id: str
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A question and where its answer goes."""
+
+    question: Question
+    answer: asyncio.Future[Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a request: its result, or what went wrong."""
+
+    result: Json | None = None
+    problem: BaseException | None = None
+
+
+class Clock:
+    """A budget of seconds that is not spent while somebody is asked. Used on the loop only."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._left = math.inf if seconds is None else seconds
+        self._scope: anyio.CancelScope | None = None
+        self._paused = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Spend the budget in this block. Raises TimeoutError when it is used up."""
+        with anyio.CancelScope(deadline=anyio.current_time() + self._left) as self._scope:
+            yield
+        if self._scope.cancelled_caught:
+            raise TimeoutError
+
+    def spend(self, seconds: float) -> None:
+        """Take what was spent before the clock runs."""
+        self._left = max(0.0, self._left - seconds)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Spend nothing in this block."""
+        if not self._paused and self._scope is not None:
+            self._left = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused -= 1
+            if not self._paused and self._scope is not None:
+                self._scope.deadline = anyio.current_time() + self._left
+
+
+class Run:
+    """One request, seen from both sides. `seconds` is its time, None for as long as it takes."""
+
+    def __init__(self, loop: Loop, method: str, seconds: float | None) -> None:
+        self.method = method
+        self.seconds = seconds
+        self.clock = Clock(seconds)
+        self.id: str | int | None = None
+        self.token: str | None = None
+        self.raw: Json | None = None
+        self.refused: str | None = None
+        self.capabilities: Mapping[str, Any] | None = None
+        self.sink: Callable[[Item], None] | None = None
+        self.by_hand = False
+        self.begun: Begun | None = None
+        self._loop = loop
+        self._items: deque[Item | Asked] = deque()
+        self._open: set[Asked] = set()
+        self._left = False
+        self._end: End | None = None
+        self._dropped = 0
+        self._stalled = False
+        self._changed = threading.Condition()
+        self._room = asyncio.Event()
+
+    def begin_round(self) -> None:
+        """Forget what the last message of this request brought."""
+        self.raw = self.refused = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known how it ended."""
+        return self._end is not None
+
+    # the loop's side
+
+    async def put(self, item: Item | Asked) -> None:
+        """Add an item, or give it to the sink; waits for room as the rules of this file say."""
+        if self.sink is not None and not isinstance(item, Asked):
+            self.sink(item)
+            return
+        if self._add(item):
+            return
+        if isinstance(item, Progress) and self._replace(item):
+            return
+        if not self._stalled:
+            self._room.clear()
+            with anyio.move_on_after(PATIENCE):
+                await self._room.wait()
+        if not self._add(item):
+            self._stalled = True
+            self._dropped += 1
+
+    async def ask(self, question: Question) -> Answer:
+        """Put a question and wait for the answer; a refusal once the caller has left."""
+        if self._left:
+            return _GONE
+        asked = Asked(question, asyncio.get_running_loop().create_future())
+        self._open.add(asked)
+        try:
+            with self.clock.paused():
+                with self._changed:
+                    self._items.append(asked)
+                    self._changed.notify_all()
+                return await asked.answer
+        finally:
+            self._open.discard(asked)
+
+    def leave(self) -> None:
+        """The caller has left: what it was asked, and will be, is refused."""
+        self._left = True
+        for asked in self._open:
+            _settle(asked.answer, _GONE)
+
+    def finish(self, end: End) -> None:
+        """Say how it ended; the first time counts."""
+        with self._changed:
+            self._end = self._end or end
+            self._changed.notify_all()
+
+    def _add(self, item: Item | Asked) -> bool:
+        with self._changed:
+            if len(self._items) >= BOUND:
+                return False
+            if self._dropped:
+                words = f"{self._dropped} notifications were dropped because nobody took them"
+                self._items.append(Log("warning", words, "patchbay.client"))
+                self._dropped, self._stalled = 0, False
+            self._items.append(item)
+            self._changed.notify_all()
+            return True
+
+    def _replace(self, progress: Progress) -> bool:
+        with self._changed:
+            if not self._items or not isinstance(self._items[-1], Progress):
+                return False
+            self._items[-1] = progress
+            return True
+
+    # the caller's side
+
+    def take(self, seconds: float | None = None) -> Item | Asked | End | None:
+        """The next item, then the End for ever; None when nothing came for `seconds`."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._items or self._end is not None, seconds):
+                return None
+            if not self._items:
+                return self._end
+            full = len(self._items) >= BOUND
+            item = self._items.popleft()
+        if full:
+            self._loop.soon(self._room.set)
+        return item
+
+    def reply(self, asked: Asked, answer: Answer) -> None:
+        """Answer a question; an answer that comes too late is dropped."""
+        self._loop.soon(_settle, asked.answer, answer)
+
+
+_GONE = McpFailure(-32603, "whoever could have answered has left")
+
+
+def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
+    if not future.done():
+        future.set_result(answer)
+
+
+def refusal(question: Question) -> McpFailure:
+    """The answer to a question that this client does not answer."""
+    return McpFailure(METHOD_NOT_FOUND, f"this client does not answer {question.method}")
+
+
+CURRENT: ContextVar[Run | None] = ContextVar("patchbay_client_run", default=None)
+"""The request in whose name something happens on the loop; it travels with what is sent over HTTP."""
+
+
+def said(method: str, params: Json) -> Item:
+    """A notification of a server as an item."""
+    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
+    if method == "notifications/progress" and isinstance(progress, (int, float)):
+        return Progress(
+            progress,
+            total if isinstance(total, (int, float)) else None,
+            message if isinstance(message, str) else None,
+        )
+    if method == "notifications/message" and params.get("level") in LOG_LEVELS:
+        logger = params.get("logger")
+        return Log(params["level"], params.get("data"), logger if isinstance(logger, str) else None)
+    return Notification(method, params)

@@ -1,0 +1,1 @@
+"""Contracts: the tools that are expected of a server, and how a server has drifted from them."""

@@ -1,0 +1,106 @@
+"""Text to JSON by a tool's schema: `id=5` is the number 5 where a number is wanted, else the string "5" (JN-C13).
+
+Rules: a text becomes something else only where exactly one reading fits the schema. Where a string is allowed too, or
+nothing fits, it stays a string, and the server says what it thinks of it. Arrays and objects are JSON literals;
+a repeated key is a list already, and one plain value for an array is a list of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.client.contracts.schema_types import (
+    choices,
+    parts_of,
+    properties_of,
+    required_of,
+    resolved,
+    type_of,
+    types_of,
+)
+from patchbay.errors import ParseError
+from patchbay.jsonrpc import parse
+
+_LITERAL = re.compile(r"-?[0-9].*|true|false|null|[\[{].*", re.DOTALL)
+_WORDS = {"true": True, "false": False}
+
+
+def coerced(arguments: Mapping[str, str | list[str]], input_schema: Any) -> dict[str, Any]:
+    """Arguments as JSON values. Without a schema (None) everything stays as it is. Raises nothing."""
+    if not isinstance(input_schema, dict):
+        return dict(arguments)
+    known = properties_of(input_schema, input_schema)
+    others = resolved(input_schema, input_schema).get("additionalProperties")
+    return {name: _value(given, known.get(name, others), input_schema) for name, given in arguments.items()}
+
+
+def coerced_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any]:
+    """A record as arguments: a text where the schema wants no text is read as in a query, as the cells of tables are.
+
+    An empty text for something optional that can be no text is left out: an empty cell. Raises nothing.
+    """
+    texts = {name: value for name, value in record.items() if isinstance(value, str)}
+    found = {**record, **coerced(texts, input_schema)}
+    if not isinstance(input_schema, dict):
+        return found
+    known, needed = properties_of(input_schema, input_schema), required_of(input_schema, input_schema)
+    empty = {
+        name for name in known.keys() - set(needed) if found.get(name) == "" and _is_no_text(known[name], input_schema)
+    }
+    return {name: value for name, value in found.items() if name not in empty}
+
+
+def _is_no_text(schema: Any, root: Any) -> bool:
+    """Whether a schema names types, and text is not among them."""
+    return isinstance(schema, dict) and "string" not in types_of(schema, root)
+
+
+def _value(given: str | list[str], schema: Any, root: Any, inside: bool = False) -> Any:
+    if not isinstance(schema, dict):
+        return given
+    wanted = types_of(schema, root)
+    if isinstance(given, list):
+        items = _items(schema, root) if "array" in wanted else schema
+        return [_value(one, items, root, inside=True) for one in given]
+    if "string" in wanted:
+        return given
+    found = _literal(given)
+    if found is not None and type_of(found[0]) in wanted:
+        return _chosen(found[0], schema, root)
+    if given.lower() in _WORDS and "boolean" in wanted:
+        return _WORDS[given.lower()]
+    if not inside and wanted & {"array", "object"} == {"array"} and not given.lstrip().startswith("["):
+        return [_value(given, _items(schema, root), root, inside=True)]
+    return given
+
+
+def _items(schema: Any, root: Any) -> Any:
+    found = resolved(schema, root)
+    if "items" in found:
+        return found["items"]
+    for word in ("anyOf", "oneOf"):
+        for branch in parts_of(found, word):
+            inner = resolved(branch, root)
+            if "items" in inner:
+                return inner["items"]
+    return None
+
+
+def _literal(text: str) -> tuple[Any] | None:
+    """The JSON value a text is a literal of, in a tuple, or None."""
+    if not _LITERAL.fullmatch(text):
+        return None
+    try:
+        return (parse(text.encode("utf-8", "replace")),)
+    except ParseError:
+        return None
+
+
+def _chosen(value: Any, schema: Any, root: Any) -> Any:
+    """A number in the spelling the schema lists it: 1 where the enum has 1.0."""
+    for choice in choices(resolved(schema, root)) or ():
+        if type(choice) is not bool and choice == value:
+            return choice
+    return value

@@ -1,0 +1,1 @@
+"""HTTP APIs that are described by OpenAPI or Swagger documents."""

@@ -1,0 +1,169 @@
+"""Requests to an HTTP API, with bounds on what it may send and on where it may lead.
+
+Credentials go to the origins that the caller named and nowhere else; redirects are followed inside one origin only.
+Whatever else a document names that came from a server has to be public, and is connected to at the very address that
+was checked. Bodies beyond the limit, and compressed ones, which were not asked for, are refused.
+Sources: THREATS 1.7; JN-66; RFC 9110, RFC 9457 (problem details).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from patchbay.client.addresses.targets import masked_url, masked_urls, sendable
+from patchbay.client.errors import Overdue, Unreachable
+from patchbay.client.openapi.requests import Call
+from patchbay.client.public_hosts import public_address
+from patchbay.errors import ParseError, PatchbayError
+from patchbay.jsonrpc import parse
+
+REDIRECTS = 5
+_SHOWN = 500
+_PORTS = {"http": 80, "https": 443}
+
+
+class ApiFailure(PatchbayError):
+    """The API answered with a status of 400 or above; `data` has `status` and the answer's `body`."""
+
+    status = 502
+
+
+class Redirected(Unreachable):
+    """A redirect that is not followed: to another origin, or of a request that may change something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that was read to its end."""
+
+    url: str
+    status: int
+    headers: httpx2.Headers
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        """The media type, without its parameters."""
+        return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS.get(parts.scheme, 0)}"
+
+
+class ApiClient:
+    """A client for one API. `chosen` are the URLs that the caller named; `headers` go to their origins only.
+
+    Raises InvalidParams for a header that cannot be sent.
+    """
+
+    def __init__(self, chosen: tuple[str, ...], headers: Mapping[str, str], timeout: float, limit: int) -> None:
+        self._chosen = {origin(url) for url in chosen if url}
+        self._headers = dict(sendable(headers, ", ".join(masked_url(url) for url in chosen) or "the API"))
+        self._limit = limit
+        self._timeout = timeout
+        self._client = httpx2.Client(timeout=timeout, follow_redirects=False)
+
+    def __enter__(self) -> ApiClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def send(self, call: Call, unread: str = "") -> Reply:
+        """Send a request; a body of the media type `unread`, which may never end, is not waited for.
+
+        Raises ApiFailure for a status of 400 or above, Unreachable, Overdue.
+        """
+        reply = self._sent(call, unread)
+        if reply.status >= 400:
+            raise _failure(call, reply)
+        return reply
+
+    def _sent(self, call: Call, unread: str) -> Reply:
+        for _ in range(REDIRECTS):
+            reply = self._once(call, unread)
+            target = reply.headers.get("location")
+            if reply.status not in (301, 302, 303, 307, 308) or target is None:
+                return reply
+            url = urljoin(call.url, target)
+            if origin(url) != origin(call.url) or call.method not in ("GET", "HEAD"):
+                raise Redirected(f"{masked_url(call.url)} redirects to {masked_url(url)}, which is not followed")
+            call = Call(call.method, url, call.headers)
+        raise Unreachable(f"{masked_url(call.url)} redirects more than {REDIRECTS} times")
+
+    def _once(self, call: Call, unread: str) -> Reply:
+        mine = origin(call.url) in self._chosen
+        if self._headers and not mine:
+            raise Unreachable(
+                f"the document names a server at {origin(call.url)}, to which no headers are sent unless it is named;"
+                f" expected launch.base_url={masked_url(call.url.partition('?')[0])} or its beginning"
+            )
+        headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
+        said = {name.lower() for name in call.headers}
+        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in said}
+        headers |= call.headers
+        url, extensions = (call.url, {}) if mine else self._checked(call.url, headers)
+        files: Any = list(call.files) or None
+        shown = masked_url(call.url)
+        try:
+            request = self._client.build_request(
+                call.method, url, headers=headers, content=call.content, files=files, extensions=extensions or None
+            )
+            answer = self._client.send(request, stream=True)
+            try:
+                empty = Reply(call.url, answer.status_code, answer.headers, b"")
+                skipped = bool(unread) and empty.media_type == unread
+                return empty if skipped else replace(empty, body=self._body(answer, shown))
+            finally:
+                answer.close()
+        except httpx2.TimeoutException as problem:
+            raise Overdue(f"{shown} did not answer within {self._timeout:g} s") from problem
+        except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
+            raise Unreachable(f"{shown} cannot be reached: {masked_urls(str(problem))}") from problem
+
+    def _checked(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
+        """The URL with the address to connect to in the place of its host, when the host has to be public."""
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+        if not self._chosen:
+            return url, {}  # the document is a file of the caller's own
+        remedy = f"to allow it, name it with launch.base_url={masked_url(url.partition('?')[0])} or its beginning"
+        address = public_address(host, port, "the document", remedy)
+        headers |= {"Host": parts.netloc.rpartition("@")[2], "Connection": "close"}
+        place = f"[{address}]" if ":" in address else address
+        return parts._replace(netloc=f"{place}:{port}").geturl(), {"sni_hostname": host}
+
+    def _body(self, answer: httpx2.Response, shown: str) -> bytes:
+        if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise Unreachable(f"{shown} sent a compressed body, which was not asked for")
+        pieces, size = [], 0
+        for piece in answer.iter_raw():
+            size += len(piece)
+            if size > self._limit:
+                raise Unreachable(f"{shown} sent more than {self._limit} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+def _failure(call: Call, reply: Reply) -> ApiFailure:
+    text = reply.body[:_SHOWN].decode("utf-8", "replace").strip()
+    body: Any = text
+    if "json" in reply.media_type:
+        try:
+            body = parse(reply.body)
+        except ParseError:
+            body = text
+    said = body if isinstance(body, dict) else {}
+    words = next((str(said[key]) for key in ("detail", "message", "title", "error") if said.get(key)), text)
+    where = f"{call.method} {masked_url(call.url)}"
+    return ApiFailure(
+        f"{where}: HTTP {reply.status}{f': {words}' if words else ''}", {"status": reply.status, "body": body}
+    )

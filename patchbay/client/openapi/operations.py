@@ -1,0 +1,333 @@
+"""The operations of an OpenAPI 3.x or Swagger 2 document, each also as a tool: a name, a description, an inputSchema.
+
+An operation is called by its `operationId`, or by `METHOD_path` where it has none. Its arguments are its parameters by
+name; the fields of a JSON object or form body stand beside them, any other body is the argument `body`. When two have
+one name, the later one is called `NAME_PLACE` (`id_query`). So the contract of an API is compared as that of a server.
+Sources: JN-54, JN-66; OpenAPI 2.0, 3.0.4, 3.1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchbay.client.contracts.schema_types import pointed
+from patchbay.client.openapi.schemas import Schemas
+from patchbay.errors import InvalidParams
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+PLACES = ("path", "query", "header", "cookie", "formData")
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+MOST = 20_000
+"""Operations of one document."""
+
+_COLLECTIONS = {"csv": ",", "ssv": " ", "tsv": "\t", "pipes": "|", "multi": "&"}
+_STYLES = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+class DocumentError(InvalidParams):
+    """A document that is no description of an API: says where and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: `name` on the wire, `argument` in a call. `joint` joins the items of a list, "&" repeats the key.
+
+    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `json` has the value as JSON.
+    """
+
+    name: str
+    place: str
+    argument: str
+    required: bool
+    schema: Any
+    style: str
+    joint: str
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is sent as a body. `fields` maps arguments to fields of an object, None when the whole is `body`."""
+
+    media_type: str
+    required: bool
+    schema: Any
+    fields: Mapping[str, str] | None
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation. `servers` are URLs, relative ones too, or empty; `extra` is what a profile says beside."""
+
+    name: str
+    method: str
+    path: str
+    tool: Mapping[str, Any]
+    parameters: tuple[Parameter, ...]
+    body: Body | None
+    servers: tuple[str, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        """The operation as `explores` lists it (JN-54)."""
+        found = {"name": self.name, "method": self.method.upper(), "path": self.path}
+        required = self.tool["inputSchema"].get("required", ())
+        rows: dict[str, Any] = {}
+        for name, schema in self.tool["inputSchema"].get("properties", {}).items():
+            place = next((one.place for one in self.parameters if one.argument == name), "body")
+            rows[name] = {**(schema if isinstance(schema, dict) else {}), "in": place, "required": name in required}
+        about = {"description": self.tool["description"]} if self.tool.get("description") else {}
+        return {**found, **about, "parameters": rows}
+
+
+class Api:
+    """A document that was read. Raises DocumentError for what is none."""
+
+    def __init__(self, document: Any, where: str) -> None:
+        if not isinstance(document, dict):
+            raise DocumentError(f"{where}: expected an OpenAPI document, a JSON or YAML object")
+        self.document = document
+        self.where = where
+        self.old = document.get("swagger") == "2.0"
+        version = document.get("openapi")
+        if not self.old and not (isinstance(version, str) and re.fullmatch(r"3\.\d+(\.\d+)?.*", version)):
+            raise DocumentError(f'{where}: expected "openapi": "3.x" or "swagger": "2.0", got {version!r:.80}')
+        if not isinstance(document.get("paths", {}), dict):
+            raise DocumentError(f"{where}: paths: expected an object")
+        self.schemas = Schemas(document)
+
+    @property
+    def title(self) -> str:
+        """What the document calls its API."""
+        info = self.document.get("info")
+        return str(info.get("title", "")) if isinstance(info, dict) else ""
+
+    @property
+    def component_schemas(self) -> dict[str, Any]:
+        """The schemas that the document names."""
+        found = pointed(self.document, "#/definitions" if self.old else "#/components/schemas")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def authentication(self) -> dict[str, Any]:
+        """The security schemes that the document names: what a caller has to put into headers."""
+        found = pointed(self.document, "#/securityDefinitions" if self.old else "#/components/securitySchemes")
+        return found if isinstance(found, dict) else {}
+
+    def operations(self) -> dict[str, Operation]:
+        """Every operation by name. Raises DocumentError when two have one name."""
+        found: dict[str, Operation] = {}
+        for path, item in self.document.get("paths", {}).items():
+            for method, raw, shared in self._of_path(path, item):
+                one = self._operation(path, method, raw, shared)
+                if one.name in found:
+                    raise DocumentError(f"{self.where}: paths.{path}.{method}: the operationId {one.name!r} is taken")
+                found[one.name] = one
+                if len(found) > MOST:
+                    raise DocumentError(f"{self.where}: more than {MOST} operations")
+        return found
+
+    def _of_path(self, path: str, item: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+        item = self._followed(item)
+        if not path.startswith("/"):
+            return  # an extension (x-...)
+        if not isinstance(item, dict):
+            raise DocumentError(f"{self.where}: paths.{path}: expected an object")
+        for method in METHODS:
+            if isinstance(item.get(method), dict):
+                yield method, item[method], item
+
+    def _operation(self, path: str, method: str, raw: dict[str, Any], shared: dict[str, Any]) -> Operation:
+        place = f"{self.where}: paths.{path}.{method}"
+        rows = self._parameters(raw, shared, place)
+        taken: set[str] = set()
+        needed: set[str] = set()
+        parameters = tuple(self._parameter(row, taken, needed) for row in rows if row["in"] != "body")
+        raw_body = self._raw_body(raw, rows, parameters)
+        body = self._body(*raw_body, taken, needed) if raw_body else None
+        plain = tuple(one for one in parameters if one.place != "formData")
+        tool = self._tool(_name(raw, method, path), method, raw, parameters, body, needed)
+        return Operation(tool["name"], method, path, tool, plain, body, self._servers(raw, shared))
+
+    def _parameters(self, raw: dict[str, Any], shared: dict[str, Any], place: str) -> list[dict[str, Any]]:
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for source in (shared, raw):
+            for number, row in enumerate(source.get("parameters") or ()):
+                row = self._followed(row)
+                known = (*PLACES, "body") if self.old else PLACES[:-1]
+                if not isinstance(row, dict) or not isinstance(row.get("name"), str) or row.get("in") not in known:
+                    raise DocumentError(
+                        f"{place}.parameters[{number}]: expected name, and in: one of {', '.join(known)}"
+                    )
+                rows[row["name"], row["in"]] = row
+        return list(rows.values())
+
+    def _parameter(self, row: dict[str, Any], taken: set[str], needed: set[str]) -> Parameter:
+        place, content = row["in"], row.get("content")
+        schema: Any = row.get("schema", {})
+        if isinstance(content, dict) and content:
+            media = next(iter(content.values()))
+            schema = media.get("schema", {}) if isinstance(media, dict) else {}
+        elif self.old:
+            schema = {key: value for key, value in row.items() if key in _SIMPLE}
+        found = self.schemas.parts(schema, needed)
+        if isinstance(found, dict) and "description" in row:
+            found = {"description": row["description"], **found}
+        style = row.get("style") or ("form" if place in ("query", "cookie", "formData") else "simple")
+        explode = row.get("explode", style == "form")
+        joint = _COLLECTIONS.get(row.get("collectionFormat", "csv"), ",") if self.old else _STYLES.get(style, ",")
+        joint = "&" if explode is True and not self.old else joint
+        argument = _free(row["name"], place, taken)
+        required = row.get("required") is True or place == "path"
+        return Parameter(row["name"], place, argument, required, found, style, joint, isinstance(content, dict))
+
+    def _raw_body(
+        self, raw: dict[str, Any], rows: list[dict[str, Any]], parameters: tuple[Parameter, ...]
+    ) -> tuple[str, bool, Any, dict[str, str] | None] | None:
+        """The media type, whether it is required, the schema, and the fields where they are parameters (Swagger 2)."""
+        consumes = raw.get("consumes") or self.document.get("consumes") or [JSON]
+        if self.old:
+            whole = next((row for row in rows if row["in"] == "body"), None)
+            if whole is not None:
+                return _preferred(consumes), whole.get("required") is True, whole.get("schema", {}), None
+            forms = {one.argument: one.name for one in parameters if one.place == "formData"}
+            media = MULTIPART if MULTIPART in consumes else FORM
+            return (media, False, {}, forms) if forms else None
+        body = self._followed(raw.get("requestBody"))
+        content = body.get("content") if isinstance(body, dict) else None
+        if not isinstance(content, dict) or not content:
+            return None
+        media = _preferred(list(content))
+        schema = content[media].get("schema", {}) if isinstance(content[media], dict) else {}
+        return media, body.get("required") is True, schema, None
+
+    def _body(
+        self, media: str, required: bool, schema: Any, forms: dict[str, str] | None, taken: set[str], needed: set[str]
+    ) -> Body:
+        if forms is not None:
+            return Body(media, required, {}, forms)
+        target = self._followed(schema)
+        names = target.get("properties") if isinstance(target, dict) else None
+        is_fields = _is_json(media) or media in (FORM, MULTIPART)
+        if (
+            is_fields
+            and isinstance(names, dict)
+            and names
+            and not any(key in target for key in ("oneOf", "anyOf", "allOf"))
+        ):
+            return Body(
+                media,
+                required,
+                self.schemas.parts(target, needed),
+                {_free(name, "body", taken): name for name in names},
+                target.get("additionalProperties", True) is not False,
+            )
+        return Body(media, required, self.schemas.parts(schema, needed), None)
+
+    def _tool(
+        self,
+        name: str,
+        method: str,
+        raw: dict[str, Any],
+        parameters: tuple[Parameter, ...],
+        body: Body | None,
+        needed: set[str],
+    ) -> dict[str, Any]:
+        properties = {one.argument: one.schema for one in parameters}
+        required = [one.argument for one in parameters if one.required]
+        if body is not None and body.fields is None:
+            properties["body"] = body.schema
+            required += ["body"] if body.required else []
+        elif body is not None and body.schema:
+            inner = body.schema.get("properties", {})
+            properties |= {argument: inner[field] for argument, field in (body.fields or {}).items()}
+            wanted = body.schema.get("required", ()) if body.required else ()
+            required += [argument for argument, field in (body.fields or {}).items() if field in wanted]
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        schema |= {"required": required} if required else {}
+        texts = [str(raw[key]) for key in ("summary", "description") if raw.get(key)]
+        tool: dict[str, Any] = {"name": name, "description": "\n\n".join(dict.fromkeys(texts))}
+        tool |= {"inputSchema": schema | self.schemas.definitions(needed), "annotations": _hints(method)}
+        output = self._output(raw)
+        return tool | ({"outputSchema": output} if output else {})
+
+    def _output(self, raw: dict[str, Any]) -> dict[str, Any]:
+        responses = raw.get("responses")
+        good = {str(code): one for code, one in responses.items()} if isinstance(responses, dict) else {}
+        answer = self._followed(next((good[code] for code in sorted(good) if code.startswith("2")), None))
+        if not isinstance(answer, dict):
+            return {}
+        if self.old:
+            return self.schemas.alone(answer.get("schema", {}))
+        content = answer.get("content")
+        content = content if isinstance(content, dict) else {}
+        media: Any = next((content[kind] for kind in content if _is_json(kind)), {})
+        return self.schemas.alone(media.get("schema", {})) if isinstance(media, dict) else {}
+
+    def _servers(self, raw: dict[str, Any], shared: dict[str, Any]) -> tuple[str, ...]:
+        if self.old:
+            host, base = self.document.get("host"), str(self.document.get("basePath") or "/")
+            schemes = self.document.get("schemes") or [""]
+            ordered = sorted((str(one) for one in schemes), key=lambda one: one != "https")
+            return tuple(f"{one}:{f'//{host}{base}'}".lstrip(":") for one in ordered) if host else (base,)
+        for source in (raw, shared, self.document):
+            if source.get("servers"):
+                return tuple(_server_url(one) for one in source["servers"] if isinstance(one, dict))
+        return ("/",)
+
+    def _followed(self, value: Any) -> Any:
+        for _ in range(16):
+            reference = value.get("$ref") if isinstance(value, dict) else None
+            if not isinstance(reference, str):
+                return value
+            value = pointed(self.document, reference)
+        raise DocumentError(f"{self.where}: references that lead to each other")
+
+
+_SIMPLE = frozenset({"type", "format", "items", "enum", "default", "pattern", "multipleOf", "minimum", "maximum"}) | {
+    *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems")
+}
+"""What a parameter of Swagger 2 says about its type."""
+
+
+def _name(raw: dict[str, Any], method: str, path: str) -> str:
+    given = raw.get("operationId")
+    return given if isinstance(given, str) and given else f"{method}_{re.sub(r'[^A-Za-z0-9]+', '_', path).strip('_')}"
+
+
+def _free(name: str, place: str, taken: set[str]) -> str:
+    argument = name if name not in taken else f"{name}_{place}"
+    taken.add(argument)
+    return argument
+
+
+def _is_json(media_type: str) -> bool:
+    bare = media_type.partition(";")[0].strip().lower()
+    return bare == JSON or bare.endswith("+json")
+
+
+def _preferred(media_types: list[str]) -> str:
+    order = (_is_json, lambda one: one.startswith(FORM), lambda one: one.startswith(MULTIPART), lambda one: True)
+    return next(one for test in order for one in media_types if test(one))
+
+
+def _hints(method: str) -> dict[str, bool]:
+    """What RFC 9110 says of a method, as a tool's annotations."""
+    if method in ("get", "head", "options", "trace", "query"):
+        return {"readOnlyHint": True}
+    return {"destructiveHint": method in ("delete", "put", "patch"), "idempotentHint": method in ("put", "delete")}
+
+
+def _server_url(server: dict[str, Any]) -> str:
+    url = str(server.get("url", "/"))
+    for name, variable in (server.get("variables") or {}).items():
+        if isinstance(variable, dict):
+            url = url.replace("{" + name + "}", str(variable.get("default", "")))
+    return url

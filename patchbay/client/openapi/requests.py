@@ -1,0 +1,181 @@
+"""One call of an operation as an HTTP request: arguments go into the path, the query, headers, cookies and the body.
+
+Values are written as OpenAPI says (style, explode, collectionFormat). In a path everything but unreserved characters is
+percent-encoded, so that an argument cannot change where a request goes; `.` and `..` are refused as path segments.
+Pure. Sources: OpenAPI 3.1.1, style values and media types; OpenAPI 2.0, collectionFormat; RFC 3986; THREATS 0.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+import orjson
+
+from patchbay.client.openapi.operations import FORM, MULTIPART, Body, Operation, Parameter
+from patchbay.errors import InvalidParams
+
+Pair = tuple[str, str]
+_HEADER = re.compile(r"[\x20-\x7e]*")
+_JSON = re.compile(r"application/json|.*\+json")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that can be sent: `url` whole, `content` bytes or None, `files` for multipart/form-data."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    files: tuple[tuple[str, tuple[None, str]], ...] = ()
+
+
+def base_url(operation: Operation, document_url: str, given: str = "") -> str:
+    """Where the operation's server is: the one given, else the first the document names, relative to its own URL.
+
+    Raises InvalidParams when that is no http(s) URL.
+    """
+    url = given or (urljoin(document_url, operation.servers[0]) if operation.servers else document_url)
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidParams(
+            f"{operation.name}: the document names no server that can be reached ({url[:200]!r});"
+            " expected launch.base_url=https://HOST/PATH"
+        )
+    return url.rstrip("/")
+
+
+def call_of(operation: Operation, base: str, arguments: Mapping[str, Any]) -> Call:
+    """The request for a call. Raises InvalidParams for what is missing, and for arguments the operation has not."""
+    left = dict(arguments)
+    path, query, headers, cookies = operation.path, [], {}, []
+    for parameter in operation.parameters:
+        if parameter.argument not in left:
+            if parameter.required:
+                raise InvalidParams(
+                    f"{operation.name}: expected the argument {parameter.argument!r} ({parameter.place})"
+                )
+            continue
+        value = left.pop(parameter.argument)
+        if parameter.place == "path":
+            path = path.replace("{" + parameter.name + "}", _in_path(operation, parameter, value))
+        elif parameter.place == "query":
+            query += list(_pairs(parameter, value))
+        elif parameter.place == "header":
+            headers[parameter.name] = _header(operation, parameter, _joined(parameter, value))
+        else:
+            cookies += [f"{quote(key, safe='')}={quote(text, safe='')}" for key, text in _pairs(parameter, value)]
+    headers |= {"Cookie": "; ".join(cookies)} if cookies else {}
+    content, files = _content(operation, left, headers)
+    if left:
+        raise InvalidParams(
+            f"{operation.name} has no argument {min(left)!r}; it has"
+            f" {', '.join(operation.tool['inputSchema'].get('properties', {})) or 'none'}"
+        )
+    if "{" in path:
+        raise InvalidParams(
+            f"{operation.name}: the document describes no parameter for {path[path.index('{') :][:80]!r}"
+        )
+    url = base + path + (f"?{urlencode(query)}" if query else "")
+    return Call(operation.method.upper(), url, headers, content, files)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list | bool) or value is None:
+        return orjson.dumps(value).decode()
+    return str(value)
+
+
+def _items(value: Any) -> list[str]:
+    """The pieces of a list, or of an object as names and values in turn."""
+    if isinstance(value, dict):
+        return [piece for key, one in value.items() for piece in (key, _text(one))]
+    return [_text(one) for one in value] if isinstance(value, list) else [_text(value)]
+
+
+def _pairs(parameter: Parameter, value: Any) -> Iterator[Pair]:
+    name, joint = parameter.name, parameter.joint
+    if parameter.json:
+        yield name, orjson.dumps(value).decode()
+    elif parameter.style == "deepObject" and isinstance(value, dict):
+        yield from ((f"{name}[{key}]", _text(one)) for key, one in value.items())
+    elif isinstance(value, dict) and joint == "&":
+        yield from ((key, _text(one)) for key, one in value.items())
+    elif isinstance(value, list) and joint == "&":
+        yield from ((name, _text(one)) for one in value)
+    else:
+        yield name, joint.join(_items(value))
+
+
+def _joined(parameter: Parameter, value: Any) -> str:
+    if parameter.json:
+        return orjson.dumps(value).decode()
+    if isinstance(value, dict) and parameter.joint == "&":
+        return ",".join(f"{key}={_text(one)}" for key, one in value.items())
+    return (parameter.joint if parameter.joint not in ("&", "\t") else ",").join(_items(value))
+
+
+def _in_path(operation: Operation, parameter: Parameter, value: Any) -> str:
+    exploded = parameter.joint == "&"
+    encoded = [quote(piece, safe="") for piece in _items(value)]
+    if parameter.style == "label":
+        return "." + (".".join(encoded) if exploded else ",".join(encoded))
+    if parameter.style == "matrix":
+        name = quote(parameter.name, safe="")
+        return "".join(f";{name}={one}" for one in encoded) if exploded else f";{name}={','.join(encoded)}"
+    text = quote(_joined(parameter, value), safe=",=" if isinstance(value, list | dict) else "")
+    if text in ("", ".", ".."):
+        raise InvalidParams(f"{operation.name}: {parameter.argument}: expected a path segment, got {value!r:.80}")
+    return text
+
+
+def _header(operation: Operation, parameter: Parameter, text: str) -> str:
+    if not _HEADER.fullmatch(text):
+        raise InvalidParams(f"{operation.name}: {parameter.argument}: expected printable ASCII for a header")
+    return text
+
+
+def _content(
+    operation: Operation, left: dict[str, Any], headers: dict[str, str]
+) -> tuple[bytes | None, tuple[tuple[str, tuple[None, str]], ...]]:
+    """The body, out of the arguments that are left; those it takes are taken out."""
+    body = operation.body
+    if body is None:
+        return None, ()
+    if body.fields is None:
+        if "body" not in left:
+            if body.required:
+                raise InvalidParams(f"{operation.name}: expected the argument 'body'")
+            return None, ()
+        return _encoded(body, left.pop("body"), headers)
+    found = {name: left.pop(argument) for argument, name in body.fields.items() if argument in left}
+    if body.open and operation.method != "get":
+        found |= left
+        left.clear()
+    missing = [name for name in body.schema.get("required", ()) if name not in found]
+    if missing and (found or body.required):
+        raise InvalidParams(f"{operation.name}: expected the field {missing[0]!r} in the body")
+    return _encoded(body, found, headers) if found or body.required else (None, ())
+
+
+def _encoded(
+    body: Body, value: Any, headers: dict[str, str]
+) -> tuple[bytes | None, tuple[tuple[str, tuple[None, str]], ...]]:
+    bare = body.media_type.partition(";")[0].strip().lower()
+    if bare == MULTIPART and isinstance(value, dict):
+        return None, tuple((name, (None, _text(one))) for name, one in value.items())
+    headers["Content-Type"] = body.media_type if "*" not in bare else "application/octet-stream"
+    if bare == FORM and isinstance(value, dict):
+        rows = [
+            (name, _text(piece)) for name, one in value.items() for piece in (one if isinstance(one, list) else [one])
+        ]
+        return urlencode(rows).encode(), ()
+    if _JSON.fullmatch(bare):
+        return orjson.dumps(value), ()
+    return _text(value).encode(), ()

@@ -1,0 +1,98 @@
+"""What an MCP server answers, as records: one line of NDJSON for each piece of content, or each thing listed.
+
+    tool_result        one per content item: `tool`, `mimeType`, and `text`, or `blob` (base64), or `uri` and `name`
+    resource_content   one per content of a resource: `uri`, `mimeType`, `text` or `blob`
+    prompt_message     one per message of a prompt: `prompt`, `role`, and the content as above
+    tool, resource, resource_template, prompt   what a list holds, as the server describes it
+
+`isError` stands on every record of a failed call; `structuredContent` and `_meta` of a result on its first.
+Pure. Sources: JN-18, JN-50, JN-C14, JN-C18, J-F6; MCP specification, server/tools (content).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from patchbay.client.errors import McpFailure
+
+Record = dict[str, Any]
+
+LIST_RECORDS: Mapping[str, str] = {
+    "tools": "tool",
+    "resources": "resource",
+    "templates": "resource_template",
+    "prompts": "prompt",
+}
+"""What `list=` names, and the type of each of its records."""
+
+PLAIN = "text/plain"
+_SAID_ELSEWHERE = frozenset({"io.modelcontextprotocol/serverInfo"})
+
+
+def of_content(item: Mapping[str, Any]) -> Record:
+    """The fields of one content item; what no revision has is kept as `content`."""
+    kind = item.get("type")
+    if kind == "text":
+        return {"text": item.get("text", ""), "mimeType": PLAIN}
+    if kind in ("image", "audio"):
+        return {"blob": item.get("data", ""), "mimeType": item.get("mimeType", "application/octet-stream")}
+    if kind == "resource" and isinstance(item.get("resource"), Mapping):
+        return _of_resource(item["resource"])
+    if kind == "resource_link":
+        return {key: item[key] for key in ("uri", "name", "title", "description", "mimeType", "size") if key in item}
+    return {"content": dict(item)}
+
+
+def _of_resource(content: Mapping[str, Any]) -> Record:
+    found = {key: content[key] for key in ("uri", "mimeType", "text", "blob") if key in content}
+    return {"mimeType": PLAIN, **found} if "text" in found else found
+
+
+def _objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects of a list in a result, none where it is absent. Raises McpFailure for anything else."""
+    found = result.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise McpFailure(-32603, f"the answer's {key!r} is no list of objects, as the protocol has it")
+    return found
+
+
+def of_call(tool: str, result: Mapping[str, Any]) -> Iterator[Record]:
+    """The records of a tool's result; one without content when it has none."""
+    said = result.get("_meta")
+    meta = {key: value for key, value in said.items() if key not in _SAID_ELSEWHERE} if isinstance(said, dict) else {}
+    beside = {"structuredContent": result["structuredContent"]} if result.get("structuredContent") is not None else {}
+    beside |= {"_meta": meta} if meta else {}
+    failed = {"isError": True} if result.get("isError") else {}
+    for item in _objects(result, "content") or [{}]:
+        yield {"type": "tool_result", "tool": tool, **(of_content(item) if item else {}), **failed, **beside}
+        beside = {}
+
+
+def of_read(result: Mapping[str, Any]) -> Iterator[Record]:
+    """The records of a resource that was read."""
+    for content in _objects(result, "contents"):
+        yield {"type": "resource_content", **_of_resource(content)}
+
+
+def of_prompt(prompt: str, result: Mapping[str, Any]) -> Iterator[Record]:
+    """The records of a prompt."""
+    for message in _objects(result, "messages"):
+        content = message.get("content") or {}
+        for item in _objects({"content": content if isinstance(content, list) else [content]}, "content"):
+            yield {"type": "prompt_message", "prompt": prompt, "role": message.get("role"), **of_content(item)}
+
+
+def of_list(what: str, items: Iterable[Mapping[str, Any]], container: str = "") -> Iterator[Record]:
+    """The records of a list; with `container`, those of a list of everything, which say what they are (JN-C14)."""
+    kind = LIST_RECORDS[what]
+    for item in items:
+        mark = {"_type": kind, "_container": container} if container else {}
+        yield {"type": kind, **item, **mark}
+
+
+def arguments_of(record: Mapping[str, Any]) -> Record:
+    """A record as arguments: without the keys that start with `_` (J-F8)."""
+    return {key: value for key, value in record.items() if not key.startswith("_")}
