@@ -16,9 +16,9 @@ import orjson
 
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.public_names import public_name
+from patchbay.catalogue.reading.skills import Skill
+from patchbay.catalogue.reading.uri_templates import compiled
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.skills import Skill
-from patchbay.catalogue.uritemplates import compiled
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
 

@@ -19,9 +19,9 @@ from patchbay.catalogue.documents import documents
 from patchbay.catalogue.entries import HUB_SCHEMES, Ground
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import mounted
+from patchbay.catalogue.reading.skills import Skill, skills_of
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.skills import Skill, skills_of
 from patchbay.catalogue.transforms import HandlerFor, Transforms, is_answered
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Found, Problem

@@ -23,18 +23,18 @@ from uuid import uuid4
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.aggregate import Aggregate, aggregate
 from patchbay.catalogue.build import Workshop, broken, build
-from patchbay.catalogue.contents import Contents
-from patchbay.catalogue.folder import Folder
-from patchbay.catalogue.hub import CatalogueHub
+from patchbay.catalogue.contents.reading import Contents
+from patchbay.catalogue.contents.results import Results
+from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
+from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.mounted import vouched
-from patchbay.catalogue.plan import Planner, Refusal, check_enabled
-from patchbay.catalogue.results import Results
-from patchbay.catalogue.revocations import Revocations, RevokedServer
+from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.versions import Pins, Versions, never_had
+from patchbay.catalogue.watching.folder import Folder
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kinds.mount.standing_connections import Keepers

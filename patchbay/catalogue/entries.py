@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchbay.catalogue.uritemplates import compiled
+from patchbay.catalogue.reading.uri_templates import compiled
 from patchbay.cid import canonical
 from patchbay.config import SOURCES
 from patchbay.descriptors import Descriptor, Source

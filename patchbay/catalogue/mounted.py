@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.reading.uri_templates import compiled
 from patchbay.catalogue.rows import PREFIX, Row, parse_row
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.uritemplates import compiled
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kinds.mount.configuration import mount_of

@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchbay.boot import change
-from patchbay.catalogue.dropins import PREFIX as DROP_INS
-from patchbay.catalogue.dropins import DropIn, drop_ins
-from patchbay.catalogue.folder import ENDINGS, discovering
 from patchbay.catalogue.mounted import reaches_out, vouched
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
-from patchbay.catalogue.settling import CONFIG
+from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
+from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
+from patchbay.catalogue.watching.folder import ENDINGS, discovering
+from patchbay.catalogue.watching.settling import CONFIG
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, Overtaken, Refused
 from patchbay.store import Store

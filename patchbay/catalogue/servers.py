@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.skills import Skill
+from patchbay.catalogue.reading.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kinds.mount.standing_connection import Keeper
 

@@ -14,7 +14,7 @@ from typing import Any
 from patchbay.activation import Call, Events, Handler, Hub, activate
 from patchbay.catalogue import entries
 from patchbay.catalogue.entries import Ground
-from patchbay.catalogue.uritemplates import compiled
+from patchbay.catalogue.reading.uri_templates import compiled
 from patchbay.cid import cid_of
 from patchbay.config import check, check_tool, check_uri
 from patchbay.descriptors import Descriptor, Problem

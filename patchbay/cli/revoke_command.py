@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from patchbay import boot
-from patchbay.catalogue.revocations import Revocations
+from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.cli import exits
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.cli.telling import fail

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
-from patchbay.catalogue.prompts import prompt_events, prompt_messages
-from patchbay.catalogue.resources import contents_of, find_resource, resource_events
+from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
+from patchbay.catalogue.reading.resources import contents_of, find_resource, resource_events
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     InvalidParams,

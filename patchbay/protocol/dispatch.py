@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
 
-from patchbay.catalogue.results import without_key
+from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchbay.catalogue.skills import Skill
+from patchbay.catalogue.reading.skills import Skill
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.protocol.translate import listed, stamped
 from patchbay.protocol.turns import Turn

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from flask import Response, request
 
-from patchbay.catalogue.links import In, Links
+from patchbay.catalogue.contents.links import In, Links
 from patchbay.transports.contents import dump, image_type, kind_of, text_of
 from patchbay.transports.highlighting import source
 from patchbay.transports.programs import json_answer

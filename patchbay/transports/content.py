@@ -18,7 +18,7 @@ from werkzeug.datastructures import ETags
 from werkzeug.wrappers import Response as Answer
 
 from patchbay.boot import change
-from patchbay.catalogue.configured import DESCRIBING
+from patchbay.catalogue.contents.configuration import DESCRIBING
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, Overtaken, PatchbayError

@@ -16,7 +16,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.boot import current_image, parse_image
 from patchbay.boot.changes import PARTS
-from patchbay.catalogue.configured import DESCRIBING
+from patchbay.catalogue.contents.configuration import DESCRIBING
 from patchbay.catalogue.saving import Saving
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.mount_files import write_mount
 from patchbay.catalogue.servers import Server
+from patchbay.catalogue.watching.mount_files import write_mount
 from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
 from patchbay.client.contracts.contract import keep
 from patchbay.client.profiles.files import checked_name

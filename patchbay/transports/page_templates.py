@@ -20,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup, escape
 
 from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
-from patchbay.catalogue.links import when
+from patchbay.catalogue.contents.links import when
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
 from patchbay.store import Store

@@ -21,7 +21,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from patchbay.activation import Call
 from patchbay.arguments import problems, told, validator
-from patchbay.catalogue.queries import arguments_of
+from patchbay.catalogue.reading.queries import arguments_of
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed, UnknownServer

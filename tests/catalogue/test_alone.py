@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchbay.catalogue.hub import ALONE
+from patchbay.catalogue.hub_services import ALONE
 from tests.hubs import Hub, until
 
 CODE = '''

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.catalogue.configured import PAGE, Configured, describes_hub
+from patchbay.catalogue.contents.configuration import PAGE, Configured, describes_hub
 from patchbay.cid import cid_of
 from patchbay.store import Store
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.dropins import drop_ins
-from patchbay.catalogue.folder import LARGEST, Folder
+from patchbay.catalogue.watching.drop_ins import drop_ins
+from patchbay.catalogue.watching.folder import LARGEST, Folder
 from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'

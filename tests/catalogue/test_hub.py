@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from patchbay.boot import canonical_json, import_image
-from patchbay.catalogue.hub import DEEPEST
-from patchbay.catalogue.outputs import last_output
+from patchbay.catalogue.hub_services import DEEPEST
+from patchbay.catalogue.reading.last_outputs import last_output
 from patchbay.errors import ReadOnly, ToolFailed
 from tests.hubs import BOUND
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchbay.boot import canonical_json, change
-from patchbay.catalogue.links import Links
+from patchbay.catalogue.contents.links import Links
 from patchbay.cid import cid_of
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore

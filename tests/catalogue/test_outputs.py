@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.catalogue.outputs import keep_output, last_output
+from patchbay.catalogue.reading.last_outputs import keep_output, last_output
 from patchbay.store import Store
 
 

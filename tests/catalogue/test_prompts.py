@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.prompts import prompt_events, prompt_messages
+from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.errors import InvalidParams, ToolFailed
 from patchbay.views.fold import Fold
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from patchbay.catalogue.queries import arguments_of
+from patchbay.catalogue.reading.queries import arguments_of
 from patchbay.errors import InvalidParams
 
 INTEGER, STRING, NULL = {"type": "integer"}, {"type": "string"}, {"type": "null"}

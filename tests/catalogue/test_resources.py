@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.resources import read_resource
+from patchbay.catalogue.reading.resources import read_resource
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, ResourceNotFound, ToolFailed
 from tests.hubs import BOUND

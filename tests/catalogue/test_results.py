@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from patchbay.catalogue.results import Results, key_in, without_key
+from patchbay.catalogue.contents.results import Results, key_in, without_key
 from patchbay.cid import cid_of
 from patchbay.store import Store
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.revocations import Revocations, RevokedServer
+from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, UnavailableServer, UnknownServer
 

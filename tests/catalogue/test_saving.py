@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.catalogue.dropins import drop_ins
-from patchbay.catalogue.folder import Folder
 from patchbay.catalogue.rows import parse_row
 from patchbay.catalogue.saving import Saving
+from patchbay.catalogue.watching.drop_ins import drop_ins
+from patchbay.catalogue.watching.folder import Folder
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, MissingBlob, Overtaken, Refused
 from patchbay.store import Store

@@ -6,8 +6,8 @@ import threading
 import time
 from typing import Any
 
-from patchbay.catalogue.folder import Folder
-from patchbay.catalogue.settling import SETTLED_SECONDS
+from patchbay.catalogue.watching.folder import Folder
+from patchbay.catalogue.watching.settling import SETTLED_SECONDS
 from tests.checkout import ROOT
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'

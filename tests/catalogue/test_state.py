@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from patchbay.catalogue.state import LIMIT, State
+from patchbay.catalogue.tool_state import LIMIT, State
 from patchbay.errors import ReadOnly, ToolFailed
 from patchbay.stores import KINDS, open_store
 from tests.hubs import Hub

@@ -9,7 +9,7 @@ import uritemplate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.catalogue.uritemplates import compiled
+from patchbay.catalogue.reading.uri_templates import compiled
 from patchbay.errors import ConfigError, InvalidParams
 
 

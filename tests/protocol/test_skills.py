@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.skills import LARGEST, skills_of
+from patchbay.catalogue.reading.skills import LARGEST, skills_of
 from patchbay.protocol.skills import SKILLS
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import Hub

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
-from patchbay.catalogue.queries import arguments_of
+from patchbay.catalogue.reading.queries import arguments_of
 from tests.hubs import Hub
 from tests.transports.browsing import said
 

@@ -20,12 +20,12 @@ import orjson
 from patchbay.activation import Call, Events
 from patchbay.arguments import problems, told, validator
 from patchbay.boot import variable
-from patchbay.catalogue.contents import Contents
-from patchbay.catalogue.outputs import last_output
-from patchbay.catalogue.queries import arguments_of
-from patchbay.catalogue.results import key_in
+from patchbay.catalogue.contents.reading import Contents
+from patchbay.catalogue.contents.results import key_in
+from patchbay.catalogue.reading.last_outputs import last_output
+from patchbay.catalogue.reading.queries import arguments_of
+from patchbay.catalogue.reading.uri_templates import compiled, decoded
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.uritemplates import compiled, decoded
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, InvalidParams, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done

@@ -16,12 +16,12 @@ from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
-from patchbay.catalogue.dropins import PREFIX as DROP_INS
-from patchbay.catalogue.dropins import DropIn, drop_ins
+from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.revocations import Revocations
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
-from patchbay.catalogue.settling import CONFIG
+from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
+from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
+from patchbay.catalogue.watching.settling import CONFIG
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kinds.mount import snapshots

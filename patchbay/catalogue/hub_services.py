@@ -20,11 +20,11 @@ from typing import Any, Protocol
 from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
 from patchbay.arguments import misfits, told, validator
 from patchbay.boot import variable
-from patchbay.catalogue.outputs import keep_output
-from patchbay.catalogue.resources import Plugged, read_resource
+from patchbay.catalogue.reading.last_outputs import keep_output
+from patchbay.catalogue.reading.resources import Plugged, read_resource
 from patchbay.catalogue.rows import PREFIX, parse_row
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.state import State
+from patchbay.catalogue.tool_state import State
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings

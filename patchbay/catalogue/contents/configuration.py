@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from threading import Lock
 
-from patchbay.catalogue.links import mentioned
+from patchbay.catalogue.contents.links import mentioned
 from patchbay.cid import content_in
 from patchbay.errors import ContentError
 from patchbay.store import Store

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchbay.boot.changes import CHANGED
-from patchbay.catalogue.links import mentioned, when
+from patchbay.catalogue.contents.links import mentioned, when
 from patchbay.catalogue.rows import PREFIX as SERVERS
 from patchbay.catalogue.rows import Row
 from patchbay.cid import canonical, cid_of, is_cid

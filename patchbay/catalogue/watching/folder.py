@@ -22,13 +22,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchbay.boot import change
-from patchbay.catalogue.dropins import PREFIX as DROP_INS
-from patchbay.catalogue.dropins import DropIn, drop_ins
-from patchbay.catalogue.references import References
 from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import Row, name_problem, parse_row
 from patchbay.catalogue.servers import Kind
-from patchbay.catalogue.settling import CONFIG, Settling, Signature, is_temporary, server_of
+from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
+from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
+from patchbay.catalogue.watching.references import References
+from patchbay.catalogue.watching.settling import CONFIG, Settling, Signature, is_temporary, server_of
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse

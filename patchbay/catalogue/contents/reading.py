@@ -6,8 +6,8 @@ Sources: DESIGN sections 4 and 11; ACCESS section 1.
 
 from __future__ import annotations
 
-from patchbay.catalogue.configured import Configured
-from patchbay.catalogue.results import Results
+from patchbay.catalogue.contents.configuration import Configured
+from patchbay.catalogue.contents.results import Results
 from patchbay.cid import canonical
 from patchbay.errors import MissingBlob
 from patchbay.store import Store

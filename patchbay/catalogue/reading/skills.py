@@ -16,7 +16,7 @@ from mimetypes import MimeTypes
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.catalogue.frontmatter import frontmatter
+from patchbay.catalogue.reading.front_matter import frontmatter
 from patchbay.cid import canonical
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, ContentError

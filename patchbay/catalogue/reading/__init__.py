@@ -1,0 +1,1 @@
+"""Reading resources and prompts."""
