@@ -18,10 +18,10 @@ import orjson
 from flask import Flask
 from werkzeug.test import TestResponse
 
+from patchbay.activity.recorder import Activity
 from patchbay.app import create_app
 from patchbay.boot import change
 from patchbay.kinds.python.workers.worker_pool import Hosts
-from patchbay.protocol.activity import Activity
 from patchbay.settings import Settings
 
 BOUND = 60.0

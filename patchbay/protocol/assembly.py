@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from patchbay import __version__, boot
+from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
@@ -19,7 +20,6 @@ from patchbay.kinds.mount.standing_connection import Ground
 from patchbay.kinds.mount.standing_connections import Keepers
 from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.kinds.registry import Handlers
-from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.keys import has_key, hub_id, load_key

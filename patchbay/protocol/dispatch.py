@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
 
+from patchbay.activity.call_recording import Run
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
@@ -23,7 +24,6 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.narrowing import narrowed
 from patchbay.protocol.places import Places
-from patchbay.protocol.runs import Run
 from patchbay.protocol.streams import ENDED
 from patchbay.protocol.translate import not_served
 from patchbay.protocol.turns import Cancellations, Desk, Turn

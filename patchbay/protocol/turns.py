@@ -12,16 +12,16 @@ from typing import Any
 import orjson
 
 from patchbay.activation import CancelFlag
+from patchbay.activity.call_recording import Run
+from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Id, Request
 from patchbay.kinds.python.workers.worker_pool import Hosts
-from patchbay.protocol.activity import Activity
 from patchbay.protocol.asks import States
 from patchbay.protocol.callers import Caller
 from patchbay.protocol.large import Keep
 from patchbay.protocol.lists import Lists
-from patchbay.protocol.runs import Run
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners, cancelled_topic
 from patchbay.protocol.tasks import Tasks

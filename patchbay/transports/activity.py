@@ -17,10 +17,10 @@ from urllib.parse import quote, urlencode
 
 from flask import Blueprint, Response, request
 
+from patchbay.activity.call_recording import Run
+from patchbay.activity.records import OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, PatchbayError
-from patchbay.protocol.activity_records import OUTCOMES, Filter, Page, Record
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.runs import Run
 from patchbay.transports.activity_numbers import BARS, STEPS, busiest, by_tool, ended, over_time, slowest
 from patchbay.transports.activity_stream import watching
 from patchbay.transports.page_answers import answer, number_in

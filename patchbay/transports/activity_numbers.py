@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil, inf
 from typing import Any
 
-from patchbay.protocol.activity_records import Record
+from patchbay.activity.records import Record
 
 WORKED = frozenset(("ok", "asked", "task"))
 FAILED = frozenset(("is_error", "error", "timeout"))

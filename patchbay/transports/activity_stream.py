@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.protocol.activity_records import TOPIC, Filter, records_in
+from patchbay.activity.records import TOPIC, Filter, records_in
 from patchbay.protocol.subscriptions import ENDING
 from patchbay.settings import Settings
 from patchbay.store import Store

@@ -3,7 +3,7 @@
 Each worker counts for itself. With several, the one that is asked asks the others over the bus, waits a moment, and
 gives the numbers of each under a label of its own, `worker` (its process id): a worker that was replaced ends its
 series instead of making a sum jump, which is what `sum without (worker)` and `rate` are made for.
-Labels are bounded (`protocol/tally.py`); nothing that a stranger wrote is ever one.
+Labels are bounded (`activity/call_counters.py`); nothing that a stranger wrote is ever one.
 Sources: DESIGN section 8; https://prometheus.io/docs/instrumenting/exposition_formats/, practices/naming/.
 """
 
@@ -26,8 +26,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from patchbay import __version__
+from patchbay.activity.call_counters import BOUNDS, Count, Key
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.tally import BOUNDS, Count, Key
 from patchbay.store import Store, Subscription
 
 log = logging.getLogger(__name__)

@@ -20,6 +20,9 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from patchbay.activation import Call
+from patchbay.activity.call_recording import Run
+from patchbay.activity.recorder import Activity
+from patchbay.activity.tracing import KEYS
 from patchbay.arguments import problems, told, validator
 from patchbay.catalogue.reading.queries import arguments_of
 from patchbay.catalogue.servers import Server
@@ -27,10 +30,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed, UnknownServer
 from patchbay.events import Data, Event, Text
 from patchbay.jsonrpc import Result, parse
-from patchbay.protocol.activity import Activity
 from patchbay.protocol.callers import Wire
-from patchbay.protocol.runs import Run
-from patchbay.protocol.tracing import KEYS
 from patchbay.transports.bodies import Unsupported, media_type, read_body
 from patchbay.transports.security import SANDBOX_CSP, check_same_origin
 from patchbay.transports.site import Site

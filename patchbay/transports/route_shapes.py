@@ -5,7 +5,7 @@ Each stands for what a function beside its page makes; `tests/transports/test_op
 
 from __future__ import annotations
 
-from patchbay.protocol.activity_records import OUTCOMES
+from patchbay.activity.records import OUTCOMES
 from patchbay.transports.route_table import (
     ANY,
     FLAG,

@@ -6,8 +6,8 @@ no route beside it. Sources: DESIGN section 8; issue "Pages that people like to 
 
 from __future__ import annotations
 
+from patchbay.activity.records import OUTCOMES
 from patchbay.catalogue.directory import KINDS
-from patchbay.protocol.activity_records import OUTCOMES
 from patchbay.transports.activity import MOST
 from patchbay.transports.route_table import ANY, TEXT, Query, Row, many, named
 

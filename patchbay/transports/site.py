@@ -14,14 +14,14 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from patchbay import __version__
+from patchbay.activity.recorder import Activity
+from patchbay.activity.records import Filter, Record
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
 from patchbay.kinds.confinement_description import confinement, protections
 from patchbay.kinds.python.workers.worker_pool import Hosts
-from patchbay.protocol.activity import Activity
-from patchbay.protocol.activity_records import Filter, Record
 from patchbay.settings import Settings
 from patchbay.transports.operators import Operators
 from patchbay.transports.page_data import detail, summary

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.protocol.runs import digest_of
+from patchbay.activity.call_recording import digest_of
 from patchbay.protocol.tasks import TASKS
 from tests.attacks.requests import ask, call, send
 from tests.operation.running import Hub, until

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from patchbay.protocol.activity import Activity
-from patchbay.protocol.activity_records import Filter
+from patchbay.activity.recorder import Activity
+from patchbay.activity.records import Filter
 from patchbay.settings import Settings
 from patchbay.stores import open_store
 from tests.operation.running import BOUND, Hub, running, until

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.activity.call_recording import digest_of
+from patchbay.activity.records import OUTCOMES, TOPIC, Filter, Record
 from patchbay.errors import InvalidParams
-from patchbay.protocol.activity_records import OUTCOMES, TOPIC, Filter, Record
-from patchbay.protocol.runs import digest_of
 from tests.hubs import Hub, modern_request
 from tests.protocol.jobs import FILES as JOBS
 from tests.protocol.jobs import KNOWS

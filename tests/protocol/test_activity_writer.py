@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.activity import recorder as writer
+from patchbay.activity.recorder import Activity
+from patchbay.activity.records import TOPIC, Filter
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Failed
 from patchbay.jsonrpc import Failure, Result
-from patchbay.protocol import activity as writer
-from patchbay.protocol.activity import Activity
-from patchbay.protocol.activity_records import TOPIC, Filter
 from patchbay.protocol.callers import Wire
 from patchbay.settings import Settings
 from patchbay.sqlite import sqlite3
@@ -134,7 +134,7 @@ import sys
 from pathlib import Path
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
-from patchbay.protocol.activity import Activity
+from patchbay.activity.recorder import Activity
 from patchbay.protocol.callers import Wire
 from patchbay.settings import Settings
 from patchbay.stores import open_store

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.activity.event_summaries import LONGEST, MOST, moment
+from patchbay.activity.records import TOPIC, WIDTH, Filter, Record, records_in
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text, ToolUse
-from patchbay.protocol.activity_records import TOPIC, WIDTH, Filter, Record, records_in
-from patchbay.protocol.moments import LONGEST, MOST, moment
 from patchbay.protocol.places import Places
 from patchbay.store import Entry
 from tests.hubs import Hub

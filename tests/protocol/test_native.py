@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from patchbay.activity.records import Filter
 from patchbay.errors import InvalidParams, InvalidRequest
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, parse
-from patchbay.protocol.activity_records import Filter
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.native import Stream, asked
 from patchbay.protocol.native_calls import NO_QUESTIONS

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from patchbay.activity.call_counters import BOUNDS, OTHERS, Tally
+from patchbay.activity.call_recording import Run
+from patchbay.activity.recorder import Activity
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.jsonrpc import Result
-from patchbay.protocol.activity import Activity
 from patchbay.protocol.callers import Wire
-from patchbay.protocol.runs import Run
-from patchbay.protocol.tally import BOUNDS, OTHERS, Tally
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from patchbay.protocol.activity_records import Filter
-from patchbay.protocol.tracing import Tracing
+from patchbay.activity.records import Filter
+from patchbay.activity.tracing import Tracing
 from tests.checkout import ROOT
 from tests.hubs import Hub
 
@@ -170,8 +170,8 @@ ABSENT = """
 import sys
 sys.modules["opentelemetry"] = None
 from patchbay.protocol import tracing
-from patchbay.protocol.activity import Activity
-from patchbay.protocol.activity_records import Filter
+from patchbay.activity.recorder import Activity
+from patchbay.activity.records import Filter
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
 from patchbay.protocol.callers import Wire
@@ -189,7 +189,7 @@ SET_UP = """
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
-from patchbay.protocol.activity import Activity
+from patchbay.activity.recorder import Activity
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
 from patchbay.protocol.callers import Wire

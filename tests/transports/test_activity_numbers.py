@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.protocol.activity_records import OUTCOMES, Record
+from patchbay.activity.records import OUTCOMES, Record
 from patchbay.transports.activity_numbers import BARS, busiest, by_tool, over_time, slowest
 from patchbay.transports.plots import HEIGHT, TOP, bars, lengths, spread, took
 

@@ -20,14 +20,14 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from patchbay.activity.event_summaries import MOST, Moment, moment
+from patchbay.activity.tracing import Trace
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
 from patchbay.events import Event, Pause, Progress
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, Sign
 from patchbay.protocol.callers import Session, Wire
-from patchbay.protocol.moments import MOST, Moment, moment
-from patchbay.protocol.tracing import Trace
 
 DIGEST_DIGITS = 16
 """Hexadecimal digits of the digest that stands for the id of a task or session."""

@@ -11,7 +11,7 @@ import threading
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from patchbay.protocol.runs import Run
+from patchbay.activity.call_recording import Run
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the buckets of durations, in seconds; one more bucket is without a bound."""

@@ -19,15 +19,15 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from patchbay.activity.call_counters import Tally
+from patchbay.activity.call_recording import Run
+from patchbay.activity.records import TOPIC, Filter, Page, Record, encoded, find, recent, row_of
+from patchbay.activity.retention import KEPT, contents_mode, packed, weight
+from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Id, Rendered
-from patchbay.protocol.activity_records import TOPIC, Filter, Page, Record, encoded, find, recent, row_of
-from patchbay.protocol.activity_terms import KEPT, contents_mode, packed, weight
 from patchbay.protocol.callers import Session, Wire
-from patchbay.protocol.runs import Run
-from patchbay.protocol.tally import Tally
-from patchbay.protocol.tracing import Tracing
 from patchbay.settings import Settings
 from patchbay.store import Store
 

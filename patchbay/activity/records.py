@@ -20,10 +20,10 @@ from typing import Any
 
 import orjson
 
+from patchbay.activity.call_recording import Run, digest_of
+from patchbay.activity.retention import mode_of
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
-from patchbay.protocol.activity_terms import mode_of
-from patchbay.protocol.runs import Run, digest_of
 from patchbay.store import Entry, Journal
 
 TOPIC = "activity"

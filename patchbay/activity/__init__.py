@@ -1,0 +1,1 @@
+"""What happened: records of calls, numbers about them, and traces."""
