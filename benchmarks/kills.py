@@ -30,11 +30,11 @@ import orjson
 from rich.console import Console
 
 from benchmarks.processes import below
+from patchbay.access.operator_token import TOKEN_FILE
 from patchbay.cid import cid_of
 from patchbay.sqlite import sqlite3
 from patchbay.store import DATABASE_FILE
 from patchbay.stores.sqlite import SqliteStore
-from patchbay.transports.operator_token import TOKEN_FILE
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120.0

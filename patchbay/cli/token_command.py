@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from patchbay.access.hub_key import load_key
+from patchbay.access.operator_token import OperatorToken
 from patchbay.cli import exits
 from patchbay.cli.hub_url import hub_url
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.cli.telling import fail
 from patchbay.errors import PatchbayError
-from patchbay.protocol.keys import load_key
 from patchbay.settings import Settings
 from patchbay.transports.login_links import LoginLinks
-from patchbay.transports.operator_token import OperatorToken
 
 IN_MEMORY = "a hub in memory keeps no token: it shows a new one in the terminal each time it starts"
 

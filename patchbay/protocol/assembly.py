@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from patchbay import __version__, boot
+from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.boot.changes import CHANGED
@@ -22,7 +23,6 @@ from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.kinds.registry import Handlers
 from patchbay.protocol.asks import States
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.keys import has_key, hub_id, load_key
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.subscriptions import Listeners

@@ -17,11 +17,11 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 from itsdangerous import Signer
 
+from patchbay.access.hub_key import load_key
 from patchbay.client.addresses.targets import Era
 from patchbay.errors import PatchbayError, Refused
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.guests import GuestDispatcher, Guests, Wanted
-from patchbay.protocol.keys import load_key
 from patchbay.transports.changing import why_not
 from patchbay.transports.exposure import from_this_machine
 from patchbay.transports.http import McpOverHttp

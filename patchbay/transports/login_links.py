@@ -13,8 +13,8 @@ from typing import Any
 
 from itsdangerous import BadData, URLSafeTimedSerializer
 
+from patchbay.access.operator_token import OperatorToken
 from patchbay.store import Journal
-from patchbay.transports.operator_token import OperatorToken
 
 LINK_SECONDS = 3600
 """Seconds that a link can be used."""

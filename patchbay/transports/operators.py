@@ -23,12 +23,12 @@ from flask import Response, request
 from itsdangerous import BadData, URLSafeTimedSerializer
 from werkzeug.wrappers import Request
 
+from patchbay.access.hub_key import load_key
+from patchbay.access.operator_token import OperatorToken
 from patchbay.errors import ConfigError, ReadOnly, Refused
-from patchbay.protocol.keys import load_key
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.transports.login_links import SIGNER, LoginLinks
-from patchbay.transports.operator_token import OperatorToken
 from patchbay.transports.security import check_same_origin
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import orjson
 import pytest
 
-from patchbay.transports.operator_token import HASH_FILE, TOKEN_FILE
+from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
 from patchbay.transports.operators import TRIES
 from tests.operation.running import BOUND, Hub, running
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from patchbay.protocol.keys import load_key
+from patchbay.access.hub_key import load_key
+from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
 from patchbay.store import DATABASE_FILE as FILE
 from patchbay.transports.login_links import LoginLinks
-from patchbay.transports.operator_token import TOKEN_FILE, OperatorToken
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BOUND = 60.0

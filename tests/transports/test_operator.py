@@ -14,8 +14,8 @@ import pytest
 from flask import request
 from werkzeug.test import TestResponse
 
+from patchbay.access.operator_token import HASH_FILE
 from patchbay.transports.operator_pages import local
-from patchbay.transports.operator_token import HASH_FILE
 from patchbay.transports.operators import TRIES, WINDOW, TooManyTries, Tries
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE, OperatorToken
 from patchbay.cli.commands import main
 from patchbay.errors import ConfigError
-from patchbay.transports.operator_token import HASH_FILE, TOKEN_FILE, OperatorToken
 from tests.hubs import Hub
 from tests.transports.test_operator import put
 

@@ -18,9 +18,9 @@ from typing import Any
 import orjson
 from itsdangerous import TimestampSigner, URLSafeTimedSerializer
 
+from patchbay.access.hub_key import load_key
 from patchbay.boot import change
 from patchbay.catalogue.rows import PREFIX, Row
-from patchbay.protocol.keys import load_key
 from tests.hubs import Hub
 from tests.wire.patterns import Words
 

@@ -14,8 +14,8 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
+from patchbay.access.hub_key import keep_once
 from patchbay.errors import ConfigError
-from patchbay.protocol.keys import keep_once
 
 HASH_FILE = "operator"
 """The file in the data folder that holds the hash."""

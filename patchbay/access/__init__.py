@@ -1,0 +1,1 @@
+"""Who is calling, and the hub's secrets that prove it."""
