@@ -10,8 +10,8 @@ from flask import Flask
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.protocol.assembly import assemble
-from patchbay.protocol.guests import Guests
-from patchbay.protocol.subscriptions import ENDING
+from patchbay.protocol.inspection import Guests
+from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.settings import Settings, whole_environment
 from patchbay.transports.activity import activity_blueprint
 from patchbay.transports.content import content_blueprint

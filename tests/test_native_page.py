@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.protocol.introspection import METHODS
+from patchbay.protocol.native.introspection import METHODS
 from patchbay.transports.native import NDJSON, PATH
 from patchbay.views import native
 from tests.checkout import ROOT

@@ -17,7 +17,7 @@ from types import FrameType
 from patchbay.cli import logs
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.protocol.assembly import assemble
-from patchbay.protocol.subscriptions import ENDING
+from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.settings import Settings
 from patchbay.transports.drain import SIGNALS, Drain
 from patchbay.transports.native_pipe import NativePipe

@@ -21,13 +21,13 @@ from patchbay.kinds.mount.standing_connection import Ground
 from patchbay.kinds.mount.standing_connections import Keepers
 from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.kinds.registry import Handlers
-from patchbay.protocol.asks import States
+from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.lists import Lists
+from patchbay.protocol.request_context import Desk, Running
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.subscriptions import Listeners
-from patchbay.protocol.tasks import Tasks
-from patchbay.protocol.turns import Desk, Running
+from patchbay.protocol.streams.subscriptions import Listeners
+from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store

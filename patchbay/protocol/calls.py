@@ -25,14 +25,14 @@ from patchbay.errors import (
 )
 from patchbay.events import Ask, Detach, Done, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
-from patchbay.protocol.asks import Asker, InputRequired, OpenStream, Retried
+from patchbay.protocol.client_requests import Asker, InputRequired, OpenStream, Retried
 from patchbay.protocol.headers import check_parameters
-from patchbay.protocol.large import limited
-from patchbay.protocol.task_methods import created, need_tasks, passed_on
-from patchbay.protocol.tasks import TASKS, Work
+from patchbay.protocol.request_context import Turn
+from patchbay.protocol.results.large import limited
+from patchbay.protocol.tasks.methods import created, need_tasks, passed_on
+from patchbay.protocol.tasks.tasks import TASKS, Work
 from patchbay.protocol.tools import argument_problems, broken_promise, misfit, nearest, new_call, unknown_tool
 from patchbay.protocol.translate import Notifier, block, stamped, tool_result
-from patchbay.protocol.turns import Turn
 from patchbay.views.fold import Fold
 
 Answers = Iterator[Message | Sign]

@@ -12,9 +12,9 @@ from typing import Any
 
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
+from patchbay.protocol.request_context import Turn
 from patchbay.protocol.tools import new_call
 from patchbay.protocol.translate import stamped
-from patchbay.protocol.turns import Turn
 from patchbay.views.fold import fold
 
 MOST = 100

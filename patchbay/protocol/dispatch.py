@@ -17,16 +17,16 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.protocol.admission import admit
-from patchbay.protocol.asks import deliver
 from patchbay.protocol.callers import Caller, Session, Wire
 from patchbay.protocol.calls import relay
+from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
-from patchbay.protocol.narrowing import narrowed
-from patchbay.protocol.places import Places
-from patchbay.protocol.streams import ENDED
+from patchbay.protocol.request_context import Cancellations, Desk, Turn
+from patchbay.protocol.routing import narrowed
+from patchbay.protocol.streams.listener_slots import Places
+from patchbay.protocol.streams.replay import ENDED
 from patchbay.protocol.translate import not_served
-from patchbay.protocol.turns import Cancellations, Desk, Turn
 
 log = logging.getLogger(__name__)
 

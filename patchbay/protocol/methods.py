@@ -16,12 +16,12 @@ from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
+from patchbay.protocol.request_context import Turn
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
-from patchbay.protocol.subscriptions import LONGEST_URI, MOST_URIS, fewer
-from patchbay.protocol.task_methods import cancel_task, get_task, update_task, watched
-from patchbay.protocol.tasks import TASKS
+from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, fewer
+from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
+from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
-from patchbay.protocol.turns import Turn
 from patchbay.protocol.versions import MODERN, Revision
 
 Answers = Iterator[Message | Sign]

@@ -11,8 +11,8 @@ from typing import Any
 
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.errors import InvalidParams, MethodNotFound
+from patchbay.protocol.request_context import Turn
 from patchbay.protocol.translate import listed, stamped
-from patchbay.protocol.turns import Turn
 
 SKILLS = "io.modelcontextprotocol/skills"
 """The extension's id."""

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from patchbay.activity.records import TOPIC, Filter, records_in
-from patchbay.protocol.subscriptions import ENDING
+from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT

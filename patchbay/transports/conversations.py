@@ -29,7 +29,7 @@ from patchbay.jsonrpc import (
 )
 from patchbay.protocol.callers import Session
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.eras import AT_ONCE, Connection
+from patchbay.protocol.handshake import AT_ONCE, Connection
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.translate import not_served
 from patchbay.transports.batches import check_batch

@@ -21,7 +21,7 @@ from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, Wire
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.streams import LISTENER, Pulse, Replay, parse_event_id
+from patchbay.protocol.streams.replay import LISTENER, Pulse, Replay, parse_event_id
 from patchbay.settings import Settings
 from patchbay.transports.batches import answer_batch
 from patchbay.transports.bodies import (

@@ -21,12 +21,12 @@ from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, Unknow
 from patchbay.events import Pause
 from patchbay.jsonrpc import encode, failure, parse, readable_id
 from patchbay.protocol.callers import Session, Wire
-from patchbay.protocol.channels import Channel
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.eras import Connection
-from patchbay.protocol.fitting import fitted
+from patchbay.protocol.handshake import Connection
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.subscriptions import Numbered
+from patchbay.protocol.results.event_limits import fitted
+from patchbay.protocol.streams.legacy_channels import Channel
+from patchbay.protocol.streams.subscriptions import Numbered
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.transports.bodies import accepted, media_type, read_body

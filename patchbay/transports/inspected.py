@@ -22,7 +22,7 @@ from patchbay.client.profiles.layouts import profile_from
 from patchbay.client.profiles.lookup import Profiles, homes
 from patchbay.client.profiles.updates import with_contract
 from patchbay.errors import ConfigError, UnknownServer
-from patchbay.protocol.guests import Wanted
+from patchbay.protocol.inspection import Wanted
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
 from patchbay.transports.page_data import detail

@@ -22,7 +22,7 @@ from patchbay.jsonrpc import Failure, Result, encode, failure, parse, readable_i
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.native import Native, Stream, asked
+from patchbay.protocol.native.subscription import Native, Stream, asked
 from patchbay.settings import Settings
 from patchbay.transports.bodies import check_json, read_body
 from patchbay.transports.cors import with_cors

@@ -19,7 +19,7 @@ from patchbay.jsonrpc import Failure, Id, Result, encode, failure, parse, readab
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.native import Native, Stream, asked
+from patchbay.protocol.native.subscription import Native, Stream, asked
 from patchbay.transports.conversations import Busy
 from patchbay.transports.crew import Crew
 from patchbay.transports.lines import Writer, lines

@@ -15,10 +15,10 @@ from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.protocol.callers import Caller, Session
-from patchbay.protocol.fitting import fitted
-from patchbay.protocol.large import Keep
-from patchbay.protocol.streams import LISTENER, Pulse, Recorder
-from patchbay.protocol.subscriptions import Numbered
+from patchbay.protocol.results.event_limits import fitted
+from patchbay.protocol.results.large import Keep
+from patchbay.protocol.streams.replay import LISTENER, Pulse, Recorder
+from patchbay.protocol.streams.subscriptions import Numbered
 from patchbay.settings import Settings
 from patchbay.views.sse import COMMENT, event, priming
 

@@ -1,6 +1,6 @@
 """MCP over a pair of byte streams, one JSON message a line, in all five revisions.
 
-Decides nothing about MCP: the era and the handshake are the connection's (`protocol/eras.py`), the answers the
+Decides nothing about MCP: the era and the handshake are the connection's (`protocol/handshake.py`), the answers the
 dispatcher's. The client's stream of changes is this same pipe: in a session it is told without asking.
 Sources: SPEC-DIGEST 1.15, 2.5; REQUIREMENTS SUB-37, SUB-C12, X-3, X-7.
 """
@@ -18,9 +18,9 @@ from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, encode, parse, readable_id
 from patchbay.protocol.callers import Session, Wire
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.eras import Connection
+from patchbay.protocol.handshake import Connection
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.subscriptions import Numbered
+from patchbay.protocol.streams.subscriptions import Numbered
 from patchbay.protocol.translate import not_served
 from patchbay.transports.conversations import Conversation
 from patchbay.transports.crew import Crew

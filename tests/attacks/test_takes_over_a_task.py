@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from patchbay.activity.call_recording import digest_of
-from patchbay.protocol.tasks import TASKS
+from patchbay.protocol.tasks.tasks import TASKS
 from tests.attacks.requests import ask, call, send
 from tests.operation.running import Hub, until
 

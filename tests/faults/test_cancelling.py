@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from patchbay.cli import exits
-from patchbay.protocol.tasks import TASKS
+from patchbay.protocol.tasks.tasks import TASKS
 from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, until
 from tests.operation.running import BOUND, alive, marks, running
 from tests.operation.test_stdio_process import OPEN, started

@@ -19,7 +19,7 @@ from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure
 from patchbay.events import Log, Progress
-from patchbay.protocol.tasks import TASKS
+from patchbay.protocol.tasks.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text
 from tests.hubs import until
 from tests.interaction.programs import Hub, running_hub

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.protocol.tasks import GONE, STOPPED, TASKS
+from patchbay.protocol.tasks.tasks import GONE, STOPPED, TASKS
 from tests.hubs import modern_request
 from tests.operation.running import BOUND, Hub, alive, running, until
 

@@ -7,7 +7,7 @@ from typing import Any
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, parse
 from patchbay.protocol.callers import Wire
-from patchbay.protocol.native import Native, Stream, asked
+from patchbay.protocol.native.subscription import Native, Stream, asked
 from tests.hubs import Hub
 
 Json = dict[str, Any]

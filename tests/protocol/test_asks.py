@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.protocol import asks
+from patchbay.protocol import client_requests
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import BOTH, Hub
 
@@ -80,17 +80,17 @@ def test_a_state_belongs_to_its_tool_and_arguments(zoo: Hub) -> None:
 
 def test_a_state_is_good_for_a_limited_time_and_for_its_principal(zoo: Hub) -> None:
     """THREATS 1.3."""
-    request = asks.Request(1, "tools/call", {"name": "asks"})
+    request = client_requests.Request(1, "tools/call", {"name": "asks"})
     journal = MemoryStore().journal
-    states = asks.States(b"k" * 32, journal)
-    mine, theirs = asks._binding(request, "ada"), asks._binding(request, "bob")
+    states = client_requests.States(b"k" * 32, journal)
+    mine, theirs = client_requests._binding(request, "ada"), client_requests._binding(request, "bob")
     state = states.seal(mine, {"name": 1})
-    again = asks.Request(2, "tools/call", {"name": "asks", "requestState": state})
+    again = client_requests.Request(2, "tools/call", {"name": "asks", "requestState": state})
     assert states.answers(again, mine) == {"name": 1}
-    with pytest.raises(asks.InvalidParams, match="another call"):
+    with pytest.raises(client_requests.InvalidParams, match="another call"):
         states.answers(again, theirs)
-    with pytest.raises(asks.InvalidParams, match="too old"):
-        asks.States(b"k" * 32, journal, seconds=-1).answers(again, mine)
+    with pytest.raises(client_requests.InvalidParams, match="too old"):
+        client_requests.States(b"k" * 32, journal, seconds=-1).answers(again, mine)
 
 
 def test_a_state_is_good_for_one_retry(zoo: Hub) -> None:
@@ -204,8 +204,8 @@ def test_an_answer_of_another_shape_on_the_stream_fails_the_call(zoo: Hub, answe
     ],
 )
 def test_each_kind_of_question_has_its_kind_of_answer(method: str, good: Any, bad: Any) -> None:
-    assert asks.fits(method, good)
-    assert not asks.fits(method, bad) and not asks.fits(method, [good])
+    assert client_requests.fits(method, good)
+    assert not client_requests.fits(method, bad) and not client_requests.fits(method, [good])
 
 
 @pytest.mark.parametrize("content", [{"name": 5}, {}])

@@ -20,7 +20,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from patchbay.protocol.subscriptions import SUBSCRIPTION_ID
+from patchbay.protocol.streams.subscriptions import SUBSCRIPTION_ID
 from patchbay.views.sse import COMMENT
 from tests.hubs import Hub, modern_request, until
 from tests.wire.happenings import put

@@ -12,7 +12,7 @@ import pytest
 from patchbay.activity.event_summaries import LONGEST, MOST, moment
 from patchbay.activity.records import TOPIC, WIDTH, Filter, Record, records_in
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text, ToolUse
-from patchbay.protocol.places import Places
+from patchbay.protocol.streams.listener_slots import Places
 from patchbay.store import Entry
 from tests.hubs import Hub
 

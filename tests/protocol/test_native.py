@@ -14,8 +14,8 @@ from patchbay.errors import InvalidParams, InvalidRequest
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, parse
 from patchbay.protocol.callers import Wire
-from patchbay.protocol.native import Stream, asked
-from patchbay.protocol.native_calls import NO_QUESTIONS
+from patchbay.protocol.native.calls import NO_QUESTIONS
+from patchbay.protocol.native.subscription import Stream, asked
 from tests.hubs import Hub, until
 from tests.protocol.natives import FILES, items, native, stream, text
 

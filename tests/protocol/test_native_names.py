@@ -11,8 +11,8 @@ import pytest
 from patchbay.arguments import problems, validator
 from patchbay.jsonrpc import Failure
 from patchbay.protocol.callers import Wire
-from patchbay.protocol.native import asked
-from patchbay.protocol.native_names import TooMany, bound
+from patchbay.protocol.native.names import TooMany, bound
+from patchbay.protocol.native.subscription import asked
 from tests.hubs import Hub, until
 from tests.protocol.natives import FILES, Json, definition, items, native, refused, text, told
 

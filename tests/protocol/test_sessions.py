@@ -6,8 +6,8 @@ import pytest
 
 from patchbay.activation import CancelFlag
 from patchbay.errors import UnknownSession
+from patchbay.protocol.request_context import Running
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.turns import Running
 from patchbay.protocol.versions import REVISIONS
 from patchbay.store import Journal
 from patchbay.stores.memory import MemoryStore

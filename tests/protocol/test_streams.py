@@ -12,11 +12,11 @@ import pytest
 from patchbay.errors import ContentError, UnknownSession
 from patchbay.events import Pause
 from patchbay.protocol.callers import Session
-from patchbay.protocol.channels import Channel
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.streams import ENDED, GONE, NOT_KEPT, Pulse, Recorder, Replay
-from patchbay.protocol.subscriptions import ENDING
-from patchbay.protocol.task_records import Ledger
+from patchbay.protocol.streams.legacy_channels import Channel
+from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Pulse, Recorder, Replay
+from patchbay.protocol.streams.subscriptions import ENDING
+from patchbay.protocol.tasks.records import Ledger
 from patchbay.protocol.versions import REVISIONS
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import BOUND

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.protocol.task_records import Ledger, Task
-from patchbay.protocol.tasks import GONE, STOPPED
+from patchbay.protocol.tasks.records import Ledger, Task
+from patchbay.protocol.tasks.tasks import GONE, STOPPED
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import Hub, until
 from tests.protocol.jobs import FILES, accept, ask, begin, call, ended, get, questions, update

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.protocol.tasks import TASKS, Tasks
+from patchbay.protocol.tasks.tasks import TASKS, Tasks
 from tests.hubs import Hub, modern_request, until
 from tests.protocol.jobs import FILES, JOBS, KNOWS, accept, ask, begin, call, ended, get, questions, update
 

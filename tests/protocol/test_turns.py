@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from patchbay.activation import CancelFlag
-from patchbay.protocol import turns
-from patchbay.protocol.turns import Cancellations, Running
+from patchbay.protocol import request_context
+from patchbay.protocol.request_context import Cancellations, Running
 from patchbay.stores.bus import LocalSubscription
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import until
@@ -25,7 +25,7 @@ def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: 
     """SUB-C11, X-19: with several workers, a call is cancelled in the one that runs it."""
     looks = []
     get = LocalSubscription.get
-    monkeypatch.setattr(turns, "LOOK", 0.01)
+    monkeypatch.setattr(request_context, "LOOK", 0.01)
     monkeypatch.setattr(LocalSubscription, "get", lambda self, timeout: looks.append(1) or get(self, timeout))
     store, running, flag, before = Failing(), Running(), CancelFlag(), set(threading.enumerate())
     here, there = Cancellations(running, store, alone=False), Cancellations(Running(), store, alone=False)

@@ -15,8 +15,8 @@ import pytest
 
 from patchbay.client.profiles.lookup import Profiles, homes
 from patchbay.errors import UnknownServer
-from patchbay.protocol import guests
-from patchbay.protocol.guests import GuestDispatcher, Guests, Wanted
+from patchbay.protocol import inspection
+from patchbay.protocol.inspection import GuestDispatcher, Guests, Wanted
 from patchbay.settings import Settings, whole_environment
 from tests.hubs import BOTH, Answer, Hub, modern_request, until
 from tests.transports.browsing import said
@@ -152,13 +152,13 @@ def threads() -> list[str]:
 
 def test_guests_are_few_and_leave_when_nobody_asks(far: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Guests(Settings(), whole_environment())
-    addresses = [Wanted(f"{far}?{number}") for number in range(guests.MOST + 2)]
+    addresses = [Wanted(f"{far}?{number}") for number in range(inspection.MOST + 2)]
     try:
         for each in addresses:
             assert "visit" in found.server(each).tools
-        until(lambda: len(threads()) == guests.MOST, "the oldest to leave")
+        until(lambda: len(threads()) == inspection.MOST, "the oldest to leave")
         assert found.server(addresses[-1]) is found.server(addresses[-1])
-        monkeypatch.setattr(guests, "IDLE", 0.0)
+        monkeypatch.setattr(inspection, "IDLE", 0.0)
         found._sweep()
         until(lambda: not threads(), "all of them to leave")
     finally:

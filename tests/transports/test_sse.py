@@ -14,7 +14,7 @@ from patchbay.events import Pause
 from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
 from patchbay.protocol.callers import Caller, Session, Wire
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.streams import Pulse
+from patchbay.protocol.streams.replay import Pulse
 from patchbay.protocol.versions import REVISIONS
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore

@@ -16,7 +16,7 @@ import orjson
 from patchbay.activation import PAUSE
 from patchbay.errors import UnknownSession
 from patchbay.events import Pause
-from patchbay.protocol.subscriptions import ENDING
+from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.store import Store
 
 WAITING = 600.0

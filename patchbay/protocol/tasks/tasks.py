@@ -22,9 +22,9 @@ from patchbay.activation import Call, Cancelled, Events, Stopping
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Done, Event, Failed
 from patchbay.jsonrpc import failure
-from patchbay.protocol.asks import fits
+from patchbay.protocol.client_requests import fits
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.task_records import BEAT, TOPIC, Ledger, Task
+from patchbay.protocol.tasks.records import BEAT, TOPIC, Ledger, Task
 from patchbay.store import Store
 from patchbay.views.fold import Fold
 

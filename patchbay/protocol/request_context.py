@@ -18,13 +18,13 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Id, Request
 from patchbay.kinds.python.workers.worker_pool import Hosts
-from patchbay.protocol.asks import States
 from patchbay.protocol.callers import Caller
-from patchbay.protocol.large import Keep
+from patchbay.protocol.client_requests import States
 from patchbay.protocol.lists import Lists
+from patchbay.protocol.results.large import Keep
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.subscriptions import Listeners, cancelled_topic
-from patchbay.protocol.tasks import Tasks
+from patchbay.protocol.streams.subscriptions import Listeners, cancelled_topic
+from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.settings import Settings
 from patchbay.store import Store, Subscription
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from patchbay.errors import InvalidParams, MissingCapability
 from patchbay.protocol.callers import Caller
-from patchbay.protocol.task_records import Task
-from patchbay.protocol.tasks import TASKS, Watch
+from patchbay.protocol.request_context import Turn
+from patchbay.protocol.tasks.records import Task
+from patchbay.protocol.tasks.tasks import TASKS, Watch
 from patchbay.protocol.translate import stamped
-from patchbay.protocol.turns import Turn
 
 MOST = 64
 """How many tasks one stream tells of."""

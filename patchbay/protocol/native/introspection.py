@@ -14,7 +14,7 @@ from typing import Any
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server
 from patchbay.events import Data
-from patchbay.protocol.native_names import Misled, Params, TooMany, activations, bound
+from patchbay.protocol.native.names import Misled, Params, TooMany, activations, bound
 
 DIGITS = 16
 """How many hexadecimal digits the hash has."""

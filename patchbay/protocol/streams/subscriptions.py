@@ -23,7 +23,7 @@ from patchbay.errors import InvalidParams
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.protocol.callers import Caller, Session
-from patchbay.protocol.tasks import Watch
+from patchbay.protocol.tasks.tasks import Watch
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.versions import Revision
 from patchbay.store import Store

@@ -23,11 +23,11 @@ from patchbay.events import Done, Failed, Pause
 from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.introspection import introspect, plexus_hash
 from patchbay.protocol.methods import METHODS
-from patchbay.protocol.native_calls import events_of
-from patchbay.protocol.native_names import Misled, Params, find, find_owner
-from patchbay.protocol.turns import Cancellations, Desk
+from patchbay.protocol.native.calls import events_of
+from patchbay.protocol.native.introspection import introspect, plexus_hash
+from patchbay.protocol.native.names import Misled, Params, find, find_owner
+from patchbay.protocol.request_context import Cancellations, Desk
 from patchbay.views.native import Item, Stamp, guidance, items, notification
 
 log = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from patchbay.events import LOG_LEVELS, Ask, Content, Data, Detach, Done, Event,
 from patchbay.jsonrpc import Rendered, Result
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.large import Keep, limited
-from patchbay.protocol.native_names import Misled, Params, arguments_for
+from patchbay.protocol.native.names import Misled, Params, arguments_for
+from patchbay.protocol.request_context import Desk
+from patchbay.protocol.results.large import Keep, limited
 from patchbay.protocol.tools import broken_promise, new_call
-from patchbay.protocol.turns import Desk
 from patchbay.views.fold import Fold, shown
 
 log = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, encode, failure
 from patchbay.protocol.callers import Session
-from patchbay.protocol.subscriptions import ENDING
-from patchbay.protocol.task_records import BEAT, LOST, Ledger
+from patchbay.protocol.streams.subscriptions import ENDING
+from patchbay.protocol.tasks.records import BEAT, LOST, Ledger
 from patchbay.store import Entry, Store
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Question
 from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, message, parse
 from patchbay.protocol.callers import Session
-from patchbay.protocol.fitting import is_question_too_large
+from patchbay.protocol.results.event_limits import is_question_too_large
 from patchbay.store import Bus, Journal
 from patchbay.views.sse import MAX_EVENT_BYTES
 

@@ -1,0 +1,1 @@
+"""The native streaming interface (Plexus)."""

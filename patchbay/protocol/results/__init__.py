@@ -1,0 +1,1 @@
+"""Results of calls that are too large for one message."""

@@ -1,0 +1,1 @@
+"""Tasks: calls that go on in the background."""
