@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from flask import Flask
 
+from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import Hosts
-from patchbay.protocol.assembly import assemble
 from patchbay.protocol.inspection import Guests
 from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.settings import Settings, whole_environment

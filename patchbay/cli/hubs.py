@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 
+from patchbay.assembly import assemble
 from patchbay.client.addresses.targets import Local
 from patchbay.jsonrpc import Exchange
-from patchbay.protocol.assembly import assemble
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings

@@ -14,9 +14,9 @@ from contextlib import suppress
 from functools import partial
 from types import FrameType
 
+from patchbay.assembly import assemble
 from patchbay.cli import logs
 from patchbay.processes.confinement.protections import protect_hub
-from patchbay.protocol.assembly import assemble
 from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.settings import Settings
 from patchbay.transports.drain import SIGNALS, Drain
