@@ -22,22 +22,22 @@ from patchbay.transports.failures import register_failures
 from patchbay.transports.finding import finding_blueprint
 from patchbay.transports.health import health_blueprint
 from patchbay.transports.history_pages import history_blueprint
-from patchbay.transports.http import McpOverHttp
-from patchbay.transports.http_sse import HttpSse
 from patchbay.transports.inspecting import inspecting_blueprint
 from patchbay.transports.mcp_pages import mcp_pages_blueprint
 from patchbay.transports.metrics import metrics_blueprint
-from patchbay.transports.native import NativeOverHttp
 from patchbay.transports.openapi import give_json_addresses, openapi_blueprint
 from patchbay.transports.operator_pages import operator_blueprint
 from patchbay.transports.pages import pages_blueprint
 from patchbay.transports.plain import plain_blueprint
 from patchbay.transports.rendering import rendering_blueprint
 from patchbay.transports.revocation_pages import revocation_blueprint
-from patchbay.transports.security import secure
 from patchbay.transports.server_pages import server_pages_blueprint
 from patchbay.transports.site import Site
 from patchbay.transports.variable_pages import variable_pages_blueprint
+from patchbay.wire.http import McpOverHttp
+from patchbay.wire.http_2024 import HttpSse
+from patchbay.wire.native_http import NativeOverHttp
+from patchbay.wire.security import secure
 
 
 def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> Flask:

@@ -316,7 +316,7 @@ BAD: list[tuple[Rule, Module, int]] = [
     (down_only, Module("patchbay/store.py", "import os\nfrom patchbay.stores.memory import MemoryStore"), 2),
     (down_only, Module("patchbay/cid.py", "from patchbay import store"), 1),
     (down_only, Module("patchbay/attic.py", "x = 1"), 1),
-    (down_only, Module("patchbay/transports/http.py", "import app"), 1),
+    (down_only, Module("patchbay/wire/http.py", "import app"), 1),
     (fillers_apart, Module("patchbay/stores/memory.py", "from patchbay.stores.sqlite import blobs"), 1),
     (fillers_apart, Module("patchbay/kinds/shell/handler.py", "from patchbay.handlers import python"), 1),
     (

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from patchbay.protocol.native.introspection import METHODS
-from patchbay.transports.native import NDJSON, PATH
 from patchbay.views import native
+from patchbay.wire.native_http import NDJSON, PATH
 from tests.checkout import ROOT
 from tests.hubs import Hub
 

@@ -20,8 +20,8 @@ from patchbay.processes.confinement.protections import protect_hub
 from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.settings import Settings
 from patchbay.transports.drain import SIGNALS, Drain
-from patchbay.transports.native_pipe import NativePipe
-from patchbay.transports.stdio import Pipe
+from patchbay.wire.native_stdio import NativePipe
+from patchbay.wire.stdio import Pipe
 
 GRACE = 5.0
 """Seconds in which calls may still finish when the input has ended. Clients send a signal when they want it sooner."""

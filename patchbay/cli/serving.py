@@ -38,7 +38,7 @@ from patchbay.stores.folder_lock import claim_folder
 from patchbay.transports.drain import SIGNALS
 from patchbay.transports.peers import AtWork, Peers
 from patchbay.transports.sockets import return_large_blocks
-from patchbay.transports.work_limits import EXTRA_THREADS, WorkLimits
+from patchbay.wire.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
 

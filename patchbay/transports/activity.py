@@ -26,8 +26,8 @@ from patchbay.transports.activity_stream import watching
 from patchbay.transports.page_answers import answer, number_in
 from patchbay.transports.plots import bars, lengths, spread, took
 from patchbay.transports.programs import json_answer
-from patchbay.transports.replies import STREAM
 from patchbay.transports.site import Site
+from patchbay.wire.responses import STREAM
 
 MOST = 1000
 """Records of one answer."""

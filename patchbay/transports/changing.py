@@ -11,8 +11,8 @@ from flask import request
 
 from patchbay.errors import Refused
 from patchbay.transports.operator_pages import form_fields
-from patchbay.transports.security import check_same_origin
 from patchbay.transports.site import Site, wants_html
+from patchbay.wire.security import check_same_origin
 
 WHO = "operator"
 """Who the history names for a change that was made on a page."""

@@ -23,12 +23,12 @@ from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, Overtaken, PatchbayError
 from patchbay.protocol.callers import LOCAL
-from patchbay.transports.bodies import read_body
 from patchbay.transports.cid_pages import ContentPages
 from patchbay.transports.contents import image_type
 from patchbay.transports.programs import json_answer
-from patchbay.transports.security import SANDBOX_CSP
 from patchbay.transports.site import Site, UnknownVariable, wants_html
+from patchbay.wire.request_bodies import read_body
+from patchbay.wire.security import SANDBOX_CSP
 
 FOREVER = "public, max-age=31536000, immutable"
 PRIVATE = "private, no-cache"

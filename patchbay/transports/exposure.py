@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
-from patchbay.transports.replies import Reply, StartResponse, refusal
-from patchbay.transports.security import authority, is_loopback
 from patchbay.transports.site import wants_html
+from patchbay.wire.responses import Reply, StartResponse, refusal
+from patchbay.wire.security import authority, is_loopback
 
 PERSONAL, OPEN = "personal", "open"
 """The values of the setting `access`."""

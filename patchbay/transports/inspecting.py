@@ -24,13 +24,13 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import GuestDispatcher, Guests, Wanted
 from patchbay.transports.changing import why_not
 from patchbay.transports.exposure import from_this_machine
-from patchbay.transports.http import McpOverHttp
 from patchbay.transports.inspected import TOO_MUCH, keep_profile, mount_guest, offered, profile_place
 from patchbay.transports.operator_pages import form_fields, seen_elsewhere
 from patchbay.transports.page_answers import answer, number_in
 from patchbay.transports.page_data import SHOWN
-from patchbay.transports.replies import Reply
 from patchbay.transports.site import Site, wants_html
+from patchbay.wire.http import McpOverHttp
+from patchbay.wire.responses import Reply
 
 PAGE = "/inspect"
 ERAS: tuple[str, ...] = get_args(Era)

@@ -15,9 +15,9 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, UnknownServer
 from patchbay.transports.page_answers import content_answer, number_in
 from patchbay.transports.page_data import SHOWN, endpoint, status
-from patchbay.transports.security import is_loopback
 from patchbay.transports.site import Site, base_url
 from patchbay.transports.snippets import Snippet, snippets, stdio_command
+from patchbay.wire.security import is_loopback
 
 AGGREGATE = "patchbay"
 """The name under which snippets connect all servers at once."""

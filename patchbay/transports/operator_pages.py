@@ -15,11 +15,11 @@ from urllib.parse import parse_qsl
 from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams
-from patchbay.transports.bodies import Unsupported, media_type, read_body
 from patchbay.transports.operators import NotOperator, TokenUnreadable, TooManyTries
 from patchbay.transports.page_answers import answer, at_json_address
-from patchbay.transports.security import check_same_origin
 from patchbay.transports.site import Site
+from patchbay.wire.request_bodies import Unsupported, media_type, read_body
+from patchbay.wire.security import check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
 LARGEST = 64 * 1024

@@ -29,7 +29,7 @@ from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.transports.login_links import SIGNER, LoginLinks
-from patchbay.transports.security import check_same_origin
+from patchbay.wire.security import check_same_origin
 
 log = logging.getLogger(__name__)
 

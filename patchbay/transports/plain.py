@@ -31,10 +31,10 @@ from patchbay.errors import InvalidParams, ToolFailed, UnknownServer
 from patchbay.events import Data, Event, Text
 from patchbay.jsonrpc import Result, parse
 from patchbay.protocol.callers import Wire
-from patchbay.transports.bodies import Unsupported, media_type, read_body
-from patchbay.transports.security import SANDBOX_CSP, check_same_origin
 from patchbay.transports.site import Site
 from patchbay.views.fold import Fold, shown
+from patchbay.wire.request_bodies import Unsupported, media_type, read_body
+from patchbay.wire.security import SANDBOX_CSP, check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
 UNKNOWN = "application/octet-stream"

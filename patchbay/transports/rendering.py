@@ -16,11 +16,11 @@ from flask import Blueprint, Response, request
 from markdown_it import MarkdownIt
 
 from patchbay.errors import InvalidParams, TooLarge
-from patchbay.transports.bodies import read_body
 from patchbay.transports.programs import json_answer
-from patchbay.transports.security import check_same_origin
 from patchbay.transports.site import Site
 from patchbay.transports.time_limits import within
+from patchbay.wire.request_bodies import read_body
+from patchbay.wire.security import check_same_origin
 
 ELEMENTS = frozenset(
     (

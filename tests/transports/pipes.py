@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.transports.native_pipe import NativePipe
-from patchbay.transports.stdio import Pipe
+from patchbay.wire.native_stdio import NativePipe
+from patchbay.wire.stdio import Pipe
 from tests.hubs import BOUND, Hub, modern_request
 
 Json = dict[str, Any]

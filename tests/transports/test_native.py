@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from patchbay.catalogue.rows import name_problem
-from patchbay.transports.native import preferred
-from patchbay.transports.stdio import MOST
+from patchbay.wire.native_http import preferred
+from patchbay.wire.stdio import MOST
 from tests.hubs import Answer, Hub, until
 from tests.transports.pipes import Json, NativeTalk, item_of
 

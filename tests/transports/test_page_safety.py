@@ -10,7 +10,7 @@ import orjson
 import pytest
 from flask import Flask
 
-from patchbay.transports.security import CSP
+from patchbay.wire.security import CSP
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER, read, said, set_variable, town_hub
 from tests.transports.hostile import HOSTILE, Reader

@@ -10,7 +10,7 @@ from werkzeug.datastructures import Headers
 
 from patchbay.errors import PatchbayError, Refused
 from patchbay.settings import Settings
-from patchbay.transports.security import (
+from patchbay.wire.security import (
     CSP,
     Misdirected,
     authority,

@@ -18,7 +18,7 @@ from patchbay.protocol.streams.replay import Pulse
 from patchbay.protocol.versions import REVISIONS
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
-from patchbay.transports.sse import Body, stream_body
+from patchbay.wire.sse import Body, stream_body
 from tests.hubs import BOUND, until
 
 SAID = Request(7, "tools/call", {})

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.transports.stdio import MOST
+from patchbay.wire.stdio import MOST
 from tests.hubs import MODERN, Hub, until
 from tests.transports.pipes import Json, Talk
 

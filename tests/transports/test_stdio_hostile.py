@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.jsonrpc import Result, encode
-from patchbay.transports.lines import Writer, as_line, lines
+from patchbay.wire.lines import Writer, as_line, lines
 from tests.hubs import Hub
 from tests.transports.pipes import Talk
 

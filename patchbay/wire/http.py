@@ -23,8 +23,12 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.replay import LISTENER, Pulse, Replay, parse_event_id
 from patchbay.settings import Settings
-from patchbay.transports.batches import answer_batch
-from patchbay.transports.bodies import (
+from patchbay.transports.site import wants_html
+from patchbay.views.sse import MAX_EVENT_BYTES
+from patchbay.wire.batches import answer_batch
+from patchbay.wire.body_budget import Bodies
+from patchbay.wire.cors import with_cors
+from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
     Holding,
@@ -34,14 +38,10 @@ from patchbay.transports.bodies import (
     read_body,
     release_body,
 )
-from patchbay.transports.body_budget import Bodies
-from patchbay.transports.cors import with_cors
-from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
-from patchbay.transports.request_checks import check_head
-from patchbay.transports.security import check_host_and_origin
-from patchbay.transports.site import wants_html
-from patchbay.transports.sse import listener_body, replay_body, stream_body
-from patchbay.views.sse import MAX_EVENT_BYTES
+from patchbay.wire.request_checks import check_head
+from patchbay.wire.responses import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.wire.security import check_host_and_origin
+from patchbay.wire.sse import listener_body, replay_body, stream_body
 
 log = logging.getLogger(__name__)
 

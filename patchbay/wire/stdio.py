@@ -22,9 +22,9 @@ from patchbay.protocol.handshake import Connection
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.subscriptions import Numbered
 from patchbay.protocol.translate import not_served
-from patchbay.transports.conversations import Conversation
-from patchbay.transports.crew import Crew
-from patchbay.transports.lines import Writer, lines
+from patchbay.wire.call_threads import Crew
+from patchbay.wire.conversations import Conversation
+from patchbay.wire.lines import Writer, lines
 
 log = logging.getLogger(__name__)
 

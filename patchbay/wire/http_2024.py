@@ -29,13 +29,13 @@ from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.subscriptions import Numbered
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.transports.bodies import accepted, media_type, read_body
-from patchbay.transports.conversations import Conversation
-from patchbay.transports.cors import with_cors
-from patchbay.transports.crew import Crew
-from patchbay.transports.replies import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
-from patchbay.transports.security import check_host_and_origin
 from patchbay.views.sse import COMMENT, address, event
+from patchbay.wire.call_threads import Crew
+from patchbay.wire.conversations import Conversation
+from patchbay.wire.cors import with_cors
+from patchbay.wire.request_bodies import accepted, media_type, read_body
+from patchbay.wire.responses import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.transports.replies import Reply
+from patchbay.wire.responses import Reply
 
 HEADERS = (
     "content-type",

@@ -20,10 +20,10 @@ from patchbay.protocol.callers import Wire
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.subscription import Native, Stream, asked
-from patchbay.transports.conversations import Busy
-from patchbay.transports.crew import Crew
-from patchbay.transports.lines import Writer, lines
-from patchbay.transports.stdio import MOST
+from patchbay.wire.call_threads import Crew
+from patchbay.wire.conversations import Busy
+from patchbay.wire.lines import Writer, lines
+from patchbay.wire.stdio import MOST
 
 log = logging.getLogger(__name__)
 

@@ -32,9 +32,9 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.handshake import AT_ONCE, Connection
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.translate import not_served
-from patchbay.transports.batches import check_batch
-from patchbay.transports.crew import Crew
 from patchbay.views.sse import MAX_EVENT_BYTES
+from patchbay.wire.batches import check_batch
+from patchbay.wire.call_threads import Crew
 
 log = logging.getLogger(__name__)
 

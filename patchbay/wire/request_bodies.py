@@ -19,8 +19,8 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
-from patchbay.transports.body_budget import SMALL_BYTES, Bodies, Budget
 from patchbay.transports.peers import AT_WORK, AtWork
+from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
 
 BODIES = "patchbay.bodies"
 """Name in the environ of what bounds how many bodies, and bytes, are read at once; without it there is no bound."""

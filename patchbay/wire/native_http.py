@@ -24,14 +24,14 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.subscription import Native, Stream, asked
 from patchbay.settings import Settings
-from patchbay.transports.bodies import check_json, read_body
-from patchbay.transports.cors import with_cors
-from patchbay.transports.lines import as_line
-from patchbay.transports.replies import JSON, STREAM, Reply, StartResponse, json_reply, refusal, stream_reply
-from patchbay.transports.security import check_host_and_origin
-from patchbay.transports.sse import Body
 from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
+from patchbay.wire.cors import with_cors
+from patchbay.wire.lines import as_line
+from patchbay.wire.request_bodies import check_json, read_body
+from patchbay.wire.responses import JSON, STREAM, Reply, StartResponse, json_reply, refusal, stream_reply
+from patchbay.wire.security import check_host_and_origin
+from patchbay.wire.sse import Body
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
-from patchbay.transports.replies import json_reply
+from patchbay.wire.responses import json_reply
 
 EXTRA_THREADS = 32
 """Threads of each worker beside those that the setting `threads` names."""
