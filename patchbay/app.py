@@ -12,10 +12,10 @@ from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.protocol.inspection import Guests
 from patchbay.protocol.streams.subscriptions import ENDING
+from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
 from patchbay.transports.activity import activity_blueprint
 from patchbay.transports.content import content_blueprint
-from patchbay.transports.drain import Drain
 from patchbay.transports.editing import editing_blueprint
 from patchbay.transports.exposure import PersonalMode, check_exposure
 from patchbay.transports.failures import register_failures

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.cli import allocator  # noqa: F401 (before anything that loads the web server)
+from patchbay.serving import allocator  # noqa: F401 (before anything that loads the web server)
 
 if TYPE_CHECKING:
     from patchbay.cli.commands import main

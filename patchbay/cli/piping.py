@@ -15,11 +15,11 @@ from functools import partial
 from types import FrameType
 
 from patchbay.assembly import assemble
-from patchbay.cli import logs
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.protocol.streams.subscriptions import ENDING
+from patchbay.serving import logs
+from patchbay.serving.drain import SIGNALS, Drain
 from patchbay.settings import Settings
-from patchbay.transports.drain import SIGNALS, Drain
 from patchbay.wire.native_stdio import NativePipe
 from patchbay.wire.stdio import Pipe
 

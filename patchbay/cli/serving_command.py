@@ -10,9 +10,9 @@ import click
 from patchbay.assets import HOME
 from patchbay.cli import exits
 from patchbay.cli.options import settings_of, with_settings
-from patchbay.cli.serving import AddressTaken, serve
 from patchbay.cli.telling import fail
 from patchbay.errors import ConfigError, FolderInUse
+from patchbay.serving.supervisor import AddressTaken, serve
 
 
 @click.command("serve", epilog=exits.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.transports.drain import Drain
+from patchbay.serving.drain import Drain
 
 
 def health_blueprint(catalogue: Catalogue, drain: Drain) -> Blueprint:

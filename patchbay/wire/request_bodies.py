@@ -19,7 +19,7 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
-from patchbay.transports.peers import AT_WORK, AtWork
+from patchbay.serving.slow_clients import AT_WORK, AtWork
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
 
 BODIES = "patchbay.bodies"

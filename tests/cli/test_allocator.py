@@ -18,7 +18,7 @@ def noted(name, *given):
         seen.append(os.environ.get({NAME!r}))
     return real(name, *given)
 builtins.__import__ = noted
-import patchbay.cli.serving
+import patchbay.serving.supervisor
 print(seen[0])
 """
 

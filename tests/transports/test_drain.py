@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from patchbay.transports.drain import Drain
+from patchbay.serving.drain import Drain
 
 BOUND = 60.0
 """Seconds that any wait of these tests may take."""
@@ -55,7 +55,7 @@ def test_callbacks_run_once_in_order_and_late_ones_at_once() -> None:
 
 PROGRAM = """
 import os, signal, sys
-from patchbay.transports.drain import Drain
+from patchbay.serving.drain import Drain
 drain = Drain()
 drain.watch_signals()
 signal.signal(signal.{name}, lambda number, frame: None)

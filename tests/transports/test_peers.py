@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from patchbay.serving.slow_clients import AT_WORK, AtWork, Peer, Peers
+from patchbay.serving.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
 from patchbay.settings import Settings
-from patchbay.transports.peers import AT_WORK, AtWork, Peer, Peers
-from patchbay.transports.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
 from tests.hubs import until
 
 WRITE, IDLE = 10.0, 20.0

@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
-from patchbay.settings import Settings
-from patchbay.transports.sockets import (
+from patchbay.serving.sockets import (
     DESCRIPTORS,
     Counters,
     count_descriptors,
@@ -32,6 +31,7 @@ from patchbay.transports.sockets import (
     shut_down,
     sockets,
 )
+from patchbay.settings import Settings
 
 log = logging.getLogger(__name__)
 

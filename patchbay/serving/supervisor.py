@@ -1,7 +1,7 @@
 """`patchbay serve`: worker processes under one supervisor, and how they begin and end.
 
 The supervisor only watches: it never loads the app, so that a broken definition cannot take it down. A worker
-that dies is replaced; on SIGTERM every worker drains (`transports/drain.py`) and is killed only some seconds after
+that dies is replaced; on SIGTERM every worker drains (`serving/drain.py`) and is killed only some seconds after
 its time. Facts about the web server: THREATS M2 to M5, M14, M16.
 """
 
@@ -28,16 +28,17 @@ from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
 from granian.server import MPServer
 
-from patchbay.cli import exits, logs
+from patchbay.cli import exits
 from patchbay.cli.hub_url import authority, hub_url, reachable
-from patchbay.cli.supervising import Supervisor
 from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
+from patchbay.serving import logs
+from patchbay.serving.drain import SIGNALS
+from patchbay.serving.respawning import Supervisor
+from patchbay.serving.slow_clients import AtWork, Peers
+from patchbay.serving.sockets import return_large_blocks
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
-from patchbay.transports.drain import SIGNALS
-from patchbay.transports.peers import AtWork, Peers
-from patchbay.transports.sockets import return_large_blocks
 from patchbay.wire.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
