@@ -14,26 +14,26 @@ from patchbay.protocol.inspection import Guests
 from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
-from patchbay.transports.activity import activity_blueprint
-from patchbay.transports.content import content_blueprint
-from patchbay.transports.editing import editing_blueprint
-from patchbay.transports.exposure import PersonalMode, check_exposure
-from patchbay.transports.failures import register_failures
-from patchbay.transports.finding import finding_blueprint
-from patchbay.transports.health import health_blueprint
-from patchbay.transports.history_pages import history_blueprint
-from patchbay.transports.inspecting import inspecting_blueprint
-from patchbay.transports.mcp_pages import mcp_pages_blueprint
-from patchbay.transports.metrics import metrics_blueprint
-from patchbay.transports.openapi import give_json_addresses, openapi_blueprint
-from patchbay.transports.operator_pages import operator_blueprint
-from patchbay.transports.pages import pages_blueprint
-from patchbay.transports.plain import plain_blueprint
-from patchbay.transports.rendering import rendering_blueprint
-from patchbay.transports.revocation_pages import revocation_blueprint
-from patchbay.transports.server_pages import server_pages_blueprint
-from patchbay.transports.site import Site
-from patchbay.transports.variable_pages import variable_pages_blueprint
+from patchbay.web.api.content import content_blueprint
+from patchbay.web.api.health import health_blueprint
+from patchbay.web.api.metrics import metrics_blueprint
+from patchbay.web.api.openapi import give_json_addresses, openapi_blueprint
+from patchbay.web.api.plain import plain_blueprint
+from patchbay.web.error_answers import register_failures
+from patchbay.web.operator.editing import editing_blueprint
+from patchbay.web.operator.exposure import PersonalMode, check_exposure
+from patchbay.web.operator.inspecting import inspecting_blueprint
+from patchbay.web.operator.login import operator_blueprint
+from patchbay.web.operator.revocations import revocation_blueprint
+from patchbay.web.pages.activity import activity_blueprint
+from patchbay.web.pages.history import history_blueprint
+from patchbay.web.pages.home import pages_blueprint
+from patchbay.web.pages.mcp import mcp_pages_blueprint
+from patchbay.web.pages.search import finding_blueprint
+from patchbay.web.pages.server import server_pages_blueprint
+from patchbay.web.pages.variables import variable_pages_blueprint
+from patchbay.web.rendering.markdown import rendering_blueprint
+from patchbay.web.site import Site
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp

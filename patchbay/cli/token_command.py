@@ -16,7 +16,7 @@ from patchbay.cli.options import settings_of, with_settings
 from patchbay.cli.telling import fail
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
-from patchbay.transports.login_links import LoginLinks
+from patchbay.web.operator.login_links import LoginLinks
 
 IN_MEMORY = "a hub in memory keeps no token: it shows a new one in the terminal each time it starts"
 

@@ -23,8 +23,8 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.replay import LISTENER, Pulse, Replay, parse_event_id
 from patchbay.settings import Settings
-from patchbay.transports.site import wants_html
 from patchbay.views.sse import MAX_EVENT_BYTES
+from patchbay.web.site import wants_html
 from patchbay.wire.batches import answer_batch
 from patchbay.wire.body_budget import Bodies
 from patchbay.wire.cors import with_cors

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
-from patchbay.transports.operators import TRIES
+from patchbay.web.operator.operators import TRIES
 from tests.operation.running import BOUND, Hub, running
 
 pytestmark = pytest.mark.process

@@ -19,7 +19,7 @@ from pathlib import Path
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
 from patchbay.store import DATABASE_FILE as FILE
-from patchbay.transports.login_links import LoginLinks
+from patchbay.web.operator.login_links import LoginLinks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BOUND = 60.0

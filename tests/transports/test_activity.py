@@ -11,7 +11,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.errors import InvalidParams
-from patchbay.transports.activity import moment
+from patchbay.web.pages.activity import moment
 from tests.hubs import Hub, modern_request
 from tests.transports.hostile import Reader
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.activity.records import OUTCOMES, Record
-from patchbay.transports.activity_numbers import BARS, busiest, by_tool, over_time, slowest
-from patchbay.transports.plots import HEIGHT, TOP, bars, lengths, spread, took
+from patchbay.web.pages.activity_numbers import BARS, busiest, by_tool, over_time, slowest
+from patchbay.web.rendering.plots import HEIGHT, TOP, bars, lengths, spread, took
 
 PLAIN = Record(
     id="1-0",

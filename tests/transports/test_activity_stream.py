@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.transports import activity_stream
+from patchbay.web.api import activity_stream
 from tests.hubs import Hub, Stream, modern_request
 from tests.transports.test_activity import FILES
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.cid import cid_of
-from patchbay.transports.comparing import MOST_LINES, MOST_MARKED, compare
-from patchbay.transports.contents import image_type, kind_of
-from patchbay.transports.highlighting import MOST_COLOURED, MOST_SHOWN, highlighted, indented, source
-from patchbay.transports.page_templates import pretty
+from patchbay.web.rendering.content_kinds import image_type, kind_of
+from patchbay.web.rendering.highlighting import MOST_COLOURED, MOST_SHOWN, highlighted, indented, source
+from patchbay.web.rendering.templates import pretty
+from patchbay.web.rendering.text_comparison import MOST_LINES, MOST_MARKED, compare
 
 LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "c = 2", ""]), max_size=30).map("\n".join)
 

@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.boot import change, current_image, history, variable
 from patchbay.cid import cid_of
-from patchbay.transports.content import media_type
+from patchbay.web.api.content import media_type
 from tests.hubs import Hub
 from tests.transports.browsing import said
 

@@ -13,7 +13,7 @@ import pytest
 
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
-from patchbay.transports.exposure import check_exposure
+from patchbay.web.operator.exposure import check_exposure
 from tests.hubs import Hub
 from tests.operation.running import ROOT
 from tests.transports.browsing import BROWSER

@@ -23,9 +23,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from patchbay.transports.openapi import document, templated
-from patchbay.transports.route_shapes import SHAPES
-from patchbay.transports.routes import PAGES, PROTOCOLS, WHOLE_TABLE
+from patchbay.web.api.openapi import document, templated
+from patchbay.web.api.route_shapes import SHAPES
+from patchbay.web.api.routes import PAGES, PROTOCOLS, WHOLE_TABLE
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER, town_hub
 

@@ -15,8 +15,8 @@ from flask import request
 from werkzeug.test import TestResponse
 
 from patchbay.access.operator_token import HASH_FILE
-from patchbay.transports.operator_pages import local
-from patchbay.transports.operators import TRIES, WINDOW, TooManyTries, Tries
+from patchbay.web.operator.login import local
+from patchbay.web.operator.operators import TRIES, WINDOW, TooManyTries, Tries
 from tests.hubs import Hub
 from tests.transports.browsing import BROWSER
 

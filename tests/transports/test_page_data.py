@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from patchbay.settings import Settings
-from patchbay.transports.page_data import MOST_ROWS, row, rows, type_of
-from patchbay.transports.site import wants_html
-from patchbay.transports.snippets import TERMINAL, snippets, stdio_command
+from patchbay.web.pages.data import MOST_ROWS, row, rows, type_of
+from patchbay.web.rendering.snippets import TERMINAL, snippets, stdio_command
+from patchbay.web.site import wants_html
 from tests.transports.browsing import BROWSER
 
 

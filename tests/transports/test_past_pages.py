@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.boot import variable
 from patchbay.cid import cid_of
-from patchbay.transports.rendering import ELEMENTS as MARKDOWN
+from patchbay.web.rendering.markdown import ELEMENTS as MARKDOWN
 from tests.hubs import Hub, until
 from tests.transports.browsing import TOWN, links, read, said, set_variable, town_hub
 from tests.transports.hostile import HOSTILE, Reader

@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from patchbay.transports.rendering import DEEPEST, ELEMENTS, MOST_RENDERED, markdown
+from patchbay.web.rendering.markdown import DEEPEST, ELEMENTS, MOST_RENDERED, markdown
 from tests.hubs import Hub
 from tests.transports.browsing import said
 from tests.transports.hostile import HOSTILE

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from patchbay.transports import highlighting, rendering
-from patchbay.transports.highlighting import highlighted
-from patchbay.transports.time_limits import MOST_AT_ONCE, TookTooLong, within
+from patchbay.web.rendering import highlighting, markdown
+from patchbay.web.rendering.highlighting import highlighted
+from patchbay.web.rendering.time_limits import MOST_AT_ONCE, TookTooLong, within
 from tests.hubs import BOUND, Hub, until
 
 
@@ -47,7 +47,7 @@ def test_markdown_that_takes_long_to_render_is_refused_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     hub = Hub(tmp_path_factory.mktemp("hub"))
-    monkeypatch.setattr(rendering, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(markdown, "MOST_SECONDS", 0.05)
     try:
         answer = hub.client.post("/render/markdown", data=b"|a|\n|-|\n" * 12_000)
         assert answer.status_code == 413

@@ -1,0 +1,1 @@
+"""Answers for programs over plain HTTP: contents, tools, metrics, health and the OpenAPI document."""

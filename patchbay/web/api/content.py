@@ -1,0 +1,221 @@
+"""Content by its CID, and the changes that HTTP may make: blobs and variables.
+
+Rules: bytes are checked against their CID before anything is kept; nothing that comes out of the store can
+run in a browser; every caller reads the configuration, the operator reads everything, and a large result opens with
+its key; a change needs proof of same origin, and a read-only hub changes nothing.
+Sources: DESIGN sections 4 and 8; ACCESS section 1; THREATS 1.4; REQUIREMENTS V-F2, VWR-36.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from urllib.parse import quote
+
+import orjson
+from flask import Blueprint, Response, redirect, request
+from werkzeug.datastructures import ETags
+from werkzeug.wrappers import Response as Answer
+
+from patchbay.boot import change
+from patchbay.catalogue.contents.configuration import DESCRIBING
+from patchbay.cid import canonical, cid_of, verify
+from patchbay.descriptors import NAME
+from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, Overtaken, PatchbayError
+from patchbay.protocol.callers import LOCAL
+from patchbay.web.api.json_answers import json_answer
+from patchbay.web.pages.cid import ContentPages
+from patchbay.web.rendering.content_kinds import image_type
+from patchbay.web.site import Site, UnknownVariable, wants_html
+from patchbay.wire.request_bodies import read_body
+from patchbay.wire.security import SANDBOX_CSP
+
+FOREVER = "public, max-age=31536000, immutable"
+PRIVATE = "private, no-cache"
+"""For what is not configuration: no shared cache keeps it, and a browser asks again whether it may show it."""
+
+WHO = "http"
+LONGEST_WHY = 500
+"""Characters of a reason that are kept."""
+
+_NAME = re.compile(NAME)
+
+
+class Changed(PatchbayError):
+    """What the caller wanted to change is no longer what it saw."""
+
+    code, status = -32600, 412
+
+
+def media_type(data: bytes) -> str:
+    """How bytes are served: an image, JSON, text, or octets; never as something a browser runs."""
+    image = image_type(data)
+    if image:
+        return image
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    if "\0" in text:
+        return "application/octet-stream"
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            orjson.loads(data)
+            return "application/json"
+        except orjson.JSONDecodeError:
+            return "text/plain; charset=utf-8"
+    return "text/plain; charset=utf-8"
+
+
+class _Views:
+    """One method for each route. `_lock` makes a condition and its change one step in this process."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.catalogue.store
+        self._contents = site.catalogue.contents
+        self._pages = ContentPages(site)
+        self._lock = threading.Lock()
+
+    def show(self, address: str) -> Answer:
+        """GET /cid/<cid>[.ext]: bytes, or without an extension a page for who wants one. Raises BadCid, MissingBlob."""
+        cid, dot, extension = address.partition(".")
+        name = canonical(cid)
+        if name != cid:
+            query = f"?{request.query_string.decode('latin-1')}" if request.query_string else ""
+            return redirect(f"/cid/{name}{dot}{quote(extension, safe='')}{query}", 308)
+        data = self._readable(name)
+        public = self._contents.is_public(name)
+        if not dot and wants_html(request.headers.get("Accept", "")):
+            page = self._pages.page(name, data, self._seen())
+            page.vary.add("Accept")
+            return page
+        response = Response(data, content_type=media_type(data))
+        response.vary.add("Accept")
+        response.headers["Cache-Control"] = FOREVER if public else PRIVATE
+        response.headers["Content-Security-Policy"] = SANDBOX_CSP
+        response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        if response.mimetype == "application/octet-stream":
+            response.headers["Content-Disposition"] = f'attachment; filename="{name[:64]}.bin"'
+        response.set_etag(name)
+        return response.make_conditional(request)
+
+    def links(self, address: str) -> Response:
+        """GET /cid/<cid>/links.json. Raises BadCid, MissingBlob."""
+        name = canonical(address)
+        return self._pages.links(name, self._readable(name), self._seen())
+
+    def _readable(self, cid: str) -> bytes:
+        """The bytes of a content that the present request may read; `key` opens a large result.
+
+        Raises MissingBlob for all others, whether they are there or not.
+        """
+        try:
+            return self._contents.read(cid, request.args.get("key", ""), LOCAL)
+        except MissingBlob:
+            if self._site.operators.shown().operator:
+                return self._store.blobs.get(cid)
+            raise
+
+    def _seen(self) -> tuple[str, ...]:
+        """The prefixes of the names that the sender of the present request may see; empty for all names."""
+        return () if self._site.operators.shown().operator else DESCRIBING
+
+    def put(self, address: str) -> Response:
+        """PUT /cid/<cid>: keep the body if it is the content of the CID. 201, or 200 when it was there."""
+        self._gate()
+        name = canonical(address)
+        try:
+            body = self._body()
+            verify(name, body)
+        except CorruptBlob as problem:
+            raise InvalidParams(f"{problem.message}; nothing was kept", {"expected": name}) from problem
+        return self._kept(body)
+
+    def post(self) -> Response:
+        """POST /cid: keep the body; answers its CID."""
+        self._gate()
+        return self._kept(self._body())
+
+    def set_variable(self, name: str) -> Response:
+        """PUT /variables/<name>: the body, text in UTF-8, is the variable's new definition."""
+        self._gate()
+        if not _NAME.fullmatch(name) or name in (".", ".."):
+            raise InvalidParams(f"a variable's name is 1 to 128 letters, digits, _, . or -; not {name[:128]!r}")
+        body = self._body()
+        try:
+            body.decode("utf-8")
+        except UnicodeDecodeError as problem:
+            raise InvalidParams(
+                f"a variable is text in UTF-8; byte {problem.start} is not. PUT bytes to /cid and set their CID"
+            ) from problem
+        return self._changed(name, body)
+
+    def drop_variable(self, name: str) -> Response:
+        """DELETE /variables/<name>."""
+        self._gate()
+        if self._store.names.get(f"variables/{name}") is None:
+            raise UnknownVariable(name)
+        return self._changed(name, None)
+
+    def _changed(self, name: str, body: bytes | None) -> Response:
+        full = f"variables/{name}"
+        default = f"set variable {name}" if body is not None else f"delete variable {name}"
+        why = request.headers.get("X-Why", "")[:LONGEST_WHY] or default
+        with self._lock:
+            before = self._store.names.get(full)
+            expected = {full: before} if _check_condition(before) else None
+            cid = None if body is None else self._store.blobs.put(body)
+            try:
+                root = change(self._store, {full: cid}, WHO, why, expected)
+            except Overtaken as problem:  # by another process, which has a lock of its own
+                raise Changed(problem.message) from problem
+            except ConfigError as problem:
+                raise InvalidParams(problem.message, problem.data) from problem
+        response = json_answer({"root": root, "cid": cid}, 201 if before is None else 200)
+        if cid is not None:
+            response.set_etag(cid)
+        return response
+
+    def _kept(self, body: bytes) -> Response:
+        new = bool(self._store.blobs.missing([cid_of(body)]))
+        cid = self._store.blobs.put(body)
+        response = json_answer({"cid": cid}, 201 if new else 200)
+        response.headers["Location"] = f"/cid/{cid}"
+        return response
+
+    def _gate(self) -> None:
+        self._site.operators.check_change()
+
+    def _body(self) -> bytes:
+        return read_body(request.environ, self._site.settings.body_limit)
+
+
+def _check_condition(now: str | None) -> bool:
+    """Compare `If-Match` and `If-None-Match` with the CID that a variable has now; whether there were any.
+
+    Raises Changed (412).
+    """
+    wanted, unwanted = request.if_match, request.if_none_match
+    if _given(wanted) and not (now is not None and now in wanted):
+        raise Changed(f"it is no longer what If-Match says; it is {now or 'not there'} now")
+    if _given(unwanted) and now is not None and now in unwanted:
+        raise Changed(f"it is there already: {now}")
+    return _given(wanted) or _given(unwanted)
+
+
+def _given(tags: ETags) -> bool:
+    return tags.star_tag or bool(tags.as_set(include_weak=True))
+
+
+def content_blueprint(site: Site) -> Blueprint:
+    """`/cid` and the unsafe methods of `/variables/<name>`."""
+    views = _Views(site)
+    content = Blueprint("content", __name__)
+    content.add_url_rule("/cid/<address>", "show", views.show)
+    content.add_url_rule("/cid/<address>/links.json", "links", views.links)
+    content.add_url_rule("/cid/<address>", "put", views.put, methods=["PUT"])
+    content.add_url_rule("/cid", "post", views.post, methods=["POST"])
+    content.add_url_rule("/variables/<name>", "set", views.set_variable, methods=["PUT"])
+    content.add_url_rule("/variables/<name>", "drop", views.drop_variable, methods=["DELETE"])
+    return content

@@ -1,0 +1,200 @@
+"""Tools over plain HTTP: `/<server>[/<function>]`, Viewer's way in, for a browser's address bar and for curl.
+
+Rules: GET runs only tools that are known to read and nothing else, and what a mounted server says of itself is not
+known; GET and POST prove that no other site caused them; arguments come from the query or the body, never from headers;
+what a tool gives back cannot run as a page of the hub.
+Sources: REQUIREMENTS VWR-24, VWR-25, V-C5, V-F6, V-F8, T14.3; DESIGN section 8.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import MethodNotAllowed
+
+from patchbay.activation import Call
+from patchbay.activity.call_recording import Run
+from patchbay.activity.recorder import Activity
+from patchbay.activity.tracing import KEYS
+from patchbay.arguments import problems, told, validator
+from patchbay.catalogue.reading.queries import arguments_of
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.errors import InvalidParams, ToolFailed, UnknownServer
+from patchbay.events import Data, Event, Text
+from patchbay.jsonrpc import Result, parse
+from patchbay.protocol.callers import Wire
+from patchbay.views.fold import Fold, shown
+from patchbay.web.site import Site
+from patchbay.wire.request_bodies import Unsupported, media_type, read_body
+from patchbay.wire.security import SANDBOX_CSP, check_same_origin
+
+FORM = "application/x-www-form-urlencoded"
+UNKNOWN = "application/octet-stream"
+MOST_FIELDS = 1000
+
+
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: ?; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
+
+
+class UnknownTool(UnknownServer):
+    """The server has no tool of that name, or none that plain HTTP may run."""
+
+
+class _Views:
+    def __init__(self, site: Site, activity: Activity) -> None:
+        self._site = site
+        self._activity = activity
+
+    def run(self, name: str, function: str | None = None) -> Response:
+        """Run a tool and answer with what it gave. Raises UnknownServer, UnknownTool, InvalidParams."""
+        server = self._site.catalogue.find(name)
+        tool = _tool(server, function or name)
+        arguments = self._arguments(tool)
+        meta = {key: request.headers[key] for key in KEYS if key in request.headers}
+        with self._activity.begin("tools/call", tool.name, server, Wire(name, way="plain"), arguments, meta) as run:
+            run.client = request.headers.get("User-Agent")
+            wrong = problems(validator(tool.wire["inputSchema"]), arguments)
+            if wrong:
+                raise InvalidParams(f"the arguments do not fit {tool.name}: {told(wrong)}", {"details": wrong})
+            result, events = self._events(server, tool, arguments, run, meta)
+            run.end(Result(0, result))
+        return answer(result, events)
+
+    def _arguments(self, tool: Descriptor) -> dict[str, Any]:
+        schema = tool.wire["inputSchema"]
+        check_same_origin(request.headers)
+        if request.method != "POST":
+            if not tool.read_only:
+                raise MethodNotAllowed(["POST"], f"{tool.name} may change something: send its arguments by POST.")
+            return arguments_of(_pairs(request.query_string), schema)
+        body = read_body(request.environ, self._site.settings.body_limit)
+        kind = media_type(request.environ.get("CONTENT_TYPE") or "")
+        if kind == FORM:
+            return arguments_of(_pairs(body), schema)
+        if not body and not kind:
+            return {}
+        if kind != "application/json":
+            raise Unsupported(f"send the arguments as application/json or {FORM}; not as {kind or 'nothing said'}")
+        value = parse(body)
+        if not isinstance(value, dict):
+            raise InvalidParams("the body has to be a JSON object: the arguments by name")
+        return value
+
+    def _events(
+        self, server: Server, tool: Descriptor, arguments: dict[str, Any], run: Run, meta: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[Event]]:
+        catalogue = self._site.catalogue
+        deadline = time.monotonic() + float(tool.target.get("timeout", server.timeout))
+        call = Call(server.name, tool.target, arguments, deadline, hub=catalogue.hub)
+        call.meta = run.calls(tool, deadline, meta)
+        fold = Fold()
+        kept: list[Event] = []
+        for event in server.activate(tool, call):
+            run.saw(event)
+            fold.add(event)
+            if isinstance(event, (Text, Data)):
+                kept.append(event)
+        result = fold.result()
+        if not result.get("isError"):
+            catalogue.remember(server, tool.name, result)
+        return result, kept
+
+
+def _tool(server: Server, name: str) -> Descriptor:
+    found = server.tools.get(name)
+    if found is None:
+        known = ", ".join(sorted(server.tools)) or "none"
+        raise UnknownTool(f"{server.name} has no tool {name[:128]!r}; it has: {known}")
+    return found
+
+
+def _pairs(encoded: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(encoded.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError as problem:
+        raise InvalidParams(f"the arguments are no form in UTF-8: {problem}") from problem
+
+
+def answer(result: Mapping[str, Any], events: list[Event]) -> Response:
+    """A tool result as an HTTP answer, by what it is: one value, one picture, text, or all of it as JSON."""
+    if result.get("isError"):
+        return _failed("\n".join(item["text"] for item in result["content"] if item["type"] == "text"))
+    try:
+        return _of_content(result, events)
+    except ToolFailed as problem:
+        return _failed(problem.message)
+
+
+def _of_content(result: Mapping[str, Any], events: list[Event]) -> Response:
+    content = result["content"]
+    data = [event for event in events if isinstance(event, Data) and event.text is None]
+    if len(data) == 1 and len(content) == 1:
+        return _of_data(data[0])
+    if all(item["type"] == "text" for item in content):
+        return _response("".join(item["text"] for item in content).encode("utf-8", "replace"), "text/plain")
+    if len(content) == 1 and (found := _bytes_of(content[0])) is not None:
+        return _response(*found)
+    return _response(orjson.dumps(dict(result)), "application/json")
+
+
+def _of_data(event: Data) -> Response:
+    kind = event.content_type or "application/json"
+    if isinstance(event.value, str) and event.content_type is not None:
+        return _response(event.value.encode("utf-8", "replace"), kind)
+    return _response(shown(event.value).encode() if kind != "application/json" else orjson.dumps(event.value), kind)
+
+
+def _bytes_of(item: Mapping[str, Any]) -> tuple[bytes, str] | None:
+    """The bytes and media type of one content block, or None for a link."""
+    if item["type"] in ("image", "audio"):
+        return _decoded(item["data"]), item["mimeType"]
+    if item["type"] != "resource":
+        return None
+    resource = item["resource"]
+    if "blob" in resource:
+        return _decoded(resource["blob"]), resource.get("mimeType", UNKNOWN)
+    return str(resource["text"]).encode("utf-8", "replace"), resource.get("mimeType", "text/plain")
+
+
+def _decoded(base64: str) -> bytes:
+    try:
+        return b64decode(base64, validate=True)
+    except ValueError as problem:
+        raise ToolFailed(f"the tool gave content that is no base64: {problem}") from problem
+
+
+def _failed(sentence: str) -> Response:
+    if "application/json" in request.headers.get("Accept", ""):
+        response = _response(orjson.dumps({"error": sentence}), "application/json")
+    else:
+        response = _response((sentence + "\n").encode("utf-8", "replace"), "text/plain")
+    response.status_code = 500
+    return response
+
+
+def _response(body: bytes, kind: str) -> Response:
+    """An answer that no browser treats as a page of the hub, whatever its media type is."""
+    kind = kind if _MEDIA_TYPE.fullmatch(kind) else UNKNOWN
+    charset = "; charset=utf-8" if kind.startswith("text/") and ";" not in kind else ""
+    response = Response(body, content_type=kind + charset)
+    response.headers["Content-Security-Policy"] = SANDBOX_CSP
+    response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def plain_blueprint(site: Site, activity: Activity) -> Blueprint:
+    """`/<server>` and `/<server>/<function>`; every other route of the hub goes first."""
+    views = _Views(site, activity)
+    plain = Blueprint("plain", __name__)
+    plain.add_url_rule("/<name>", "server", views.run, methods=["GET", "POST"])
+    plain.add_url_rule("/<name>/<function>", "function", views.run, methods=["GET", "POST"])
+    return plain

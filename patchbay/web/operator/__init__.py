@@ -1,0 +1,1 @@
+"""Pages and checks for the operator: login, changes, editing, inspecting and revoking."""

@@ -1,0 +1,38 @@
+"""The app's own pages: home and the list of servers; and the same as JSON for programs.
+
+Everything here only reads. One server is in `server_pages.py`, what changes content in `content.py` and `editing.py`.
+Source: DESIGN section 8.
+"""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from patchbay.web.pages.answers import answer, list_answer
+from patchbay.web.pages.mcp import connections
+from patchbay.web.site import Site, base_url
+
+
+class _Views:
+    """One method for each page."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.catalogue.store
+
+    def home(self) -> Response:
+        data = {"snippets": connections(self._site, "", f"{base_url()}/mcp"), "servers": self._site.summaries()}
+        return answer(self._site, "home.html", "home", data)
+
+    def servers(self) -> Response:
+        rows = self._site.summaries()
+        return list_answer(self._site, "servers.html", "servers", rows, servers=rows)
+
+
+def pages_blueprint(site: Site) -> Blueprint:
+    """The app's own pages. Their style sheet and scripts are the app's static files, under /static."""
+    views = _Views(site)
+    pages = Blueprint("pages", __name__)
+    pages.add_url_rule("/", "home", views.home)
+    pages.add_url_rule("/servers", "servers", views.servers)
+    return pages

@@ -1,0 +1,1 @@
+"""Turns data into what pages show: templates, colours, comparisons, plots and snippets."""
