@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from patchbay.cli import exits
-from patchbay.cli.commands import HUB
+from patchbay.cli import exit_codes
+from patchbay.cli.commands.patchbay import HUB
 from patchbay.cli.options import ROWS, flag_of, variable_of
 from scripts import settings_page
 
@@ -57,9 +57,9 @@ def test_every_command_is_documented(name: str) -> None:
 
 
 def test_every_exit_code_is_documented_and_in_the_help() -> None:
-    codes = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    codes = {value for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)}
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", text_of("docs/operation.md"), re.MULTILINE)} == codes
-    assert {int(code) for code in re.findall(r"^  (\d+)  ", exits.HELP, re.MULTILINE)} == codes
+    assert {int(code) for code in re.findall(r"^  (\d+)  ", exit_codes.HELP, re.MULTILINE)} == codes
 
 
 def test_every_field_of_a_configuration_is_documented() -> None:

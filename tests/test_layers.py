@@ -49,11 +49,11 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 
 LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("patchbay/cid.py", "multiformats.CID"): "start-up time: most programs see only the one form made here",
-    ("patchbay/cli/answering.py", "patchbay.arguments.problems"): "start-up time: for a server's question only",
-    ("patchbay/cli/answering.py", "patchbay.arguments.validator"): "start-up time: for a server's question only",
-    ("patchbay/cli/places.py", "patchbay.stores.open_store"): "start-up time: for a pinned contract only",
-    ("patchbay/cli/showing.py", "patchbay.cli.progress_bar.ProgressBar"): "start-up time: for a terminal only",
-    ("patchbay/cli/showing.py", "patchbay.cli.progress_bar.spinner"): "start-up time: for a terminal only",
+    ("patchbay/cli/question_answers.py", "patchbay.arguments.problems"): "start-up time: for a server's question only",
+    ("patchbay/cli/question_answers.py", "patchbay.arguments.validator"): "start-up time: for a server's question only",
+    ("patchbay/cli/local_files.py", "patchbay.stores.open_store"): "start-up time: for a pinned contract only",
+    ("patchbay/cli/progress_display.py", "patchbay.cli.progress_bar.ProgressBar"): "start-up time: for a terminal only",
+    ("patchbay/cli/progress_display.py", "patchbay.cli.progress_bar.spinner"): "start-up time: for a terminal only",
     (
         "patchbay/client/connection/link.py",
         "patchbay.client.connection.async_connection.Core",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from patchbay.serving import allocator  # noqa: F401 (before anything that loads the web server)
 
 if TYPE_CHECKING:
-    from patchbay.cli.commands import main
-    from patchbay.cli.reach_commands import jn
+    from patchbay.cli.commands.client import jn
+    from patchbay.cli.commands.patchbay import main
 
 __all__ = ["jn", "main"]
 
-PROGRAMS = {"main": "patchbay.cli.commands", "jn": "patchbay.cli.reach_commands"}
+PROGRAMS = {"main": "patchbay.cli.commands.patchbay", "jn": "patchbay.cli.commands.client"}
 
 
 def __getattr__(name: str) -> Any:

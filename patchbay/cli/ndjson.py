@@ -19,9 +19,9 @@ from typing import IO, Any
 
 import click
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from patchbay.cli.json_values import LIMIT, read_values
-from patchbay.cli.telling import is_terminal, printable
+from patchbay.cli.messages import is_terminal, printable
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 
@@ -81,7 +81,7 @@ class Failures:
     def finish(self) -> None:
         """End with the exit code of what was seen."""
         if self.count:
-            sys.exit(exits.FAILED)
+            sys.exit(exit_codes.FAILED)
 
 
 def standard_input(bad: Callable[[Record], None], objects: bool = True) -> Iterator[Any]:

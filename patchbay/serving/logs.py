@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from patchbay.cli.telling import is_terminal
+from patchbay.cli.messages import is_terminal
 from patchbay.settings import Settings
 
 SHARED: tuple[structlog.typing.Processor, ...] = (

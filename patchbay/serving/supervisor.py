@@ -28,7 +28,7 @@ from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
 from granian.server import MPServer
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from patchbay.cli.hub_url import authority, hub_url, reachable
 from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
@@ -80,12 +80,12 @@ def serve(settings: Settings) -> int:
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
     announced, refused = Once(), Once()
-    code: Any = exits.OK
+    code: Any = exit_codes.OK
     try:
         supervisor(settings).serve(target_loader=partial(application, settings, announced, refused), wrap_loader=False)
     except SystemExit as end:
-        code = exits.FAILED if end.code else exits.OK
-    return code if refused.first() else exits.USAGE
+        code = exit_codes.FAILED if end.code else exit_codes.OK
+    return code if refused.first() else exit_codes.USAGE
 
 
 def supervisor(settings: Settings) -> MPServer:
@@ -127,7 +127,7 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
         if refused.first():
             say(f"patchbay: {problem.message}")
         os.kill(os.getppid(), signal.SIGTERM)
-        sys.exit(exits.USAGE)
+        sys.exit(exit_codes.USAGE)
     app.extensions["site"].prepare()
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)
@@ -161,7 +161,7 @@ def _end_while_starting(serving: threading.Event) -> None:
     One that was `serving` may have left the main loop already: it is on its way out, and only waits for its tasks.
     """
     if not serving.is_set() and not _in_main_loop():
-        os._exit(exits.OK)
+        os._exit(exit_codes.OK)
 
 
 def _in_main_loop() -> bool:
@@ -190,7 +190,7 @@ def _end_with_parent(seconds: float) -> None:
         wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGTERM)
         threading.Event().wait(seconds)
-        os._exit(exits.FAILED)
+        os._exit(exit_codes.FAILED)
 
 
 def _announce(settings: Settings, announced: Once, serving: threading.Event, operators: Any) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from patchbay.cli import exits, jn, main
-from patchbay.cli.telling import Commands
+from patchbay.cli import exit_codes, jn, main
+from patchbay.cli.messages import Commands
 from patchbay.client.connection.environment import launch_environment
 from tests.cli.desk import ROOT, SEARCH, Desk, launch
 from tests.client.peers import fetched
@@ -40,7 +40,7 @@ def test_the_examples_of_the_page_run_and_write_what_it_says(desk: Desk) -> None
         for example in re.split(r"(?m)^\$ ", block)[1:]:
             line, *shown = example.splitlines()
             ended = desk.run(line)
-            assert ended.code == exits.OK, (line, ended)
+            assert ended.code == exit_codes.OK, (line, ended)
             missing = [one for one in shown if one not in ended.out]
             assert not missing, (line, missing, ended.out)
             commands += 1
@@ -52,7 +52,7 @@ def test_every_help_page_has_examples_and_the_exit_codes(name: str, command: cli
     """JN-32, JN-63: for each of them, a sentence too."""
     page = command.get_help(click.Context(command, info_name=name))
     assert "Examples:" in page
-    assert all(f"  {code:<3}  {meaning}" in page for code, meaning in exits.ROWS.items())
+    assert all(f"  {code:<3}  {meaning}" in page for code, meaning in exit_codes.ROWS.items())
     assert command.help
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import patchbay
-from patchbay.cli import exits, main
+from patchbay.cli import exit_codes, main
 from patchbay.cli.options import ORDER, ROWS, flag_of
 
 
@@ -17,7 +17,7 @@ def run(*arguments: str, environment: dict[str, str] | None = None) -> Result:
 
 
 def settings_by_name(result: Result) -> dict[str, dict[str, str]]:
-    assert result.exit_code == exits.OK, result.stderr
+    assert result.exit_code == exit_codes.OK, result.stderr
     return {row["name"]: row for row in json.loads(result.stdout)}
 
 
@@ -84,7 +84,7 @@ def test_a_bad_value_is_one_sentence_on_stderr(
     command: tuple[str, ...], arguments: tuple[str, ...], named: str
 ) -> None:
     result = run(*command, *arguments)
-    assert result.exit_code == exits.USAGE
+    assert result.exit_code == exit_codes.USAGE
     assert result.stdout == ""
     assert result.stderr.startswith(f"patchbay: {named}: expected ")
     assert result.stderr.count("\n") == 1
@@ -92,11 +92,11 @@ def test_a_bad_value_is_one_sentence_on_stderr(
 
 def test_a_bad_variable_is_named_as_a_variable() -> None:
     result = run("settings", environment={"PATCHBAY_PORT": "eighty"})
-    assert result.exit_code == exits.USAGE
+    assert result.exit_code == exit_codes.USAGE
     assert result.stderr.startswith("patchbay: PATCHBAY_PORT: expected a whole number")
 
 
 def test_an_unknown_option_is_refused() -> None:
     result = run("serve", "--prot", "1")
-    assert result.exit_code == exits.USAGE
+    assert result.exit_code == exit_codes.USAGE
     assert "--port" in result.stderr

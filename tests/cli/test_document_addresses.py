@@ -13,7 +13,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from patchbay.client.connection import http
 from tests.cli.abroad import HOST, Abroad, abroad
 from tests.cli.desk import Desk, Json
@@ -89,7 +89,7 @@ def test_the_documents_commands_for_an_http_api_run_as_written(far: Desk, host: 
     # The document's profile describes its endpoints itself: there is nothing of the API to hold it against.
     ended = far.quick("jn profile validate @genomoncology")
     assert (ended.code, ended.out) == (
-        exits.OK,
+        exit_codes.OK,
         "@genomoncology: unknown: The profile names no document to compare with\n",
     )
     assert far.quick("jn profile version @genomoncology").out.strip() == said["version_hash"]
@@ -106,7 +106,7 @@ def test_a_url_of_other_data_is_read_by_its_type_or_name_and_a_failure_is_told(f
     table = far.quick("jn head -n 1 https://api.genomoncology.com/genes.csv")
     assert table.records == [{"gene": "BRAF", "n": "1"}]
     busy = far.quick("jn cat https://api.genomoncology.com/busy")
-    assert busy.code == exits.FAILED
+    assert busy.code == exit_codes.FAILED
     assert "/busy: HTTP 503: later" in busy.records[0]["message"]
 
 
@@ -114,12 +114,12 @@ def test_an_mcp_server_over_https_is_reached_by_the_same_means(far: Desk, host: 
     """JN-11, JN-70: a plain URL that refuses to be read is an MCP server's; where none is, both are told."""
     before = len(host.connects)
     called = far.quick("jn cat 'mcp+https://api.genomoncology.com/mcp/echo?tool=echo&message=hi'")
-    assert (called.code, called.records[0]["text"]) == (exits.OK, "hi\n"), called
+    assert (called.code, called.records[0]["text"]) == (exit_codes.OK, "hi\n"), called
     listed = far.quick("jn cat https://api.genomoncology.com/mcp/echo")
-    assert (listed.code, listed.err) == (exits.OK, ""), listed
+    assert (listed.code, listed.err) == (exit_codes.OK, ""), listed
     assert {row["type"] for row in listed.records} <= {"resource"}
     missing = far.quick("jn cat https://api.genomoncology.com/nowhere")
-    assert missing.code == exits.UNREACHABLE
+    assert missing.code == exit_codes.UNREACHABLE
     message = missing.records[0]["message"]
     assert "/nowhere: HTTP 404" in message
     assert "and no MCP server is there: " in message
@@ -164,7 +164,7 @@ def test_the_profile_of_a_bucket_is_the_documents(desk: Desk, s3: str, tmp_path:
         "notes": "Raw data is large (100MB+). Use processed/ for quick access.",
         "tested_with": ["processed/summaries/*.json"],
     }
-    assert desk.quick("jn profile create warehouse", json.dumps(profile)).code == exits.OK
+    assert desk.quick("jn profile create warehouse", json.dumps(profile)).code == exit_codes.OK
     tested = desk.quick("jn profile test @warehouse")
-    assert (tested.code, "✓ Success" in tested.out) == (exits.OK, True), tested
+    assert (tested.code, "✓ Success" in tested.out) == (exit_codes.OK, True), tested
     assert desk.quick("jn profile validate @warehouse").out == "@warehouse: valid: Every pattern has objects\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import SEARCH, Desk, Json, launch
 
 pytestmark = pytest.mark.process
@@ -22,21 +22,21 @@ pytestmark = pytest.mark.process
 BIOMCP = "mcp+uvx://biomcp-python/biomcp?command=run"
 LAUNCH = {"command": "uv", "args": ["run", "--with", "biomcp-python", "biomcp", "run"], "transport": "stdio"}
 
-ANSWERED = (exits.OK, exits.FAILED)
+ANSWERED = (exit_codes.OK, exit_codes.FAILED)
 """The server answered; whether its tool can do what is asked is its own affair, and that of the service behind it."""
 
 FETCHED = [
-    (f'jn inspect "{BIOMCP}"', (exits.OK,), "\n  search: "),
-    (f'jn inspect "{BIOMCP}" --format json', (exits.OK,), '"inputSchema"'),
-    (f'jn inspect "{BIOMCP}" --format text', (exits.OK,), "Transport: stdio"),
+    (f'jn inspect "{BIOMCP}"', (exit_codes.OK,), "\n  search: "),
+    (f'jn inspect "{BIOMCP}" --format json', (exit_codes.OK,), '"inputSchema"'),
+    (f'jn inspect "{BIOMCP}" --format text', (exit_codes.OK,), "Transport: stdio"),
     (f'jn cat "{BIOMCP}&tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
     (f'jn cat "{BIOMCP}&tool=search&gene=BRAF&disease=melanoma"', ANSWERED, '"tool": "search"'),
     (f'jn cat "{BIOMCP}&tool=search&gene=EGFR"', ANSWERED, '"tool": "search"'),
     (f'jn head "{BIOMCP}&tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
-    (f'jn mcp tools "{BIOMCP}"', (exits.OK,), '"name": "search"'),
-    (f'jn mcp schema "{BIOMCP}" search', (exits.OK,), '"inputSchema"'),
-    (f'jn mcp hash "{BIOMCP}"', (exits.OK,), "\n"),
-    (f'jn profile explore "{BIOMCP}"', (exits.OK,), '"discoverable"'),
+    (f'jn mcp tools "{BIOMCP}"', (exit_codes.OK,), '"name": "search"'),
+    (f'jn mcp schema "{BIOMCP}" search', (exit_codes.OK,), '"inputSchema"'),
+    (f'jn mcp hash "{BIOMCP}"', (exit_codes.OK,), "\n"),
+    (f'jn profile explore "{BIOMCP}"', (exit_codes.OK,), '"discoverable"'),
     ('jn cat "mcp+npx://@upstash/context7-mcp@latest?tool=search&library=fastapi"', ANSWERED, "search"),
     (
         'jn cat "mcp://biomcp?launcher=uvx&package=biomcp-python&command=run&tool=search&gene=BRAF"',
@@ -49,7 +49,7 @@ FETCHED = [
         ANSWERED,
         "search",
     ),
-    ('jn inspect "@biomcp"', (exits.OK,), "\n  search: "),
+    ('jn inspect "@biomcp"', (exit_codes.OK,), "\n  search: "),
 ]
 """The command, how it ends, and what it writes."""
 
@@ -82,7 +82,7 @@ def test_what_a_fetched_server_says_goes_into_files_as_written(desk: Desk) -> No
     JN-C16: `filter` is plain jq, so this expression gives a boolean per record, and those are what the file holds.
     """
     ended = desk.run(f'jn mcp explore "{BIOMCP}" > schema.json')
-    assert ended.code == exits.OK, ended
+    assert ended.code == exit_codes.OK, ended
     explored = json.loads((desk.work / "schema.json").read_text())
     assert "search" in {tool["name"] for tool in explored["discoverable"]["tools"]}
     called = f'jn cat "{BIOMCP}&tool=search&gene=BRAF"'
@@ -148,7 +148,7 @@ def profiled(desk: Desk) -> Desk:
         "tested_with": ["search?gene=BRAF"],
     }
     (desk.work / "profile.json").write_text(json.dumps(document))
-    assert desk.run("jn profile create biomcp < profile.json").code == exits.OK
+    assert desk.run("jn profile create biomcp < profile.json").code == exit_codes.OK
     return desk
 
 
@@ -156,11 +156,11 @@ def test_the_commands_for_a_profile_run_as_written(profiled: Desk) -> None:
     """JN-7 to JN-9, JN-12, JN-38, JN-55 to JN-58, JN-60 to JN-63: with a server of the shape of the document's."""
     for line, shown in PROFILED:
         ended = profiled.quick(line)
-        assert (ended.code, ended.err) == (exits.OK, ""), (line, ended)
+        assert (ended.code, ended.err) == (exit_codes.OK, ""), (line, ended)
         assert shown in ended.out, (line, ended)
     for line, shown in PIPED:
         ended = profiled.run(line)
-        assert (ended.code, ended.err) == (exits.OK, ""), (line, ended)
+        assert (ended.code, ended.err) == (exit_codes.OK, ""), (line, ended)
         assert shown in ended.out, (line, ended)
     assert json.loads((profiled.work / "results.json").read_text()) == [True]
     (row,) = map(json.loads, (profiled.work / "results.ndjson").read_text().splitlines())
@@ -171,21 +171,21 @@ def test_the_commands_for_a_server_that_has_changed_run_as_written(profiled: Des
     """JN-46, JN-47, JN-59: the warning, the ways out of it, and the update with its questions on a terminal."""
     questions = [("Update examples in profile?", "y\n"), ("Test updated profile?", "y\n")]
     ended = profiled.on_terminal("jn profile update @biomcp", questions)
-    assert ended.code == exits.OK, ended
+    assert ended.code == exit_codes.OK, ended
 
     profiled.serve(DRIFTED, VARIANT, text=TEXT)
     warned = profiled.quick('jn cat "@biomcp/search?gene=BRAF"')
     assert "Required parameter 'gene' renamed to 'query'" in warned.err
     assert 'Ignore (may cause errors): jn cat "@biomcp/search?gene=BRAF" --ignore-schema' in warned.err
     ignored = profiled.quick('jn cat "@biomcp/search?gene=BRAF" --ignore-schema')
-    assert (ignored.code, ignored.err, ignored.out) == (exits.OK, "", warned.out)
+    assert (ignored.code, ignored.err, ignored.out) == (exit_codes.OK, "", warned.out)
 
     ended = profiled.on_terminal("jn profile update biomcp", questions)
-    assert ended.code == exits.OK, ended
+    assert ended.code == exit_codes.OK, ended
     assert "Update profile to use 'query' instead of 'gene'" in ended.out
     assert 'Running: jn cat "@biomcp/search?query=BRAF"' in ended.out
     after = profiled.quick('jn cat "@biomcp/search?query=BRAF"')
-    assert (after.code, after.err, after.records[0]["text"]) == (exits.OK, "", TEXT)
+    assert (after.code, after.err, after.records[0]["text"]) == (exit_codes.OK, "", TEXT)
 
 
 MODERN = """

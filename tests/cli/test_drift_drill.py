@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, launch
 
 pytestmark = pytest.mark.process
@@ -70,7 +70,7 @@ WAYS: dict[str, tuple[Json | None, str, str]] = {
 def address(desk: Desk) -> str:
     """The server as it was when its profile was made, with its snapshot in the store."""
     address = desk.serve(OLD, COUNT)
-    assert desk.quick(f"jn profile new mcp biomcp '{address}' --tool search").code == exits.OK
+    assert desk.quick(f"jn profile new mcp biomcp '{address}' --tool search").code == exit_codes.OK
     assert desk.quick("jn cat '@biomcp/search?gene=BRAF'").err == ""
     return address
 
@@ -95,7 +95,7 @@ def test_each_change_has_its_verdict_and_its_sentence(desk: Desk, address: str, 
     breaking = kind == "breaking"
     validated = desk.quick("jn profile validate @biomcp --format json")
     assert json.loads(validated.out)["status"] == ("changed" if breaking else "valid")
-    assert diff.code == validated.code == (exits.CHANGED if breaking else exits.OK)
+    assert diff.code == validated.code == (exit_codes.CHANGED if breaking else exit_codes.OK)
 
 
 @pytest.mark.parametrize("way", [way for way, row in WAYS.items() if row[1] == "breaking"])
@@ -142,11 +142,11 @@ def test_the_warning_is_that_of_the_document(desk: Desk, address: str) -> None:
     ]
     for line in ("jn mcp explore biomcp", 'jn cat "@biomcp/search?gene=BRAF" --ignore-schema'):
         told = desk.quick(line)
-        assert (told.code, told.err) == (exits.OK, ""), line
+        assert (told.code, told.err) == (exit_codes.OK, ""), line
 
 
 @pytest.mark.parametrize(
-    ("mode", "code", "warned"), [("warn", 0, True), ("error", exits.CHANGED, True), ("ignore", 0, False)]
+    ("mode", "code", "warned"), [("warn", 0, True), ("error", exit_codes.CHANGED, True), ("ignore", 0, False)]
 )
 def test_a_profile_says_what_is_done_about_a_change(desk: Desk, mode: str, code: int, warned: bool) -> None:
     """JN-47, JN-48: warn, refuse without a call, or skip; --ignore-schema beats all of them."""
@@ -160,7 +160,7 @@ def test_a_profile_says_what_is_done_about_a_change(desk: Desk, mode: str, code:
     assert (told.code, "Warning: " in told.err) == (code, warned)
     assert any(line.startswith("call") for line in desk.log()) == (mode != "error")
     told = desk.quick("jn cat --ignore-schema '@biomcp?tool=search&gene=BRAF'")
-    assert (told.code, told.err) == (exits.OK, "")
+    assert (told.code, told.err) == (exit_codes.OK, "")
 
 
 def test_a_profile_of_the_document_keeps_working(desk: Desk) -> None:
@@ -172,18 +172,18 @@ def test_a_profile_of_the_document_keeps_working(desk: Desk) -> None:
     assert desk.quick("jn profile validate @biomcp").out.startswith("@biomcp: valid")
     assert desk.quick("jn profile version @biomcp").out.strip() == md5
     desk.serve(search(required=("gene", "disease")), COUNT)
-    assert desk.quick("jn profile validate @biomcp").code == exits.CHANGED
+    assert desk.quick("jn profile validate @biomcp").code == exit_codes.CHANGED
 
 
 def test_a_pinned_call_is_refused_when_anything_differs(desk: Desk, address: str) -> None:
     """X-21: schema=<cid> holds to the letter, with the differences in the sentence; nothing is called."""
     cid = desk.quick("jn mcp hash @biomcp --kind cid").out.strip()
     line = f"jn cat '@biomcp/search?gene=BRAF&schema={cid}'"
-    assert desk.quick(line).code == exits.OK
+    assert desk.quick(line).code == exit_codes.OK
     calls = len(desk.log())
     desk.serve(search(description="Search, and mail it", outputSchema=OLD["outputSchema"]), COUNT)
     told = desk.quick(line)
-    assert told.code == exits.CHANGED
+    assert told.code == exit_codes.CHANGED
     assert "review: Tool 'search': Description changed" in told.err
     assert not any(entry.startswith("call") for entry in desk.log()[calls:])
 
@@ -194,4 +194,4 @@ def test_another_kind_of_output_is_warned_of(desk: Desk) -> None:
     desk.profile("biomcp", launch(address), search={"output_format": "application/json"})
     told = desk.quick("jn cat '@biomcp/search?gene=BRAF'")
     assert "Output is text/plain; the profile expects application/json" in told.err
-    assert told.code == exits.OK
+    assert told.code == exit_codes.OK

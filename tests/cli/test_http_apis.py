@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import Desk
 
 KEY = {"name": "X-Key", "in": "header", "required": True, "schema": {"type": "string"}}
@@ -70,7 +70,7 @@ def test_an_operation_is_called_with_words_beside_the_address(desk: Desk, api: s
     """A required header parameter comes from `header.*`, once, and a number stays a number."""
     desk.environment["KEY"] = "secret7"
     ended = desk.quick(f"jn call 'openapi+{api}?header.x-key=${{KEY}}' listTrials gene=BRAF limit=3")
-    assert ended.code == exits.OK, ended.err
+    assert ended.code == exit_codes.OK, ended.err
     assert ended.records == [{"path": "/trials/BRAF?limit=3", "keys": ["secret7"]}]
     by_argument = desk.quick(f"jn call openapi+{api} listTrials gene=TP53 X-Key=mine")
     assert by_argument.records == [{"path": "/trials/TP53", "keys": ["mine"]}]
@@ -80,7 +80,7 @@ def test_an_operation_is_called_with_words_beside_the_address(desk: Desk, api: s
 
 def test_what_is_missing_or_does_not_exist_is_said(desk: Desk, api: str) -> None:
     missing = desk.quick(f"jn call openapi+{api} listTrials gene=BRAF")
-    assert (missing.code, "expected the argument 'X-Key' (header)" in missing.err) == (exits.USAGE, True)
+    assert (missing.code, "expected the argument 'X-Key' (header)" in missing.err) == (exit_codes.USAGE, True)
     unknown = desk.quick(f"jn call openapi+{api} list_trials gene=BRAF")
     assert "there is no operation 'list_trials'; did you mean 'listTrials'?" in unknown.err
     assert "expected an operation (OPERATION or operation=)" in desk.quick(f"jn call openapi+{api}").err
@@ -98,17 +98,17 @@ def test_the_operations_are_listed_as_tools_are(desk: Desk, api: str) -> None:
     cid = desk.quick(f"jn mcp hash openapi+{api} --kind cid").out.strip()
     assert f"\nContract: {cid}\n" in shown
     pinned = f"jn call 'openapi+{api}?schema={cid}&header.X-Key=k' listTrials gene=A"
-    assert desk.quick(pinned).code == exits.OK
-    assert desk.quick(pinned.replace(cid, cid[:-4] + "aaaa")).code == exits.CHANGED
+    assert desk.quick(pinned).code == exit_codes.OK
+    assert desk.quick(pinned.replace(cid, cid[:-4] + "aaaa")).code == exit_codes.CHANGED
 
 
 def test_a_profile_is_made_of_an_api_and_used_by_its_name(desk: Desk, api: str) -> None:
     """JN-58: `${VAR}` is kept as it is written, and looked up at each use."""
     made = desk.quick(f"jn profile new http trials 'openapi+{api}?header.X-Key=${{KEY}}' --tool listTrials")
-    assert made.code == exits.USAGE  # the variable is needed to ask the API
+    assert made.code == exit_codes.USAGE  # the variable is needed to ask the API
     desk.environment["KEY"] = "k1"
     made = desk.quick(f"jn profile new http trials 'openapi+{api}?header.X-Key=${{KEY}}' --tool listTrials")
-    assert made.code == exits.OK, made.err
+    assert made.code == exit_codes.OK, made.err
     folder = desk.home / ".local/jn/profiles/http/trials"
     assert sorted(path.name for path in folder.iterdir()) == ["_meta.json", "listTrials.json"]
     assert "${KEY}" in (folder / "_meta.json").read_text()
@@ -116,17 +116,17 @@ def test_a_profile_is_made_of_an_api_and_used_by_its_name(desk: Desk, api: str) 
     desk.environment["KEY"] = "k2"
     assert desk.quick("jn call @trials listTrials gene=BRAF").records[0]["keys"] == ["k2"]
     wrong = desk.quick(f"jn profile new mcp trials2 openapi+{api}")
-    assert (wrong.code, "profile new http trials2" in wrong.err) == (exits.USAGE, True)
+    assert (wrong.code, "profile new http trials2" in wrong.err) == (exit_codes.USAGE, True)
 
 
 @pytest.mark.parametrize("command", ["inspect {}/", "call {} listTrials gene=A", "mcp tools {}"])
 def test_the_root_of_an_api_suggests_its_address(desk: Desk, api: str, command: str) -> None:
     ended = desk.quick(f"jn {command.format(api)}")
-    assert ended.code == exits.UNREACHABLE
+    assert ended.code == exit_codes.UNREACHABLE
     assert f"an HTTP API describes itself there, whose address is openapi+{api}" in ended.err
 
 
 def test_a_mount_of_an_api_is_refused_with_what_can_be_done(desk: Desk, api: str) -> None:
     ended = desk.quick(f"patchbay mount trials openapi+{api}")
-    assert (ended.code, ended.out) == (exits.USAGE, "")
+    assert (ended.code, ended.out) == (exit_codes.USAGE, "")
     assert f"an HTTP API is not served here yet, and can be called: jn call openapi+{api} OPERATION" in ended.err

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, launch
 
 pytestmark = pytest.mark.process
@@ -51,7 +51,7 @@ def test_the_text_is_that_of_the_document_and_what_the_protocol_has_beside_it(de
     desk.profile("changing", launch(address))
     for line in (f"jn inspect '{address}'", "jn inspect @changing --format text", f"patchbay inspect '{address}'"):
         ended = desk.quick(line)
-        assert (ended.code, ended.out, ended.err) == (exits.OK, TEXT, "")
+        assert (ended.code, ended.out, ended.err) == (exit_codes.OK, TEXT, "")
 
 
 def test_json_has_the_fields_of_the_document(desk: Desk) -> None:
@@ -80,13 +80,13 @@ def test_a_server_of_this_hub_is_inspected_in_this_process(desk: Desk) -> None:
     """Local names: the hub that the settings describe, without a port."""
     found = json.loads(desk.quick("patchbay inspect /mcp/echo --format json").out)
     assert (found["transport"], [tool["name"] for tool in found["tools"]]) == ("in-process", ["echo"])
-    assert desk.quick("jn call /mcp/echo echo message=hi").code == exits.OK
-    assert desk.quick("jn inspect /mcp/no-such").code == exits.USAGE
+    assert desk.quick("jn call /mcp/echo echo message=hi").code == exit_codes.OK
+    assert desk.quick("jn inspect /mcp/no-such").code == exit_codes.USAGE
 
 
 @pytest.mark.parametrize("place", ["results.json", "gopher://example.org", "mcp+docker://image", "@no/such/thing"])
 def test_what_cannot_be_inspected_is_an_error(desk: Desk, place: str) -> None:
     """JN-35, JN-27: one sentence on standard error, exit code 2."""
     ended = desk.quick(f"jn inspect {place}")
-    assert (ended.code, ended.out) == (exits.USAGE, "")
+    assert (ended.code, ended.out) == (exit_codes.USAGE, "")
     assert ended.err.startswith("jn: ")

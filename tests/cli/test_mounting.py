@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from patchbay.cli.commands import main
+from patchbay.cli.commands.patchbay import main
 from tests.client.reaching import SCRIPTED
 from tests.hubs import Hub, until
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, launch
 from tests.hubs import until
 
@@ -22,7 +22,7 @@ def test_cat_writes_one_record_per_content_item(desk: Desk) -> None:
     """JN-18, JN-36: NDJSON on standard output, nothing on standard error."""
     desk.serve(SEARCH)
     ended = desk.quick(f'jn cat "{desk.serve(SEARCH)}?tool=search&gene=BRAF"')
-    assert (ended.code, ended.err) == (exits.OK, "")
+    assert (ended.code, ended.err) == (exit_codes.OK, "")
     text = '{"gene": "BRAF"}'
     assert ended.records == [{"type": "tool_result", "tool": "search", "text": text, "mimeType": "text/plain"}]
 
@@ -58,14 +58,14 @@ def test_call_read_and_prompt_take_the_rest_beside_the_address(desk: Desk) -> No
 @pytest.mark.parametrize("line", ["jn call '{}'", "jn read '{}?tool=search'", "jn prompt '{}' style=x"])
 def test_a_command_of_one_operation_says_what_is_missing(desk: Desk, line: str) -> None:
     ended = desk.quick(line.format(desk.serve(SEARCH)))
-    assert ended.code == exits.USAGE
+    assert ended.code == exit_codes.USAGE
     assert "expected a" in ended.err
 
 
 def test_what_is_missing_is_said_without_the_secrets_of_the_address(desk: Desk) -> None:
     """THREATS X20."""
     ended = desk.quick("jn call 'mcp+https://example.org/mcp?header.Authorization=hidden'")
-    assert ended.code == exits.USAGE
+    assert ended.code == exit_codes.USAGE
     assert "https://example.org/mcp (Authorization: ***): expected a tool" in ended.err
     assert "hidden" not in ended.err + ended.out
 
@@ -75,7 +75,7 @@ def test_put_calls_a_tool_once_per_record_over_one_connection(desk: Desk) -> Non
     address = desk.serve(SEARCH)
     lines = '{"gene": "TP53", "_id": 1}\n\nnot json\n[1]\n{"gene": "BRAF"}\n{"_error": true, "message": "before"}\n'
     ended = desk.quick(f'jn put --era legacy "{address}?tool=search&disease=x"', lines)
-    assert ended.code == exits.FAILED
+    assert ended.code == exit_codes.FAILED
     assert [row.get("text") or row.get("line") or row["message"] for row in ended.records] == [
         '{"disease": "x", "gene": "TP53"}',
         "not json",
@@ -91,31 +91,31 @@ def test_call_each_is_put_for_a_tool_beside_the_address(desk: Desk) -> None:
     """JN-5: one connection for all records."""
     ended = desk.quick(f'jn call --era legacy --each "{desk.serve(COUNT)}" count', '{"n": 1}\n{"n": 2}\n')
     assert [json.loads(row["text"]) for row in ended.records] == [{"n": 1}, {"n": 2}]
-    assert (ended.code, starts(desk)) == (exits.OK, 1)
+    assert (ended.code, starts(desk)) == (exit_codes.OK, 1)
 
 
 def test_a_record_whose_call_fails_does_not_end_the_batch(desk: Desk) -> None:
     """JN-19: the server dies of the first record; the second is tried with a new connection."""
     ended = desk.quick(f'jn put --era legacy "{desk.serve({"name": "die"})}?tool=die"', "{}\n{}\n")
     assert [row["type"] for row in ended.records] == ["mcp_error", "mcp_error"]
-    assert ended.code == exits.FAILED
+    assert ended.code == exit_codes.FAILED
 
 
 def test_a_tool_that_reports_an_error_is_told_by_the_exit_code(desk: Desk) -> None:
     """JN-C18: isError stands in the record."""
     ended = desk.quick(f'jn cat "{desk.serve({"name": "fail"})}?tool=fail"')
     assert ended.records[0]["isError"] is True
-    assert ended.code == exits.FAILED
+    assert ended.code == exit_codes.FAILED
 
 
 def test_records_go_through_filter_into_a_file_and_back(desk: Desk) -> None:
     """JN-38: cat, filter, put, and the same read from the file."""
     address = desk.serve(SEARCH, COUNT)
     pipeline = f"jn cat '{address}?list=tools' | jn filter 'select(.name | contains(\"sea\")) | {{name}}'"
-    assert desk.run(f"{pipeline} | jn put results.json").code == exits.OK
+    assert desk.run(f"{pipeline} | jn put results.json").code == exit_codes.OK
     assert json.loads((desk.work / "results.json").read_text()) == [{"name": "search"}]
     for ending in ("ndjson", "csv"):
-        assert desk.run(f"jn cat results.json | jn put other.{ending}").code == exits.OK
+        assert desk.run(f"jn cat results.json | jn put other.{ending}").code == exit_codes.OK
         assert desk.run(f"jn cat other.{ending}").records == [{"name": "search"}]
 
 
@@ -123,16 +123,16 @@ def test_filter_is_plain_jq_and_says_what_it_cannot_do(desk: Desk) -> None:
     """JN-38, JN-C16: several values per record, failures told with the rest going on."""
     ended = desk.quick("jn filter '.a[]'", '{"a": [1, "x"]}\n{"a": 3}\n{"a": [null]}\n')
     assert ended.records == [1, "x", None]
-    assert ended.code == exits.FAILED
+    assert ended.code == exit_codes.FAILED
     assert "iterate" in ended.err
-    assert desk.quick("jn filter '.a['").code == exits.USAGE
+    assert desk.quick("jn filter '.a['").code == exit_codes.USAGE
 
 
 def test_a_file_that_cannot_be_written_changes_nothing(desk: Desk) -> None:
     (desk.work / "kept.json").write_text("[]")
-    assert desk.run("jn put kept.txt", "{}\n").code == exits.USAGE
-    assert desk.run("jn put no/folder.json", "{}\n").code == exits.USAGE
-    assert desk.run("yes '{\"a\": 1}' | timeout -s INT 3 jn put kept.json").code != exits.OK
+    assert desk.run("jn put kept.txt", "{}\n").code == exit_codes.USAGE
+    assert desk.run("jn put no/folder.json", "{}\n").code == exit_codes.USAGE
+    assert desk.run("yes '{\"a\": 1}' | timeout -s INT 3 jn put kept.json").code != exit_codes.OK
     assert (desk.work / "kept.json").read_text() == "[]"
     assert sorted(path.name for path in desk.work.iterdir()) == ["kept.json"]
 
@@ -142,9 +142,9 @@ def test_what_cannot_be_written_is_told_in_a_sentence(desk: Desk) -> None:
     (desk.work / "folder.json").mkdir()
     (desk.work / "one.ndjson").write_text("{}\n")
     for line, code, words in (
-        ("jn put folder.json", exits.USAGE, "folder.json: expected a file that can be written (Is a directory)"),
-        ("jn cat one.ndjson > /dev/full", exits.FAILED, "jn: input or output failed (No space left on device)"),
-        ("jn put $PWD/kept.txt", exits.USAGE, "kept.txt: expected a file name that ends with one of"),
+        ("jn put folder.json", exit_codes.USAGE, "folder.json: expected a file that can be written (Is a directory)"),
+        ("jn cat one.ndjson > /dev/full", exit_codes.FAILED, "jn: input or output failed (No space left on device)"),
+        ("jn put $PWD/kept.txt", exit_codes.USAGE, "kept.txt: expected a file name that ends with one of"),
     ):
         ended = desk.run(line, "{}\n")
         assert (ended.code, ended.err.count("\n")) == (code, 1), ended.err
@@ -176,7 +176,7 @@ def test_head_gives_ten_and_tail_the_last(desk: Desk) -> None:
     ]:
         ended = desk.run(line)
         assert [row["name"] for row in ended.records] == expected, line
-    assert desk.run("jn head -n -1").code == exits.USAGE
+    assert desk.run("jn head -n -1").code == exit_codes.USAGE
 
 
 def test_head_ends_its_producer_and_the_servers_behind_it(desk: Desk) -> None:
@@ -185,7 +185,7 @@ def test_head_ends_its_producer_and_the_servers_behind_it(desk: Desk) -> None:
     line = f"yes '{{\"n\": 1}}' | jn put --era legacy '{address}?tool=count' | jn head 2; echo ${{PIPESTATUS[*]}} >&2"
     ended = desk.run(line, seconds=60)
     assert len(ended.records) == 2
-    assert ended.err.split() == [str(exits.UNREAD)] * 2 + ["0"]
+    assert ended.err.split() == [str(exit_codes.UNREAD)] * 2 + ["0"]
     assert not server_runs(desk)
 
 
@@ -195,7 +195,7 @@ def test_head_ends_a_producer_that_waits_for_its_server(desk: Desk) -> None:
     (desk.work / "one.ndjson").write_text("{}\n")
     line = f"jn call --era legacy --each '{address}' slow < one.ndjson | true; echo ${{PIPESTATUS[0]}}"
     ended = desk.run(line, seconds=60)
-    assert ended.out.split() == [str(exits.UNREAD)]
+    assert ended.out.split() == [str(exit_codes.UNREAD)]
     assert not server_runs(desk)
 
 
@@ -209,7 +209,7 @@ def server_runs(desk: Desk) -> bool:
 def test_waiting_for_a_server_ends_with_the_time_given(desk: Desk) -> None:
     """--timeout: its own exit code, and a sentence that says what was waited for."""
     ended = desk.quick(f"jn call --timeout 0.5 '{desk.serve({'name': 'slow'})}' slow")
-    assert ended.code == exits.OVERDUE
+    assert ended.code == exit_codes.OVERDUE
     assert "tools/call within 0.5 s" in ended.err
     assert ended.records[0]["type"] == "mcp_error"
 
@@ -217,7 +217,7 @@ def test_waiting_for_a_server_ends_with_the_time_given(desk: Desk) -> None:
 def test_a_server_that_cannot_be_reached_has_its_own_exit_code(desk: Desk) -> None:
     """JN-1, JN-19: its last words stand on standard error, the failure is a record too."""
     ended = desk.quick("jn cat 'mcp+stdio:sh -c \"echo broken >&2; exit 3\"?list=tools'")
-    assert ended.code == exits.UNREACHABLE
+    assert ended.code == exit_codes.UNREACHABLE
     assert "broken" in ended.err
     assert ended.records[0]["_error"] is True
 
@@ -232,7 +232,7 @@ def test_progress_is_shown_on_a_terminal_and_only_there(desk: Desk) -> None:
 def test_ctrl_c_ends_a_command_cleanly(desk: Desk) -> None:
     """JN-1: one line, exit code 130, no server left."""
     ended = desk.on_terminal(f"jn call '{desk.serve({'name': 'stuck'})}' stuck", [("step 1", "\x03")])
-    assert ended.code == exits.INTERRUPTED
+    assert ended.code == exit_codes.INTERRUPTED
     assert "jn: interrupted" in ended.out
     assert "Traceback" not in ended.out
     assert not server_runs(desk)

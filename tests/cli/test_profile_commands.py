@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, Json, launch
 
 pytestmark = pytest.mark.process
@@ -42,7 +42,7 @@ def created(desk: Desk, **fields: object) -> None:
     address = desk.serve(SEARCH, COUNT)
     whole = {"plugin": "mcp", "server": "biomcp", "connection": launch(address), "tools": {"search": NOTED}}
     document = {**whole, "tested_with": ["search?gene=BRAF"], **fields}
-    assert desk.quick("jn profile create biomcp --pin --examples", json.dumps(document)).code == exits.OK
+    assert desk.quick("jn profile create biomcp --pin --examples", json.dumps(document)).code == exit_codes.OK
 
 
 def test_create_writes_one_form_into_the_users_directory(desk: Desk) -> None:
@@ -60,7 +60,7 @@ def test_create_writes_one_form_into_the_users_directory(desk: Desk) -> None:
 def test_create_refuses_what_is_no_profile(desk: Desk, text: str) -> None:
     """JN-C7: one sentence, nothing written."""
     ended = desk.quick("jn profile create biomcp", text)
-    assert ended.code == exits.USAGE
+    assert ended.code == exit_codes.USAGE
     assert ended.err.count("\n") == 1
     assert not written(desk)
 
@@ -69,11 +69,11 @@ def test_new_makes_a_profile_of_a_running_server(desk: Desk) -> None:
     """JN-72, JN-51: a full profile, one with some tools, and a minimal one for which nothing is asked."""
     address = desk.serve(SEARCH, COUNT)
     for line in (f"full '{address}'", f"some '{address}' --tool search", "bare mcp+node://./no-such.js --minimal"):
-        assert desk.quick(f"jn profile new mcp {line}").code == exits.OK
+        assert desk.quick(f"jn profile new mcp {line}").code == exit_codes.OK
     assert set(written(desk, "full")) == {"_meta", "search", "count"}
     assert set(written(desk, "some")) == {"_meta", "search"}
     assert written(desk, "bare")["_meta"]["args"] == ["./no-such.js"]
-    assert desk.quick(f"jn profile new mcp x '{address}' --tool nope").code == exits.USAGE
+    assert desk.quick(f"jn profile new mcp x '{address}' --tool nope").code == exit_codes.USAGE
     assert desk.quick("jn cat @full/count?n=3").records[0]["text"] == '{"n": 3}'
 
 
@@ -91,7 +91,7 @@ def test_list_and_info_ask_no_server(desk: Desk) -> None:
     told = json.loads(desk.quick("jn profile info @biomcp --format json").out)
     assert (told["tools"], told["place"], told["minimal"]) == (["search"], "user", False)
     assert "description: BioMCP" in desk.quick("jn profile info @biomcp").out
-    assert desk.quick("jn profile list --type nope").code == exits.USAGE
+    assert desk.quick("jn profile list --type nope").code == exit_codes.USAGE
     assert desk.log() == starts
 
 
@@ -137,7 +137,7 @@ def test_update_is_a_conversation_on_a_terminal(desk: Desk) -> None:
     desk.serve(RENAMED, COUNT)
     questions = [("Update examples in profile?", "y\n"), ("Test updated profile?", "\n")]
     ended = desk.on_terminal("jn profile update biomcp", questions)
-    assert ended.code == exits.OK, ended.out
+    assert ended.code == exit_codes.OK, ended.out
     for line in (
         "Connecting to biomcp MCP server...",
         "Fetching current tool schemas...",
@@ -158,7 +158,7 @@ def test_update_is_a_conversation_on_a_terminal(desk: Desk) -> None:
     files = written(desk)
     assert files["search"]["examples"] == [{"input": {"query": "BRAF"}, "output_sample": "..."}]
     assert files["search"]["notes"] == NOTED["notes"]
-    assert desk.quick("jn profile validate @biomcp").code == exits.OK
+    assert desk.quick("jn profile validate @biomcp").code == exit_codes.OK
 
 
 def test_update_is_answered_by_flags_elsewhere(desk: Desk) -> None:
@@ -167,11 +167,11 @@ def test_update_is_answered_by_flags_elsewhere(desk: Desk) -> None:
     before = written(desk)
     desk.serve(RENAMED, COUNT)
     refused = desk.quick("jn profile update biomcp")
-    assert (refused.code, written(desk)) == (exits.USAGE, before)
+    assert (refused.code, written(desk)) == (exit_codes.USAGE, before)
     assert "--yes" in refused.err
     assert "Update strategy:" in desk.quick("jn profile update biomcp --dry-run").out
     assert written(desk) == before
-    assert desk.quick("jn profile update @biomcp --no-examples --no-test").code == exits.OK
+    assert desk.quick("jn profile update @biomcp --no-examples --no-test").code == exit_codes.OK
     after = written(desk)
     assert after["search"]["examples"] == before["search"]["examples"]
     assert after["search"]["inputSchema"]["required"] == ["query"]
@@ -184,7 +184,7 @@ def test_update_follows_tools_that_are_renamed_and_drops_those_that_are_gone(des
     created(desk, tools={"search": NOTED, "count": {}})
     desk.serve({**SEARCH, "name": "search_all"}, {"name": "new"})
     ended = desk.quick("jn profile update biomcp --yes --all-tools")
-    assert ended.code == exits.OK, ended.out
+    assert ended.code == exit_codes.OK, ended.out
     assert set(written(desk)) == {"_meta", "search_all", "new"}
     assert written(desk)["search_all"]["notes"] == NOTED["notes"]
     assert written(desk)["_meta"]["tested_with"] == ["search_all?gene=BRAF"]
@@ -196,8 +196,8 @@ def test_a_test_run_that_fails_is_told(desk: Desk) -> None:
     created(desk, tested_with=["search?gene=BRAF", "fail?x=1"])
     desk.serve(SEARCH, {"name": "fail"})
     ended = desk.quick("jn profile test @biomcp --ignore-schema")
-    assert ended.code == exits.FAILED
+    assert ended.code == exit_codes.FAILED
     assert ["✓" in ended.out, "✗" in ended.out] == [True, True]
-    assert desk.quick('jn profile test @biomcp "search?gene=TP53" --ignore-schema').code == exits.OK
-    assert desk.quick("jn profile remove @biomcp").code == exits.OK
-    assert desk.quick("jn profile info @biomcp").code == exits.USAGE
+    assert desk.quick('jn profile test @biomcp "search?gene=TP53" --ignore-schema').code == exit_codes.OK
+    assert desk.quick("jn profile remove @biomcp").code == exit_codes.OK
+    assert desk.quick("jn profile info @biomcp").code == exit_codes.USAGE

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import Desk
 
 pytestmark = pytest.mark.process
@@ -34,7 +34,7 @@ def line(desk: Desk, method: str, params: Any, flags: str = "") -> str:
 def asked(desk: Desk, flags: str = "", schema: Any = SCHEMA, **params: Any) -> tuple[Any, str]:
     """What the server is answered, and what stands on standard error, without a terminal."""
     ended = desk.run(line(desk, "elicitation/create", {"message": "Who?", "requestedSchema": schema, **params}, flags))
-    assert ended.code == exits.OK, ended.err
+    assert ended.code == exit_codes.OK, ended.err
     return json.loads(ended.records[0]["text"]), ended.err
 
 

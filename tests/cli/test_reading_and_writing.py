@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk
 
 pytestmark = pytest.mark.process
@@ -33,13 +33,13 @@ PICK = {
 @pytest.mark.parametrize("words", ["filter .", "head", "put out.json", "put '{}?tool=count'", "profile create x"])
 def test_a_closed_standard_input_is_told_in_a_sentence(desk: Desk, words: str) -> None:
     ended = desk.run(f"jn {words.format(desk.serve(COUNT))} <&-")
-    assert ended.code == exits.USAGE
+    assert ended.code == exit_codes.USAGE
     assert ended.err == "jn: standard input: expected records, and it is closed; pipe some in, or name a file\n"
 
 
 def test_a_closed_standard_error_changes_no_answer(desk: Desk) -> None:
     ended = desk.run(f"jn call '{desk.serve(COUNT, text='five')}' count n=5 2>&- <&-")
-    assert (ended.code, ended.records[0]["text"]) == (exits.OK, "five")
+    assert (ended.code, ended.records[0]["text"]) == (exit_codes.OK, "five")
 
 
 def test_the_cells_of_a_table_take_the_types_that_the_tool_wants(desk: Desk) -> None:
@@ -47,7 +47,7 @@ def test_the_cells_of_a_table_take_the_types_that_the_tool_wants(desk: Desk) -> 
     (desk.work / "rows.csv").write_text('how,n,tags,limit\nfast,5,a,\nsafe,7,"[""b"", ""c""]",3\n')
     address = desk.serve(PICK | {"outputSchema": None})
     ended = desk.run(f"jn cat rows.csv | jn put '{address}?tool=pick'")
-    assert ended.code == exits.OK, ended.err
+    assert ended.code == exit_codes.OK, ended.err
     asked = [json.loads(row.removeprefix("call pick ")) for row in desk.log() if row.startswith("call")]
     assert asked == [
         {"how": "fast", "n": 5, "tags": ["a"]},
@@ -95,7 +95,7 @@ def test_the_contract_that_is_printed_can_be_expected_without_a_profile(desk: De
     assert desk.quick(call).records[0]["text"] == "five"
     desk.serve(COUNT | {"description": "Counts otherwise"})
     refused = desk.quick(call)
-    assert refused.code == exits.CHANGED
+    assert refused.code == exit_codes.CHANGED
     assert f"The contract is not the one of {cid}" in refused.err
 
 

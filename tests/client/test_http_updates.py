@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.cli.desk import Desk
 
 
@@ -54,7 +54,7 @@ def pinned(desk: Desk) -> None:
         "tested_with": ["few?gene=BRAF", "many?gene=EGFR&limit=5"],
     }
     ended = desk.quick("jn profile create trials --pin --examples", json.dumps(whole))
-    assert ended.code == exits.OK, ended
+    assert ended.code == exit_codes.OK, ended
     assert desk.quick("jn profile validate @trials").out == "@trials: valid: The contract holds\n"
 
 
@@ -70,12 +70,12 @@ def test_an_update_follows_the_api_and_keeps_what_the_author_said(desk: Desk) ->
     before = written(desk)
     describe(desk, "/trials", "listTrials", query=GENE, limit=LIMIT, phase={"schema": {"type": "string"}})
     differs = desk.quick("jn profile diff @trials")
-    assert (differs.code, "'gene' renamed to 'query'" in differs.out) == (exits.CHANGED, True), differs
-    assert desk.quick("jn profile update @trials --yes --dry-run").code == exits.OK
+    assert (differs.code, "'gene' renamed to 'query'" in differs.out) == (exit_codes.CHANGED, True), differs
+    assert desk.quick("jn profile update @trials --yes --dry-run").code == exit_codes.OK
     assert written(desk) == before
 
     ended = desk.quick("jn profile update @trials --yes --no-test")
-    assert ended.code == exits.OK, ended
+    assert ended.code == exit_codes.OK, ended
     assert "Connecting to trials HTTP API..." in ended.out
     assert "Update profile to use 'query' instead of 'gene'" in ended.out
     after = written(desk)
@@ -97,18 +97,18 @@ def test_an_operation_that_is_renamed_keeps_its_endpoints_and_one_that_is_gone_l
     pinned(desk)
     describe(desk, "/trials", "searchTrials", gene=GENE, limit=LIMIT)
     ended = desk.quick("jn profile update @trials --yes --no-test --all-tools")
-    assert ended.code == exits.OK, ended
+    assert ended.code == exit_codes.OK, ended
     endpoints = written(desk)["endpoints"]
     assert {name: row["operation"] for name, row in endpoints.items()} == dict.fromkeys(("few", "many"), "searchTrials")
-    assert desk.quick("jn profile validate @trials").code == exits.OK
+    assert desk.quick("jn profile validate @trials").code == exit_codes.OK
     describe(desk, "/v2/trials", "searchTrials", gene=GENE, limit=LIMIT)
-    assert desk.quick("jn profile update @trials --yes --no-test").code == exits.OK
+    assert desk.quick("jn profile update @trials --yes --no-test").code == exit_codes.OK
     assert written(desk)["endpoints"]["many"]["path"] == "/v2/trials"
     assert "Record the tool 'health'" in ended.out
     describe(desk, "/other", "other", other=GENE)
     ended = desk.quick("jn profile update @trials --yes --no-test")
-    assert (ended.code, "endpoints" in written(desk)) == (exits.OK, False), ended
-    assert desk.quick("jn profile validate @trials").code == exits.OK
+    assert (ended.code, "endpoints" in written(desk)) == (exit_codes.OK, False), ended
+    assert desk.quick("jn profile validate @trials").code == exit_codes.OK
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,6 @@ def test_an_operation_that_is_renamed_keeps_its_endpoints_and_one_that_is_gone_l
 )
 def test_what_has_no_schema_cannot_be_brought_up_to_date(desk: Desk, document: dict[str, Any], words: str) -> None:
     """JN-67: and a sentence says so."""
-    assert desk.quick("jn profile create bare", json.dumps(document)).code == exits.OK
+    assert desk.quick("jn profile create bare", json.dumps(document)).code == exit_codes.OK
     ended = desk.quick("jn profile update @bare --yes")
-    assert (ended.code, words in ended.err) == (exits.USAGE, True), ended
+    assert (ended.code, words in ended.err) == (exit_codes.USAGE, True), ended

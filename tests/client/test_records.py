@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click import unstyle
 
-from patchbay.cli.shown import inspection
+from patchbay.cli.descriptions import inspection
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources.records import of_call, of_prompt, of_read
 

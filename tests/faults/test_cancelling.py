@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from patchbay.protocol.tasks.tasks import TASKS
 from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, until
 from tests.operation.running import BOUND, alive, marks, running
@@ -198,7 +198,7 @@ def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, iso
         until((marks(tmp_path) / "began").exists, "the call runs")
         child.process.send_signal(signal.SIGINT)
         code, rest, _ = child.ends()
-    assert (code, rest) == (exits.OK, b"")
+    assert (code, rest) == (exit_codes.OK, b"")
     assert told(marks(tmp_path)) == "Stopped"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from patchbay.cli import exits, main
+from patchbay.cli import exit_codes, main
 from tests.operation.test_stdio_process import Child, started
 
 pytestmark = pytest.mark.process
@@ -33,7 +33,7 @@ def test_nothing_but_messages_stands_on_the_output_and_there_is_no_handshake(tmp
         assert items(child, "noisy")[0]["data"] == "quiet"
         assert items(child, "echo.echo", ["hello"])[0]["data"] == "hello\n"
         code, rest, log = child.ends()
-    assert (code, rest) == (exits.OK, b"")
+    assert (code, rest) == (exit_codes.OK, b"")
     assert "Traceback" not in log
 
 
@@ -45,10 +45,10 @@ def test_a_signal_ends_it_in_time_whatever_runs(tmp_path: Path, number: signal.S
         child.until(lambda message: "log" in str(message))
         child.process.send_signal(number)
         code, _, log = child.ends()
-    assert code == exits.OK
+    assert code == exit_codes.OK
     assert "Traceback" not in log
 
 
 def test_a_server_beside_native_is_refused() -> None:
     result = CliRunner().invoke(main, ["stdio", "echo", "--native"])
-    assert (result.exit_code, "leave SERVER out" in result.output) == (exits.USAGE, True)
+    assert (result.exit_code, "leave SERVER out" in result.output) == (exit_codes.USAGE, True)

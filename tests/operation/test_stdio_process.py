@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from tests.hubs import modern_request, until
 from tests.interaction.programs import BOUND, ROOT, plain_environment
 
@@ -138,7 +138,7 @@ def test_nothing_but_messages_ever_stands_on_the_output(tmp_path: Path, isolatio
         assert child.ask("initialize", OPEN)["result"]["serverInfo"]["name"] == "noisy"
         assert child.ask("tools/call", {"name": "noisy"}, 2)["result"]["content"][0]["text"] == "quiet"
         code, rest, log = child.ends()
-    assert (code, rest) == (exits.OK, b"")
+    assert (code, rest) == (exit_codes.OK, b"")
     assert isolation == "process" or {"from a tool", "from below", "from a child"} <= set(log.splitlines())
 
 
@@ -161,7 +161,7 @@ def test_calls_finish_after_the_input_has_ended(tmp_path: Path) -> None:
         child.ask("initialize", OPEN)
         child.send("tools/call", {"name": "echo", "arguments": {"message": "late"}}, 2)
         code, rest, _ = child.ends()
-    assert (code, orjson.loads(rest)["result"]["content"][0]["text"]) == (exits.OK, "late\n")
+    assert (code, orjson.loads(rest)["result"]["content"][0]["text"]) == (exit_codes.OK, "late\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -173,7 +173,7 @@ def test_a_signal_ends_it_cleanly_in_the_middle_of_a_call(tmp_path: Path, number
         until(lambda: written.exists() and written.read_text().endswith(" "), "the tool runs")
         child.process.send_signal(number)
         code, rest, log = child.ends()
-    assert (code, rest) == (exits.OK, b"")
+    assert (code, rest) == (exit_codes.OK, b"")
     assert "Traceback" not in log
     until(lambda: not _alive(int(written.read_text())), "nothing is left of the tool")
 
@@ -187,7 +187,7 @@ def test_a_listening_client_is_told_of_the_end(tmp_path: Path) -> None:
         child.process.terminate()
         code, rest, _ = child.ends()
     told = [orjson.loads(line) for line in rest.splitlines()]
-    assert (code, told[0]["method"], told[1]["id"]) == (exits.OK, "notifications/cancelled", 1)
+    assert (code, told[0]["method"], told[1]["id"]) == (exit_codes.OK, "notifications/cancelled", 1)
 
 
 def test_a_reader_that_is_gone_ends_it_quietly(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_reader_that_is_gone_ends_it_quietly(tmp_path: Path) -> None:
         assert child.process.stdout is not None
         child.process.stdout.close()
         child.send("ping", id=2)
-        assert child.process.wait(BOUND) == exits.OK
+        assert child.process.wait(BOUND) == exit_codes.OK
         assert child.process.stderr is not None
         assert "Traceback" not in child.process.stderr.read().decode()
 
@@ -212,7 +212,7 @@ def test_a_signal_does_not_wait_for_the_calls_that_were_left(tmp_path: Path, iso
         child.process.stdin = None
         child.process.terminate()
         code, rest, _ = child.ends()
-    assert (code, rest) == (exits.OK, b"")
+    assert (code, rest) == (exit_codes.OK, b"")
     until(lambda: not _alive(told["params"]["data"]["pid"]), "nothing is left of the tool")
 
 
@@ -224,7 +224,7 @@ def test_a_reader_that_does_not_read_keeps_nobody_from_ending_it(tmp_path: Path)
         # What fits into the pipe is there, the rest waits in a write.
         until(lambda: child.waiting() >= 4096, "the pipe is full")
         child.process.terminate()
-        assert child.process.wait(BOUND) == exits.OK
+        assert child.process.wait(BOUND) == exit_codes.OK
 
 
 def test_several_start_at_once_on_one_data_folder(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_what_cannot_be_served_is_one_sentence(
 ) -> None:
     with started(tmp_path, server, *options) as child:
         code, out, log = child.ends()
-    assert (code, out) == (exits.USAGE, b"")
+    assert (code, out) == (exit_codes.USAGE, b"")
     assert log.splitlines()[-1].startswith(sentence)
     assert "Traceback" not in log
 

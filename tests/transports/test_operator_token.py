@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE, OperatorToken
-from patchbay.cli.commands import main
+from patchbay.cli.commands.patchbay import main
 from patchbay.errors import ConfigError
 from tests.hubs import Hub
 from tests.transports.test_operator import put

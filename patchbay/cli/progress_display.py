@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchbay.cli.telling import is_terminal, note, printable
+from patchbay.cli.messages import is_terminal, note, printable
 from patchbay.client.connection.requests import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as Said

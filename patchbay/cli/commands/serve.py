@@ -8,14 +8,16 @@ from typing import Any
 import click
 
 from patchbay.assets import HOME
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
+from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
-from patchbay.cli.telling import fail
 from patchbay.errors import ConfigError, FolderInUse
 from patchbay.serving.supervisor import AddressTaken, serve
 
 
-@click.command("serve", epilog=exits.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers"))
+@click.command(
+    "serve", epilog=exit_codes.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers")
+)
 @with_settings
 @click.pass_context
 def serve_command(context: click.Context, /, **_: Any) -> None:
@@ -26,7 +28,7 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
             settings.servers.mkdir(parents=True, exist_ok=True)
         code = serve(settings)
     except AddressTaken as problem:
-        fail(problem.message, exits.ADDRESS)
+        fail(problem.message, exit_codes.ADDRESS)
     except (ConfigError, FolderInUse) as problem:
-        fail(problem.message, exits.USAGE)
+        fail(problem.message, exit_codes.USAGE)
     sys.exit(code)

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
+from patchbay.cli.messages import fail
 from patchbay.cli.options import ORDER, ROWS, flag_of, settings_of, shown, source_of, variable_of, with_settings
-from patchbay.cli.telling import fail
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 
 
-@click.command("settings", epilog=exits.with_examples("patchbay settings", "patchbay settings --json"))
+@click.command("settings", epilog=exit_codes.with_examples("patchbay settings", "patchbay settings --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
 @with_settings
 @click.pass_context
@@ -24,7 +24,7 @@ def settings_command(context: click.Context, /, as_json: bool, **_: Any) -> None
     try:
         settings = settings_of(context)
     except ConfigError as problem:
-        fail(problem.message, exits.USAGE)
+        fail(problem.message, exit_codes.USAGE)
     rows = [described(context, settings, name) for name in ORDER]
     click.echo(json.dumps(rows, indent=2) if as_json else table(rows))
 

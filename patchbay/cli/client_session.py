@@ -20,12 +20,12 @@ from typing import Any, cast
 import click
 
 import patchbay
-from patchbay.cli.answering import Answers
-from patchbay.cli.endings import ending
-from patchbay.cli.places import Contracts, settings_for_reading
-from patchbay.cli.showing import Display
-from patchbay.cli.telling import is_terminal, note, program, typed
-from patchbay.cli.unread import watched_output
+from patchbay.cli.broken_pipe import watched_output
+from patchbay.cli.failures import ending
+from patchbay.cli.local_files import Contracts, settings_for_reading
+from patchbay.cli.messages import is_terminal, note, program, typed
+from patchbay.cli.progress_display import Display
+from patchbay.cli.question_answers import Answers
 from patchbay.client.addresses.targets import Era, Local, Reach
 from patchbay.client.auth.methods import Person
 from patchbay.client.connection.connection import START_TIMEOUT, TIMEOUT, Connection
@@ -88,7 +88,7 @@ def session(
         @cache
         def here() -> Any:
             """The hub, which is loaded where an address names one of its servers."""
-            hub = import_module("patchbay.cli.hubs").Here(settings if creates else settings_for_reading(settings))
+            hub = import_module("patchbay.cli.local_hub").Here(settings if creates else settings_for_reading(settings))
             stack.callback(hub.close)
             return hub
 

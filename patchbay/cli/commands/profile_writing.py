@@ -15,15 +15,15 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exits
-from patchbay.cli.addressed import API, full
-from patchbay.cli.completing import addresses
-from patchbay.cli.endings import ending
-from patchbay.cli.exits import with_examples
+from patchbay.cli import exit_codes
+from patchbay.cli.client_session import Session, with_reach
+from patchbay.cli.commands.profile import REFERENCE, change_lines, found, kept_profiles, profile, tried
+from patchbay.cli.completion import addresses
+from patchbay.cli.exit_codes import with_examples
+from patchbay.cli.failures import ending
+from patchbay.cli.messages import is_terminal, note, program
 from patchbay.cli.ndjson import object_from, opened_input
-from patchbay.cli.profiles import REFERENCE, change_lines, found, kept_profiles, profile, tried
-from patchbay.cli.sessions import Session, with_reach
-from patchbay.cli.telling import is_terminal, note, program
+from patchbay.cli.typed_addresses import API, full
 from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
 from patchbay.client.addresses.targets import AddressError, Local
 from patchbay.client.addresses.variables import ProfileError
@@ -251,7 +251,7 @@ def _tested(work: Session, what: Profile, test: bool | None) -> None:
         return
     if not tried(work, what.name, references):
         note("Profile updated, but the test failed.")
-        sys.exit(exits.FAILED)
+        sys.exit(exit_codes.FAILED)
 
 
 def _in_project(what: Profile) -> bool:

@@ -9,16 +9,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from patchbay.cli import exits
-from patchbay.cli.telling import fail
-from patchbay.cli.unread import Unread, let_go
+from patchbay.cli import exit_codes
+from patchbay.cli.broken_pipe import Unread, let_go
+from patchbay.cli.messages import fail
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
 
 CODES = {
-    "Overdue": exits.OVERDUE,
-    "SignInNeeded": exits.SIGN_IN,
-    "Unreachable": exits.UNREACHABLE,
-    "ContractError": exits.CHANGED,
+    "Overdue": exit_codes.OVERDUE,
+    "SignInNeeded": exit_codes.SIGN_IN,
+    "Unreachable": exit_codes.UNREACHABLE,
+    "ContractError": exit_codes.CHANGED,
 }
 """The client's own problems by name, the narrower ones first."""
 
@@ -31,14 +31,14 @@ def ending() -> Iterator[None]:
     except PatchbayError as problem:
         fail(problem.message, code_of(problem))
     except KeyboardInterrupt:
-        fail("interrupted", exits.INTERRUPTED)
+        fail("interrupted", exit_codes.INTERRUPTED)
     except (Unread, BrokenPipeError):
         let_go()
-        sys.exit(exits.UNREAD)
+        sys.exit(exit_codes.UNREAD)
     except OSError as problem:  # such as a full disk behind standard output
         let_go()
         place = f"{problem.filename}: " if problem.filename is not None else ""
-        fail(f"{place}input or output failed ({problem.strerror or problem})", exits.FAILED)
+        fail(f"{place}input or output failed ({problem.strerror or problem})", exit_codes.FAILED)
 
 
 def code_of(problem: PatchbayError) -> int:
@@ -46,4 +46,4 @@ def code_of(problem: PatchbayError) -> int:
     for kind in type(problem).__mro__:
         if kind.__name__ in CODES:
             return CODES[kind.__name__]
-    return exits.USAGE if isinstance(problem, (InvalidParams, ContentError, UnknownServer)) else exits.FAILED
+    return exit_codes.USAGE if isinstance(problem, (InvalidParams, ContentError, UnknownServer)) else exit_codes.FAILED

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from patchbay.cli.exits import with_examples
-from patchbay.cli.telling import program
+from patchbay.cli.exit_codes import with_examples
+from patchbay.cli.messages import program
 from patchbay.client.addresses.launchers import PROGRAMS
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.profiles.lookup import Profiles, homes

@@ -8,9 +8,9 @@ import click
 
 from patchbay import boot
 from patchbay.catalogue.contents.revocations import Revocations
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
+from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
-from patchbay.cli.telling import fail
 from patchbay.errors import PatchbayError, ReadOnly
 from patchbay.settings import Settings
 from patchbay.stores import open_store
@@ -21,7 +21,7 @@ WHO = "command line"
 
 @click.command(
     "revoke",
-    epilog=exits.with_examples(
+    epilog=exit_codes.with_examples(
         'patchbay revoke bafkrei... --why "it leaks its arguments"', "patchbay revoke notes --lift"
     ),
 )
@@ -38,10 +38,10 @@ def revoke_command(context: click.Context, /, target: str, why: str, lift: bool,
     try:
         settings = settings_of(context)
         if settings.store == "memory":
-            fail("a hub in memory has no data folder: revoke on its page /history/revoke", exits.USAGE)
+            fail("a hub in memory has no data folder: revoke on its page /history/revoke", exit_codes.USAGE)
         click.echo(_changed(settings, target, " ".join(why.split()), lift))
     except PatchbayError as problem:
-        fail(problem.message, exits.USAGE)
+        fail(problem.message, exit_codes.USAGE)
 
 
 def _changed(settings: Settings, target: str, why: str, lift: bool) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from patchbay.cli.telling import note, printable
+from patchbay.cli.messages import note, printable
 from patchbay.client.contracts.coercion import coerced
 from patchbay.client.errors import McpFailure
 from patchbay.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from patchbay.cli.telling import printable
+from patchbay.cli.messages import printable
 from patchbay.client.contracts.signatures import signature_of
 
 Json = Mapping[str, Any]

@@ -14,11 +14,11 @@ from typing import Any
 
 import click
 
-from patchbay.cli.addressed import full
-from patchbay.cli.completing import addresses
-from patchbay.cli.exits import with_examples
+from patchbay.cli.client_session import Session, with_reach
+from patchbay.cli.completion import addresses
+from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, is_path, read_file, standard_input, write_file
-from patchbay.cli.sessions import Session, with_reach
+from patchbay.cli.typed_addresses import full
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError

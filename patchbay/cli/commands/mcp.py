@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from patchbay.cli.addressed import explored, full
-from patchbay.cli.calling import pretty
-from patchbay.cli.completing import addresses
-from patchbay.cli.exits import with_examples
+from patchbay.cli.client_session import Session, with_reach
+from patchbay.cli.commands.calling import pretty
+from patchbay.cli.completion import addresses
+from patchbay.cli.exit_codes import with_examples
+from patchbay.cli.messages import note
 from patchbay.cli.ndjson import emit
-from patchbay.cli.sessions import Session, with_reach
-from patchbay.cli.telling import note
+from patchbay.cli.typed_addresses import explored, full
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.contracts.contract import calculate_schema_hash, contract_cid, schema_hash

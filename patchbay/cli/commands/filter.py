@@ -8,11 +8,11 @@ from __future__ import annotations
 import click
 import jq
 
-from patchbay.cli.endings import ending
-from patchbay.cli.exits import with_examples
+from patchbay.cli.broken_pipe import watched_output
+from patchbay.cli.exit_codes import with_examples
+from patchbay.cli.failures import ending
+from patchbay.cli.messages import note
 from patchbay.cli.ndjson import Failures, emit, emit_text, standard_input
-from patchbay.cli.telling import note
-from patchbay.cli.unread import watched_output
 from patchbay.errors import ConfigError
 
 

@@ -10,10 +10,10 @@ import click
 
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from patchbay.cli.hub_url import hub_url
+from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
-from patchbay.cli.telling import fail
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 from patchbay.web.operator.login_links import LoginLinks
@@ -23,7 +23,7 @@ IN_MEMORY = "a hub in memory keeps no token: it shows a new one in the terminal 
 
 @click.command(
     "token",
-    epilog=exits.with_examples("patchbay token --show", "patchbay token", "patchbay token --data /srv/patchbay"),
+    epilog=exit_codes.with_examples("patchbay token --show", "patchbay token", "patchbay token --data /srv/patchbay"),
 )
 @click.option("--show", is_flag=True, help="Print the present token, and make no new one.")
 @with_settings
@@ -38,11 +38,11 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
         token = _operator_token(settings_of(context))
         text = token.kept() if show else token.renew()
         if text is None:
-            fail("the data folder holds no token that counts: `patchbay token` makes a new one", exits.USAGE)
+            fail("the data folder holds no token that counts: `patchbay token` makes a new one", exit_codes.USAGE)
         click.echo(text)
 
 
-@click.command("login", epilog=exits.with_examples("patchbay login", "patchbay login --port 9000"))
+@click.command("login", epilog=exit_codes.with_examples("patchbay login", "patchbay login --port 9000"))
 @with_settings
 @click.pass_context
 def login_command(context: click.Context, /, **_: Any) -> None:
@@ -56,7 +56,7 @@ def login_command(context: click.Context, /, **_: Any) -> None:
 
 def _operator_token(settings: Settings) -> OperatorToken:
     if settings.store == "memory":
-        fail(IN_MEMORY, exits.USAGE)
+        fail(IN_MEMORY, exit_codes.USAGE)
     return OperatorToken(settings.data)
 
 
@@ -66,6 +66,6 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except PatchbayError as problem:
-        fail(problem.message, exits.USAGE)
+        fail(problem.message, exit_codes.USAGE)
     except OSError as problem:
-        fail(f"the data folder cannot be used: {problem}", exits.USAGE)
+        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)

@@ -14,12 +14,14 @@ import click
 
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.errors import ConfigError
 
 
-@click.command("mount", epilog=exits.with_examples('patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"'))
+@click.command(
+    "mount", epilog=exit_codes.with_examples('patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"')
+)
 @click.argument("name")
 @click.argument("address")
 @click.option(
@@ -69,7 +71,7 @@ def mount_command(
     click.echo(f"{file} mounts {address.partition('?')[0]}; a hub that watches {file.parent} serves it at /mcp/{name}")
 
 
-@click.command("unmount", epilog=exits.with_examples("patchbay unmount time"))
+@click.command("unmount", epilog=exit_codes.with_examples("patchbay unmount time"))
 @click.argument("name")
 @with_settings
 @click.pass_context
@@ -99,4 +101,4 @@ def _pairs(given: tuple[str, ...], sign: str, option: str) -> dict[str, str]:
 
 def _fail(sentence: str) -> NoReturn:
     click.echo(f"patchbay: {sentence}", err=True)
-    sys.exit(exits.USAGE)
+    sys.exit(exit_codes.USAGE)

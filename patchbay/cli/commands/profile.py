@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exits
-from patchbay.cli.addressed import explored, full
-from patchbay.cli.calling import FORMAT, pretty
-from patchbay.cli.completing import addresses
-from patchbay.cli.completing import profiles as profile_names
-from patchbay.cli.endings import ending
-from patchbay.cli.exits import with_examples
-from patchbay.cli.sessions import Session, with_reach
-from patchbay.cli.telling import note, printable, program, quoted
+from patchbay.cli import exit_codes
+from patchbay.cli.client_session import Session, with_reach
+from patchbay.cli.commands.calling import FORMAT, pretty
+from patchbay.cli.completion import addresses
+from patchbay.cli.completion import profiles as profile_names
+from patchbay.cli.exit_codes import with_examples
+from patchbay.cli.failures import ending
+from patchbay.cli.messages import note, printable, program, quoted
+from patchbay.cli.typed_addresses import explored, full
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.contract import ValidationResult
 from patchbay.client.contracts.drift import Change
@@ -140,7 +140,7 @@ def validate(work: Session, /, reference: str, style: str) -> None:
 
 def _end(result: ValidationResult) -> None:
     if result.status in ("changed", "error"):
-        sys.exit(exits.CHANGED if result.status == "changed" else exits.FAILED)
+        sys.exit(exit_codes.CHANGED if result.status == "changed" else exit_codes.FAILED)
 
 
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:
@@ -195,7 +195,7 @@ def test(work: Session, /, reference: str, references: tuple[str, ...]) -> None:
     if not wanted:
         raise ProfileError(f"@{what.name}", "tested_with", "expected references to run, here or on the command line")
     if not tried(work, what.name, wanted):
-        sys.exit(exits.FAILED)
+        sys.exit(exit_codes.FAILED)
 
 
 def tried(work: Session, name: str, references: Sequence[str]) -> bool:

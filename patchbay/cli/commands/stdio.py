@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exits
+from patchbay.cli import exit_codes
+from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
-from patchbay.cli.piping import pipe
-from patchbay.cli.telling import fail
+from patchbay.cli.stdio_server import pipe
 from patchbay.errors import PatchbayError
 
 
-@click.command("stdio", epilog=exits.with_examples("patchbay stdio echo", "patchbay stdio"))
+@click.command("stdio", epilog=exit_codes.with_examples("patchbay stdio echo", "patchbay stdio"))
 @click.argument("server", default="")
 @click.option("--native", is_flag=True, help="Speak the native interface of the whole hub instead of MCP.")
 @with_settings
@@ -21,8 +21,8 @@ from patchbay.errors import PatchbayError
 def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any) -> None:
     """Serve one SERVER, or all as one, over standard input and output, for a client that starts this command itself."""
     if native and server:
-        fail("with --native the methods name their server; leave SERVER out", exits.USAGE)
+        fail("with --native the methods name their server; leave SERVER out", exit_codes.USAGE)
     try:
         pipe(settings_of(context), server, native)
     except PatchbayError as problem:
-        fail(problem.message, exits.USAGE)
+        fail(problem.message, exit_codes.USAGE)

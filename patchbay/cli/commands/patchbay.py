@@ -5,40 +5,40 @@ from __future__ import annotations
 import click
 
 import patchbay
-from patchbay.cli import exits
-from patchbay.cli.reach_commands import CLIENT, CONTEXT
-from patchbay.cli.telling import Commands, Late
+from patchbay.cli import exit_codes
+from patchbay.cli.commands.client import CLIENT, CONTEXT
+from patchbay.cli.messages import Commands, Late
 
 HUB = {
     "serve": Late(
-        "patchbay.cli.serving_command:serve_command", "Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."
+        "patchbay.cli.commands.serve:serve_command", "Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."
     ),
     "stdio": Late(
-        "patchbay.cli.stdio_command:stdio_command",
+        "patchbay.cli.commands.stdio:stdio_command",
         "Serve one SERVER, or all as one, over standard input and output, for a client that starts this command"
         " itself.",
     ),
     "mount": Late(
-        "patchbay.cli.mounting:mount_command", "Serve the MCP server at ADDRESS as /mcp/NAME, in every revision."
+        "patchbay.cli.commands.mount:mount_command", "Serve the MCP server at ADDRESS as /mcp/NAME, in every revision."
     ),
     "unmount": Late(
-        "patchbay.cli.mounting:unmount_command",
+        "patchbay.cli.commands.mount:unmount_command",
         "Take the mounted server NAME away, and end what was started for it.",
     ),
     "settings": Late(
-        "patchbay.cli.settings_command:settings_command",
+        "patchbay.cli.commands.settings:settings_command",
         "List every setting: its value, where that came from, and its default.",
     ),
     "token": Late(
-        "patchbay.cli.token_command:token_command",
+        "patchbay.cli.commands.token:token_command",
         "Make a new token for the operator of the hub, and print it.",
     ),
     "login": Late(
-        "patchbay.cli.token_command:login_command",
+        "patchbay.cli.commands.token:login_command",
         "Print a link that logs a browser in as the operator of the hub.",
     ),
     "revoke": Late(
-        "patchbay.cli.revoke_command:revoke_command",
+        "patchbay.cli.commands.revoke:revoke_command",
         "End a content or a server, by CID or name: nothing that is made of it is served any more.",
     ),
 }
@@ -49,7 +49,7 @@ HUB = {
     cls=Commands,
     late=HUB | CLIENT,
     context_settings=CONTEXT,
-    epilog=exits.with_examples("patchbay serve", 'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"'),
+    epilog=exit_codes.with_examples("patchbay serve", 'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"'),
 )
 @click.version_option(patchbay.__version__, message="patchbay %(version)s")
 def main() -> None:
