@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import importlib
+import logging
 import math
 import multiprocessing
 import os
@@ -38,6 +39,8 @@ from patchbay.transports.drain import SIGNALS
 from patchbay.transports.peers import AtWork, Peers
 from patchbay.transports.sockets import return_large_blocks
 from patchbay.transports.work_limits import EXTRA_THREADS, WorkLimits
+
+log = logging.getLogger(__name__)
 
 GRACE = 5
 """Seconds between the end of a drain and the kill."""
@@ -205,7 +208,7 @@ def _announce(settings: Settings, announced: Once, serving: threading.Event, ope
 def _tell_operator(settings: Settings, operators: Any) -> None:
     """Tell the person who started the hub how to log in. A token that is kept in no file is shown now."""
     if settings.access == "open":
-        say("Everybody who reaches this hub may look and call its tools (--access open).")
+        log.warning("everybody who reaches this hub may look and call its tools (--access open)")
     say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
     if settings.store == "memory":
         say(f"The operator's token, shown only now: {operators.token.kept()}")

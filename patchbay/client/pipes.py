@@ -27,6 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from patchbay.client.failures import Unreachable
+from patchbay.client.pace import BLANK_UNITS, LINE_UNITS, text_pace, text_units
 from patchbay.client.reach import Stdio
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Child:
         self._control = control
         self._limit = limit
         self._over = anyio.Event()
+        self._noise_pace, self._error_pace = text_pace(), text_pace()
 
     async def ended(self, seconds: float) -> None:
         """Wait up to `seconds` for how it ended."""
@@ -109,6 +111,7 @@ class Child:
             *lines, rest = (rest + piece).split(b"\n")
             rest = rest[-LONGEST_SHOWN:]
             self._keep(lines)
+            await self._error_pace.take(text_units(piece))
         self._keep([rest])
 
     def _keep(self, lines: list[bytes]) -> None:
@@ -122,8 +125,8 @@ class Child:
                 await self._messages(to)
         except anyio.BrokenResourceError:
             log.debug("nobody reads the messages of %s any more", self._process.pid)
-        while await self.stdout.read(CHUNK):
-            continue  # a child that cannot write may not end
+        while piece := await self.stdout.read(CHUNK):  # a child that cannot write may not end
+            await self._noise_pace.take(text_units(piece))
 
     async def _messages(self, to: MemoryObjectSendStream[Received]) -> None:
         rest = b""
@@ -141,12 +144,14 @@ class Child:
 
     async def _message(self, line: bytes, to: MemoryObjectSendStream[Received]) -> None:
         if not line.strip():
+            await self._noise_pace.take(len(line) + BLANK_UNITS)
             return
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             if len(self.noise) < 3:
                 self.noise.append(line[:LONGEST_SHOWN].decode("utf-8", "replace"))
+            await self._noise_pace.take(len(line) + LINE_UNITS)
             return
         await to.send(SessionMessage(message))
 

@@ -30,6 +30,7 @@ from mcp_types import (
 )
 
 from patchbay.client.failures import McpFailure
+from patchbay.client.pace import message_pace
 from patchbay.client.runs import CURRENT, LISTEN, Answer, Json, Run, said
 from patchbay.events import Progress, Question
 from patchbay.jsonrpc import Notification
@@ -209,6 +210,7 @@ class Inlet:
         self._inner = inner
         self._out = out
         self._traffic = traffic
+        self._pace = message_pace()
         self.last_context: contextvars.Context | None = None
 
     async def receive(self) -> SessionMessage | Exception:
@@ -223,6 +225,7 @@ class Inlet:
             run = self.last_context.get(CURRENT) if self.last_context is not None else None
             if await self._traffic.take(item, run, self._out):
                 return item
+            await self._pace.take()
 
     async def aclose(self) -> None:
         self._traffic.ended.set()

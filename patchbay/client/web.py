@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from patchbay.client.direct import Direct, Place
 from patchbay.client.handover import Handover, is_possible
+from patchbay.client.pace import text_pace, text_units
 from patchbay.client.plan import Adopted
 from patchbay.client.public_hosts import public_address
 from patchbay.client.reach import ANY_ISSUER, Http
@@ -42,6 +43,22 @@ GET_INSTEAD = frozenset({400, 404, 405, 406, 415})
 def _certificates() -> ssl.SSLContext:
     """What is trusted: read once, because that takes longer than opening a connection."""
     return httpx2.create_ssl_context()
+
+
+class _Paced(httpx2.AsyncByteStream):
+    """An event stream that is read no faster than `pace.py` says."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pace = text_pace()
+        async for piece in self._inner:
+            yield piece
+            await pace.take(text_units(piece))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -167,8 +184,10 @@ class Web:
         run = CURRENT.get()
         if run is not None:  # what is answered in the end counts: before that a sign-in may have been refused something
             run.refused = f"HTTP {response.status_code} {response.reason_phrase}".rstrip() if refused else None
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _Paced(response.stream)
+        else:
             response.stream = _Bounded(response.stream, self._limit, str(response.request.url.copy_with(query=None)))
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -152,14 +151,14 @@ def prepared(folder: Path) -> None:
         subprocess.run(["git", *words], cwd=repository, check=True, stdout=subprocess.DEVNULL)
 
 
-def table(trials: Sequence[Trial]) -> str:
-    """A line for each package."""
-    width = max(len(one.package.name) for one in trials)
-    rows = []
-    for one in trials:
-        cells = " | ".join(f"{step}: {one.found.get(step, 'not reached')}" for step in STEPS)
-        rows.append(f"{one.package.name:<{width}} | {cells}")
-    return "\n".join(rows)
+def told(trial: Trial) -> Trial:
+    """Run a trial, and write its line of the table."""
+    trial.run()
+    width = max(len(one.name) for one in PACKAGES)
+    cells = " | ".join(f"{step}: {trial.found.get(step, 'not reached')}" for step in STEPS)
+    sys.stdout.write(f"{trial.package.name:<{width}} | {cells}\n")
+    sys.stdout.flush()
+    return trial
 
 
 def main() -> int:
@@ -173,14 +172,13 @@ def main() -> int:
         folder = Path(name)
         prepared(folder)
         claude = "ok"
-        with running_hub(folder / "hub") as hub:
+        with running_hub(folder / "hub", environment=os.environ) as hub:
             trials = [Trial(package, folder, hub) for package in chosen]
             with ThreadPoolExecutor(max(1, given.at_once)) as crew:
-                list(crew.map(Trial.run, trials))
+                list(crew.map(told, trials))
             if given.claude:
                 claude = claude_uses_the_hub(hub, folder)
                 sys.stdout.write(f"claude: {claude}\n")
-    sys.stdout.write(f"{table(trials)}\n")
     worked = [one for one in trials if not any(text.startswith("FAILED") for text in one.found.values())]
     sys.stdout.write(f"{len(worked)} of {len(trials)} packages worked\n")
     return 0 if len(worked) == len(trials) and claude == "ok" else 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mcp import Client
 from tests.content.anthropic_endpoint import KEY, MessagesEndpoint, messages_endpoint
 from tests.hubs import until
 from tests.interaction.peers import NODE
-from tests.interaction.programs import ROOT, Hub, plain_environment, status_of
+from tests.interaction.programs import ROOT, Hub, status_of
 
 REFERENCE = ROOT / "reference_templates"
 PACKAGE = "@anthropic-ai/claude-code"
@@ -28,8 +29,7 @@ def installed(folder: Path) -> Path:
     place = folder / "claude"
     place.mkdir()
     npm = NODE.parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
-    environment = plain_environment(folder)
-    environment["PATH"] = f"{NODE.parent}:{environment['PATH']}"
+    environment = {**os.environ, "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
     package = place / "node_modules" / PACKAGE
     commands: list[tuple[list[str], Path]] = [
         ([str(NODE), str(npm), "install", PACKAGE, "--no-audit", "--no-fund", "--loglevel=error"], place),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.stores.sqlite import FILE
+from patchbay.store import DATABASE_FILE
 from tests.attacks.requests import send
 from tests.operation.running import running
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 
 def damage(folder: Path, name: str, statement: str) -> None:
-    with closing(sqlite3.connect(folder / "data" / FILE, timeout=60)) as database, database:
+    with closing(sqlite3.connect(folder / "data" / DATABASE_FILE, timeout=60)) as database, database:
         row = database.execute("SELECT cid FROM names WHERE name = ?", (name,)).fetchone()
         assert database.execute(statement, row).rowcount == 1
 

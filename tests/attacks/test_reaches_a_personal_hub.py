@@ -48,9 +48,7 @@ def test_through_a_proxy_nothing_is_called_and_nothing_is_seen(hub: Hub, proxy: 
     assert sent(hub.port, "POST", "/mcp/echo", CALL, POSTED | proxy | hub.as_operator())[0] == 200
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--host", "0.0.0.0"), ("--host", "::"), ("--allowed-hosts", "localhost,hub.example")]
-)
+@pytest.mark.parametrize("arguments", [("--host", "0.0.0.0"), ("--allowed-hosts", "localhost,hub.example")])
 def test_a_hub_that_the_network_could_reach_does_not_start(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     ended = refused(tmp_path, *arguments)
     assert ended.returncode == 2
@@ -74,4 +72,4 @@ def test_an_open_hub_serves_strangers_who_change_nothing(tmp_path: Path) -> None
             in sent(hub.port, "GET", "/servers", b"", {"Accept": "text/html"} | proxy)[2]
         )
         assert sent(hub.port, "PUT", "/variables/stolen", b"1", proxy)[0] == 401
-        assert hub.line_with("Everybody who reaches this hub")
+        assert hub.line_with("everybody who reaches this hub")

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
+from tests.operation.running import Hub
 
 pytestmark = pytest.mark.browser
 
@@ -78,7 +79,8 @@ def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) 
     expect(page.get_by_label("Tool, prompt or resource")).to_have_value("say")
 
 
-def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab: Tab, base: str) -> None:
+def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab: Tab, base: str, served: Hub) -> None:
+    tab.log_in(served)
     call(base, "atelier", "steps", {"many": 3}, progress=True)
     page = tab.open(f"/activity/{newest(base, 'steps')}")
     told = [row.inner_text().split("\t")[1:] for row in page.locator("section").first.locator("tbody tr").all()]
@@ -94,7 +96,8 @@ def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab
     expect(page.get_by_role("heading", name="steps", level=1)).to_be_visible()
 
 
-def test_a_call_that_runs_again_can_be_cancelled(tab: Tab, base: str) -> None:
+def test_a_call_that_runs_again_can_be_cancelled(tab: Tab, base: str, served: Hub) -> None:
+    tab.log_in(served)
     call(base, "atelier", "steps", {"many": 2})
     record = newest(base, "steps")
     page = tab.open(f"/activity/{record}")
@@ -108,9 +111,12 @@ def test_a_call_that_runs_again_can_be_cancelled(tab: Tab, base: str) -> None:
     expect(page.get_by_role("button", name="Run again")).to_be_visible()
 
 
-def test_without_scripts_everything_can_be_read(browser: Browser, base: str) -> None:
+def test_without_scripts_everything_can_be_read(browser: Browser, base: str, served: Hub) -> None:
     call(base, "atelier", "say", {"text": "plain"})
     tab = Tab(browser, base, java_script_enabled=False)
+    page = tab.open(f"/activity/{newest(base, 'say')}")
+    assert "The operator of this hub sees this." in page.inner_text("main") and '"plain"' not in page.inner_text("main")
+    tab.log_in(served)
     page = tab.open(f"/activity/{newest(base, 'say')}")
     assert '"plain"' in page.get_by_label("Result", exact=True).inner_text()
     assert tab.open("/activity").locator("#plots svg rect").count() > 0

@@ -18,7 +18,10 @@ from patchbay.catalogue.servers import Server
 from patchbay.settings import Settings
 from patchbay.store import Store
 
-PATIENCE = 5.0
+DEADLINE_SECONDS = 5.0
+"""The time that a call of these tests has."""
+
+PATIENCE = 60.0
 """Seconds that anything may take before a test gives up."""
 
 
@@ -70,7 +73,7 @@ class Bench:
         return next(one for one in self.open().all() if one.name == name)
 
     def call(self, catalogue: Catalogue, server: str, arguments: dict[str, Any] | None = None, **more: Any) -> Call:
-        return Call(server, {}, arguments or {}, time.monotonic() + PATIENCE, catalogue.hub, **more)
+        return Call(server, {}, arguments or {}, time.monotonic() + DEADLINE_SECONDS, catalogue.hub, **more)
 
     def drop(self, file: str, text: str | Any) -> None:
         """Save a file into the watched folder."""

@@ -15,7 +15,7 @@ import pytest
 
 from tests.faults.callers import ANSWERED, CUT, UNHEARD, Fate, Line, Load, call, fetched, posted, session, until
 from tests.hubs import modern_request
-from tests.operation.running import Hub, running
+from tests.operation.running import Hub, marks, running
 
 pytestmark = pytest.mark.process
 
@@ -119,7 +119,7 @@ async def ended(hub: Hub, folder: Path, streams: Streams) -> tuple[Load, float]:
 
     Answers the calls, and the moment of the signal.
     """
-    load = Load(hub.port, RATE, lambda number: call("called", "mark", {"folder": str(folder), "number": number}))
+    load = Load(hub.port, RATE, lambda number: call("called", "mark", {"folder": str(marks(folder)), "number": number}))
     load.begin()
     await until(lambda: len(load.kinds(ANSWERED)) > 50, "calls are answered")
     await streams.open(hub.port)
@@ -143,7 +143,7 @@ def test_a_hub_that_is_told_to_end_under_load_cuts_nothing(tmp_path: Path, worke
         assert time.monotonic() - at < LEAST
         assert hub.finished() == 0
 
-    journal = (tmp_path / "journal").read_text().split()
+    journal = (marks(tmp_path) / "journal").read_text().split()
     served = {number for number in load.kinds(ANSWERED) if load.fates[number].status == 200}
     assert not load.kinds(CUT)
     assert all(load.fates[number].turned_away for number in load.kinds(ANSWERED) - served)

@@ -36,6 +36,9 @@ SPARE = 8.0
 MOST = 6000
 """Bytes that a client reads at most; the answer to `count` has more."""
 
+BEGAN = b"notifications/progress"
+"""What the tools here say first."""
+
 TOOLS = '''
 import time
 from pathlib import Path
@@ -72,7 +75,9 @@ def left(hub: Hub, body: dict[str, Any], headers: dict[str, str], most: int) -> 
     with socket.create_connection(("127.0.0.1", hub.port), BOUND) as connection:
         connection.sendall(f"POST /mcp/leaving HTTP/1.1\r\n{head}\r\n".encode() + sent)
         read = bytearray()
-        while len(read) < most and (piece := connection.recv(most - len(read))):
+        # The head is sent after a quarter of a second, and a process that has to be started may take longer than that:
+        # who leaves before the tool began is none of those that it is told of.
+        while (len(read) < most or BEGAN not in read) and (piece := connection.recv(max(most - len(read), 1024))):
             read += piece
     return time.time(), bytes(read)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.callers import ANSWERED, CUT, Line, Load, call, together, until
-from tests.operation.running import BOUND, Hub, running
+from tests.operation.running import BOUND, Hub, marks, running
 from tests.operation.running import until as wait_until
 
 pytestmark = pytest.mark.process
@@ -62,7 +62,9 @@ def served(folder: Path, **sources: str) -> None:
 
 def marking(hub: Hub, folder: Path) -> Load:
     """Callers who each write a number of their own down."""
-    return Load(hub.port, RATE, lambda number: call("journal", "mark", {"folder": str(folder), "number": number}))
+    return Load(
+        hub.port, RATE, lambda number: call("journal", "mark", {"folder": str(marks(folder)), "number": number})
+    )
 
 
 async def under(load: Load, happenings: Callable[[], Awaitable[None]]) -> None:
@@ -108,7 +110,7 @@ def test_a_killed_worker_loses_only_what_it_had_in_hand(tmp_path: Path) -> None:
     for number in lost:
         begun, ended = load.moments[number], load.moments[number] + load.fates[number].took
         assert any(begun - NOTICED <= kill <= ended < kill + NOTICED + SPARE for kill in kills), load.fates[number]
-    written = [int(line) for line in (tmp_path / "journal").read_text().split()]
+    written = [int(line) for line in (marks(tmp_path) / "journal").read_text().split()]
     assert len(written) == len(set(written)), "no call is repeated"
     assert acknowledged <= set(written) <= acknowledged | lost
 
@@ -132,7 +134,7 @@ def test_workers_that_are_replaced_one_by_one_lose_nothing(tmp_path: Path) -> No
         asyncio.run(under(load, reloading))
         assert hub.end() == 0
     assert not load.kinds(CUT)
-    written = [int(line) for line in (tmp_path / "journal").read_text().split()]
+    written = [int(line) for line in (marks(tmp_path) / "journal").read_text().split()]
     assert sorted(written) == sorted(right(load))
 
 
@@ -172,7 +174,7 @@ def test_a_worker_without_a_descriptor_left_waits_and_recovers(tmp_path: Path) -
     served(tmp_path, journal=JOURNAL)
 
     def asked(number: int) -> bytes:
-        return call("journal", "mark", {"folder": str(tmp_path), "number": number})
+        return call("journal", "mark", {"folder": str(marks(tmp_path)), "number": number})
 
     async def once(hub: Hub, number: int) -> str:
         line = Line(hub.port)
@@ -195,4 +197,4 @@ def test_a_worker_without_a_descriptor_left_waits_and_recovers(tmp_path: Path) -
         assert [asyncio.run(once(hub, number)) for number in range(2, 30)] == [str(n) for n in range(2, 30)]
         assert hub.workers() == {worker}
         assert hub.end() == 0
-    assert (tmp_path / "journal").read_text().split() == [str(number) for number in range(1, 30)]
+    assert (marks(tmp_path) / "journal").read_text().split() == [str(number) for number in range(1, 30)]

@@ -12,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,15 +58,19 @@ def running(
     folder: Path,
     statuses: Container[int] = (200,),
     ends: Container[int] = (0,),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program while it runs; begins when a GET of `ready` gives one of `statuses`, ends with SIGTERM.
 
-    Its log is `folder/log`. Raises RuntimeError when it does not come up, or when it does not end in time with one
-    of the exit codes `ends` (minus the signal's number for a program that the signal ended).
+    Its log is `folder/log`, and its environment is plain unless one is given. Raises RuntimeError when it does not
+    come up, or when it does not end in time with one of the exit codes `ends` (minus the signal's number for a program
+    that the signal ended).
     """
     log = folder / "log"
     with log.open("wb") as out:
-        process = subprocess.Popen(command, cwd=ROOT, env=plain_environment(folder), stdout=out, stderr=out)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment or plain_environment(folder), stdout=out, stderr=out
+        )
     try:
         _wait_until_ready(process, ready, statuses, log)
         yield process
@@ -114,6 +118,7 @@ def running_hub(
     prefix: Sequence[str] = (),
     options: Sequence[str] = (),
     enable: str = "everything",
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Hub]:
     """The hub as `scripts/run` starts it, with data, servers and log under `folder`.
 
@@ -129,5 +134,5 @@ def running_hub(
     command += ["--data", str(folder / "data"), "--servers", str(servers)]
     command += ["--enable", enable, *options]
     url = f"http://127.0.0.1:{port}"
-    with running(command, f"{url}/readyz", folder) as process:
+    with running(command, f"{url}/readyz", folder, environment=environment) as process:
         yield Hub(url, servers, folder / "log", process.pid)

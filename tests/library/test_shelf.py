@@ -17,7 +17,7 @@ def test_a_document_that_is_back_before_it_is_forgotten_stays(tmp_path: Path) ->
     kept: list[tuple[str, bytes | None]] = []
 
     @contextmanager
-    def alone() -> Iterator[None]:
+    def alone(seconds: float) -> Iterator[None]:
         (tmp_path / "rooms.md").write_text(TEXT)
         yield
 

@@ -47,6 +47,10 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.close()
 
 
+CIDS = {"arguments_cid": None, "answer_cid": None}
+"""What others than the operator see of them."""
+
+
 def get(hub: Hub, path: str, status: int = 200) -> TestResponse:
     answer = hub.client.get(path)
     assert answer.status_code == status, answer.get_data(as_text=True)
@@ -77,12 +81,15 @@ def test_every_way_in_leaves_its_record(hub: Hub) -> None:
 def test_a_record_has_what_a_list_leaves_out(hub: Hub) -> None:
     hub.call("busy", "say", {"text": "once more"})
     listed = records(hub, "limit=1")[0]
-    whole = get(hub, f"/activity/{listed['id']}.json").json
-    assert isinstance(whole, dict)
+    hidden = get(hub, f"/activity/{listed['id']}.json").json
+    whole = hub.client.get(f"/activity/{listed['id']}.json", headers={"Authorization": f"Bearer {hub.token}"}).json
+    assert isinstance(whole, dict) and isinstance(hidden, dict)
+    assert (hidden["arguments"], hidden["answer"], hidden["arguments_cid"]) == (None, None, None)
     assert whole.pop("arguments") == {"text": "once more"}
     assert [each["kind"] for each in whole.pop("moments")] == ["text", "done"]
-    assert whole.pop("answer") == {"content": [{"type": "text", "text": "once more"}]}
-    assert whole == listed
+    assert whole.pop("answer") == {"content": [{"type": "text", "text": "once more"}], "isError": False}
+    assert whole["arguments_cid"] and whole["answer_cid"]
+    assert whole.keys() == listed.keys() and whole | CIDS == listed
 
 
 def test_lists_are_filtered_and_go_on(hub: Hub) -> None:

@@ -6,6 +6,7 @@ Sources: REQUIREMENTS VWR-6; THREATS 0.3, 1.4: S26, S27.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,19 @@ def test_a_link_logs_one_browser_in_once(hub: Hub) -> None:
     assert reloaded.status_code == 303 and "Set-Cookie" not in reloaded.headers
 
 
+def test_a_link_is_used_up_for_all_workers_of_a_hub(tmp_path: Path) -> None:
+    one, other = (Hub(tmp_path, store="sqlite") for _ in range(2))
+    link = link_of(one)
+    assert other.client.get(link).status_code == 303
+    assert one.client.get(link).status_code == 401
+    with ThreadPoolExecutor(8) as pool:
+        link = link_of(one)
+        clients = [hub.app.test_client() for hub in (one, other) * 4]
+        assert sorted(pool.map(lambda client: client.get(link).status_code, clients)) == [303, *[401] * 7]
+    one.close()
+    other.close()
+
+
 def test_a_changed_link_is_refused_and_a_look_at_a_link_does_not_use_it_up(hub: Hub) -> None:
     link = link_of(hub)
     place = link.index("=") + 1
@@ -133,7 +147,7 @@ def test_a_damaged_file_proves_no_operator_and_shows_strangers_nothing_of_itself
     assert [answer.status_code for answer in answers[4:]] == [200] * 4
     for answer in answers:
         told = answer.get_data(as_text=True) + str(answer.headers)
-        assert str(tmp_path) not in told and "sesame" not in told and "hexadecimal" not in told
+        assert str(file) not in told and "sesame" not in told and "hexadecimal" not in told
     assert str(file) in caplog.text
     hub.close()
 

@@ -13,7 +13,7 @@
 What holds: whatever a definition does, by mistake, to itself, its process and its children (hang,
 crash, fork, double-fork, eat memory, flood) costs one host; the caller is told why, and nothing of
 it is left. Hosts die with the worker, even by `kill -9`.
-What does not hold: a host runs as the user that runs the hub. Code that means harm can read that
-user's files and signal that user's processes, unless it runs in the sandbox.
+A host runs as the user that runs the hub. What keeps code that means harm away from the hub is in `confinement/`; where
+the machine lacks it, such code can read that user's files and signal that user's processes.
 Sources: DESIGN section 6; THREATS 1.6, X2, X3.
 """

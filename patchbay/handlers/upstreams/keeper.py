@@ -42,8 +42,9 @@ FIRST_RETRY, LONGEST_RETRY, JITTER = 0.5, 30.0, 0.2
 PROBE, PROBE_TIMEOUT = 15.0, 5.0
 """Seconds of silence after which an upstream is asked whether it is there; how long it may take to say so."""
 
-REST = 0.1
-"""Seconds between two readings of the lists, whatever the upstream says."""
+REST, LONGEST_REST = 0.1, 10.0
+"""Seconds between two readings of the lists, whatever the upstream says; twice as long each time, up to the longest,
+for one that says so again as soon as it may."""
 
 MOST_URIS, MOST_NEWS, LONGEST_URI = 1024, 4096, 8192
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
@@ -109,6 +110,7 @@ class Keeper:
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._rest = REST
 
     def start(self) -> None:
         """Begin to keep it; a second time does nothing."""
@@ -241,7 +243,9 @@ class Keeper:
     def _hear(self, connection: Connection) -> None:
         """Until it is to be listened to anew."""
         while not self._ending.is_set():
+            begun = time.monotonic()
             news = self._news.take(PROBE)
+            quiet = time.monotonic() - begun
             self.lanes.reap()
             words = {what for what, _ in news}
             self._tell_updates(uri for what, uri in news if what == "notifications/resources/updated")
@@ -249,7 +253,8 @@ class Keeper:
                 self._probe(connection)
             if words & CHANGES:
                 self._refresh(connection, words & CHANGES)
-                self._ending.wait(REST)
+                self._rest = min(LONGEST_REST, 2 * self._rest) if quiet < self._rest else REST
+                self._ending.wait(self._rest)
             if LOST in words:
                 # One that never tells for long is not asked all the time.
                 self._ending.wait(FIRST_RETRY)
