@@ -71,7 +71,7 @@ class Place:
 
 def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
     """Where a URI leads, seen from a server. Raises ResourceNotFound, and InvalidParams for a URI that is wrong."""
-    if server.upstream is not None and not _is_own_content(plugged.contents, uri):
+    if server.upstream is not None and not _is_own_content(plugged, uri):
         return Place(uri, server, server.resources.get(uri) or unlisted(uri))
     own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None and own.target:
@@ -95,12 +95,17 @@ def unlisted(uri: str) -> Descriptor:
     return Descriptor("resource", uri, {"uri": uri, "name": uri}, target_of("resource", uri), "discovered")
 
 
-def _is_own_content(contents: Contents, uri: str) -> bool:
-    """Whether the hub itself answers for a URI beside a mounted server: a large result, or the configuration."""
+def _is_own_content(plugged: Plugged, uri: str) -> bool:
+    """Whether the hub answers for a URI beside a mounted server: a large result of its own, or the configuration.
+
+    A large result that the hub does not keep is one of the mounted server.
+    """
     scheme, _, rest = uri.partition("://")
     cid, _, query = rest.partition("?")
     try:
-        return scheme == "cid" and bool(key_in(query) or contents.is_public(cid))
+        if scheme != "cid":
+            return False
+        return plugged.contents.is_public(cid) or bool(key_in(query) and not plugged.store.blobs.missing([cid]))
     except ContentError:
         return False
 
