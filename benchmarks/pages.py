@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks.load import MODERN, target
 from tests.many_servers import SERVERS, TOOLS, name_of, tools_of, write_servers
-from tests.operation.running import running
+from tests.serving.running import running
 
 GOAL = 300.0
 """Milliseconds that a page may take."""

@@ -25,6 +25,7 @@ from patchbay.web.operator.exposure import PersonalMode, check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
+from patchbay.web.page_security import secure
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
@@ -37,7 +38,6 @@ from patchbay.web.site import Site
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
-from patchbay.wire.security import secure
 
 
 def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> Flask:

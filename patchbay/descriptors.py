@@ -77,3 +77,8 @@ class Found:
     descriptors: tuple[Descriptor, ...] = ()
     problems: tuple[Problem, ...] = ()
     description: str = ""
+
+
+def encodable(text: str) -> str:
+    """Text with a question mark for each lone surrogate, which UTF-8 and so JSON cannot carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")

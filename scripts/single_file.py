@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY = "patchbay.client.plugin"
 TARGET = ROOT / "dist" / "mcp_.py"
-WARDEN = "patchbay/processes/reaper.py"
+REAPER = "patchbay/processes/reaper.py"
 HEAD = '''"""MCP servers as records: a program in one file. Made by scripts/single_file.py; change its sources instead.
 
     uv run --script mcp_.py --mode read "mcp+uvx://mcp-server-time?tool=get_current_time&timezone=UTC"
@@ -297,11 +297,14 @@ def reached(pieces: dict[str, list[Piece]]) -> set[str]:
     return found
 
 
-def embedded_warden(text: str) -> str:
+def with_reaper(text: str) -> str:
     """The program that stands between the client and a server, which is a file of its own there, as text here."""
-    call = "str(Path(__file__).with_name('warden.py'))"
-    assert text.count(call) == 1, "expected patchbay/client/connection/stdio.py to start warden.py by its path, once"
-    return text.replace(call, "'-c', WARDEN")
+    path = "REAPER = str(Path(__file__).resolve().parents[2] / 'processes' / 'reaper.py')"
+    call = "'-S', REAPER, "
+    counts = (text.count(path), text.count(call))
+    assert counts == (1, 1), "expected patchbay/client/connection/stdio.py to start the reaper by its path, once"
+    program = (ROOT / REAPER).read_text("utf-8")
+    return text.replace(path, f"REAPER = {program!r}").replace(call, "'-S', '-c', REAPER, ")
 
 
 def imports(parts: list[Part], names: set[str]) -> list[str]:
@@ -341,11 +344,10 @@ def made() -> str:
             code = "\n\n".join(ast.unparse(ast.fix_missing_locations(piece.node)) for piece in rows)
             chunks.append(f"# {part.name.replace('.', '/')}.py: {part.title}\n\n{code}")
     lines = imports(parts, used)
-    body = embedded_warden("\n\n\n".join(chunks))
-    program = f"WARDEN = {(ROOT / WARDEN).read_text('utf-8')!r}"
+    body = with_reaper("\n\n\n".join(chunks))
     wanted = "\n".join(f'#   "{one}",' for one in dependencies(lines))
     head = METADATA.replace("{dependencies}", wanted).replace("{python}", ">=3.11")
-    return "\n".join([head + HEAD, *lines, "", program, "", body, ""])
+    return "\n".join([head + HEAD, *lines, "", "", body, ""])
 
 
 def formatted(text: str) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.commands.patchbay import HUB
 from patchbay.cli.options import ROWS, flag_of, variable_of
 from scripts import settings_page
+from tests.checkout import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)\s]*)?\)")
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?!home/me/)(?:home|root|Users|tmp|work|opt)/\w[\w./-]*")

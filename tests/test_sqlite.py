@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from patchbay.sqlite import known_defect, sqlite3
-from tests.operation.running import BOUND, ROOT
+from tests.serving.running import BOUND, ROOT
 
 WITHOUT = """
 import logging, sys

@@ -23,7 +23,7 @@ import patchbay
 from patchbay.cli.broken_pipe import watched_output
 from patchbay.cli.failures import ending
 from patchbay.cli.local_files import Contracts, settings_for_reading
-from patchbay.cli.messages import is_terminal, note, program, typed
+from patchbay.cli.messages import note, program, typed
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
 from patchbay.client.addresses.targets import Era, Local, Reach
@@ -39,6 +39,7 @@ from patchbay.client.source import Means, Sources
 from patchbay.client.sources import known_sources
 from patchbay.events import LOG_LEVELS
 from patchbay.settings import Settings, sign_ins, whole_environment
+from patchbay.views.terminal import is_terminal
 
 Command = Callable[..., Any]
 

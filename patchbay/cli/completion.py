@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.messages import program
 from patchbay.client.addresses.launchers import PROGRAMS
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.profiles.lookup import Profiles, homes
+from patchbay.exit_codes import with_examples
 from patchbay.settings import whole_environment
 
 SHELLS = ("bash", "zsh", "fish")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.broken_pipe import Unread, let_go
 from patchbay.cli.messages import fail
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer

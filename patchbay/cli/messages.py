@@ -28,11 +28,6 @@ def note(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def is_terminal(stream: Any) -> bool:
-    """Whether a standard stream is a terminal; a closed one, which Python has as None, is none."""
-    return stream is not None and bool(stream.isatty())
-
-
 def program() -> str:
     """The command's own name: `patchbay` or `jn`."""
     context = click.get_current_context(silent=True)

@@ -19,11 +19,12 @@ from typing import IO, Any
 
 import click
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.json_values import LIMIT, read_values
-from patchbay.cli.messages import is_terminal, printable
+from patchbay.cli.messages import printable
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
+from patchbay.views.terminal import is_terminal
 
 Record = dict[str, Any]
 

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchbay.cli.messages import is_terminal, note, printable
+from patchbay.cli.messages import note, printable
 from patchbay.client.connection.requests import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as Said
+from patchbay.views.terminal import is_terminal
 
 if TYPE_CHECKING:
     from patchbay.cli.progress_bar import ProgressBar

@@ -1,6 +1,6 @@
 """A small program that stands between a client and a server it started, so that nothing of the server outlives it.
 
-    python -I -S warden.py CONTROL FOLDER PROGRAM ARGUMENT...
+    python -I -S reaper.py CONTROL FOLDER PROGRAM ARGUMENT...
 
 It runs PROGRAM in a session of its own on the standard streams it was given, keeps none of them, and becomes the
 parent of every descendant that loses its own (Linux). On the socket with the descriptor CONTROL it says `pid N` and,

@@ -14,8 +14,8 @@ from typing import Any
 
 import structlog
 
-from patchbay.cli.messages import is_terminal
 from patchbay.settings import Settings
+from patchbay.views.terminal import is_terminal
 
 SHARED: tuple[structlog.typing.Processor, ...] = (
     structlog.contextvars.merge_contextvars,

@@ -23,17 +23,16 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
-import click
 from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
 from granian.server import MPServer
 
-from patchbay.cli import exit_codes
-from patchbay.cli.hub_url import authority, hub_url, reachable
+from patchbay import exit_codes
 from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS
+from patchbay.serving.hub_url import authority, hub_url, reachable
 from patchbay.serving.respawning import Supervisor
 from patchbay.serving.slow_clients import AtWork, Peers
 from patchbay.serving.sockets import return_large_blocks
@@ -246,4 +245,5 @@ def ready(settings: Settings) -> bool:
 
 def say(sentence: str) -> None:
     """One line for the person who started the hub."""
-    click.echo(sentence, err=True)
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()

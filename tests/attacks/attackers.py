@@ -12,7 +12,7 @@ import orjson
 from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES
 from tests.attacks.posting import post
-from tests.operation.running import Hub, running
+from tests.serving.running import Hub, running
 
 SPY = '''"""Does to the hub what a tool should not do."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operation.running import Hub, running
+from tests.serving.running import Hub, running
 
 NOTES = '''"""Notes of somebody."""
 

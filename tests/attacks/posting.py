@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tests.hubs import BOTH, Answer, sse_messages
-from tests.operation.running import BOUND, Hub
+from tests.serving.running import BOUND, Hub
 
 
 def post(hub: Hub, path: str, message: Any, extra: dict[str, str] | None = None) -> Answer:

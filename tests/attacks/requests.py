@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import orjson
 
 from tests.hubs import BOTH, modern_request, sse_messages
-from tests.operation.running import BOUND, Hub
+from tests.serving.running import BOUND, Hub
 
 NEVER_SENT: Mapping[str, str] = {}
 

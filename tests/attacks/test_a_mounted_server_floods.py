@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.operation.running import BOUND, Hub, Worker, running, until
+from tests.serving.running import BOUND, Hub, Worker, running, until
 
 FLOODING = Path(__file__).with_name("flooding_server.py")
 WAYS = ("changes", "noise", "blank", "errors")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.leading import leading
-from tests.operation.running import BOUND, Hub, running, until
+from tests.serving.running import BOUND, Hub, running, until
 
 SAID = '''"""Says."""
 

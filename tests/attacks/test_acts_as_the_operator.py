@@ -19,7 +19,7 @@ import pytest
 
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
 from patchbay.web.operator.operators import TRIES
-from tests.operation.running import BOUND, Hub, running
+from tests.serving.running import BOUND, Hub, running
 
 pytestmark = pytest.mark.process
 

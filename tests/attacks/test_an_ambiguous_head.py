@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.operation.running import BOUND, Hub, running
+from tests.serving.running import BOUND, Hub, running
 
 MARK = '''"""Mark."""
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.attacks.posting import post
-from tests.operation.running import BOUND, ROOT, Hub, running
+from tests.serving.running import BOUND, ROOT, Hub, running
 
 pytestmark = pytest.mark.process
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.requests import ask, call, fill_in, send
-from tests.operation.running import BOUND, ROOT, Hub, running, until
+from tests.serving.running import BOUND, ROOT, Hub, running, until
 
 pytestmark = pytest.mark.process
 

@@ -10,7 +10,7 @@ import pytest
 
 from patchbay.store import DATABASE_FILE
 from tests.attacks.requests import send
-from tests.operation.running import running
+from tests.serving.running import running
 
 pytestmark = pytest.mark.process
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.attacks.posting import post
 from tests.hubs import Answer
-from tests.operation.running import Hub, running
+from tests.serving.running import Hub, running
 
 pytestmark = pytest.mark.process
 

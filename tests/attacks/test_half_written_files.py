@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.operation.running import Hub, running, until
+from tests.serving.running import Hub, running, until
 
 pytestmark = pytest.mark.process
 

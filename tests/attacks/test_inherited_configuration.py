@@ -14,7 +14,7 @@ import pytest
 from patchbay.boot import variable
 from patchbay.stores.sqlite import SqliteStore
 from tests.attacks.posting import post
-from tests.operation.running import running
+from tests.serving.running import running
 
 pytestmark = pytest.mark.process
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operation.running import BOUND, Hub, Worker, running, until
+from tests.serving.running import BOUND, Hub, Worker, running, until
 
 THREADS, CONNECTIONS = 64, 96
 MIB = 1024 * 1024

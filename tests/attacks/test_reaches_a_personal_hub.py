@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.test_acts_as_the_operator import sent
-from tests.operation.running import Hub, refused, running
+from tests.serving.running import Hub, refused, running
 
 pytestmark = pytest.mark.process
 

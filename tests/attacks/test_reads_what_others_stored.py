@@ -10,7 +10,7 @@ import pytest
 
 from patchbay.cid import cid_of
 from tests.attacks.requests import ask, call, send
-from tests.operation.running import Hub
+from tests.serving.running import Hub
 
 pytestmark = pytest.mark.process
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.attacks.requests import ask, call
-from tests.operation.running import Hub
+from tests.serving.running import Hub
 
 pytestmark = pytest.mark.process
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.store import DATABASE_FILE as FILE
-from tests.operation.running import BOUND, ROOT, refused, running, until
+from tests.serving.running import BOUND, ROOT, refused, running, until
 
 pytestmark = pytest.mark.process
 

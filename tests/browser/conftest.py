@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.stage import Stage
 from tests.browser.tabs import Tab, launched
-from tests.operation.running import Hub, running
+from tests.serving.running import Hub, running
 
 
 @pytest.fixture(scope="session")

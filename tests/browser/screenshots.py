@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.tabs import BOUND, Tab, launched
 from tests.checkout import ROOT
-from tests.operation.running import Hub, running
+from tests.serving.running import Hub, running
 
 IMAGES = ROOT / "docs/images"
 ADDRESS = "127.0.0.1:8000"

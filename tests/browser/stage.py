@@ -10,7 +10,7 @@ from typing import Any
 from patchbay.cid import cid_of
 from tests.checkout import ROOT
 from tests.content.model_endpoint import KEY, Endpoint
-from tests.transports.hostile import HOSTILE
+from tests.wire.hostile import HOSTILE
 
 REFERENCE = ROOT / "reference_templates"
 CLAUDE = ROOT / "tests/content/claude_program.py"

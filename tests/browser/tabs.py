@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect
 
-from tests.operation.running import Hub
+from tests.serving.running import Hub
 
 BOUND = 60_000
 """Milliseconds that any wait of these tests may take."""

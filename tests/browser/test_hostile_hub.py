@@ -19,9 +19,9 @@ from playwright.sync_api import Browser, expect
 from patchbay.boot import change
 from patchbay.stores.sqlite import SqliteStore
 from tests.browser.tabs import Tab
-from tests.operation.running import Hub, running
-from tests.transports.hostile import ELEMENTS, HOSTILE
-from tests.transports.test_page_safety import hostile_files
+from tests.serving.running import Hub, running
+from tests.web.pages.test_safety import hostile_files
+from tests.wire.hostile import ELEMENTS, HOSTILE
 
 pytestmark = pytest.mark.browser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.tabs import Tab
-from tests.transports.hostile import HOSTILE
+from tests.wire.hostile import HOSTILE
 
 pytestmark = pytest.mark.browser
 

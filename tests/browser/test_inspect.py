@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.tabs import BOUND, Tab, Trial
 from tests.browser.test_accessible import SIZES, violations
 from tests.browser.test_hostile_pages import STRANGERS, words
-from tests.operation.running import Hub, running
-from tests.transports.hostile import HOSTILE
-from tests.transports.test_page_safety import hostile_files
+from tests.serving.running import Hub, running
+from tests.web.pages.test_safety import hostile_files
+from tests.wire.hostile import HOSTILE
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.tabs import BOUND, Tab
 from tests.many_servers import LARGEST, SERVERS, TOOLS, name_of, tools_of, write_servers
-from tests.operation.running import running
+from tests.serving.running import running
 
 pytestmark = pytest.mark.browser
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.tabs import BOUND, Tab, launched
-from tests.operation.running import Hub, running
+from tests.serving.running import Hub, running
 
 pytestmark = pytest.mark.browser
 

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 from patchbay.cid import cid_of
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
-from tests.operation.running import Hub, running
-from tests.transports.hostile import HOSTILE
+from tests.serving.running import Hub, running
+from tests.wire.hostile import HOSTILE
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=BOUND)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.tabs import BOUND, Tab
-from tests.operation.running import Hub
+from tests.serving.running import Hub
 
 pytestmark = pytest.mark.browser
 

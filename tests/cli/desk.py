@@ -24,8 +24,8 @@ from typing import Any
 from click.testing import CliRunner
 
 from patchbay.cli import jn, main
+from tests.checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 CHANGING = Path(__file__).with_name("changing.py")
 BOUND = 150.0
 """Seconds that one command line may take; a package may have to be fetched."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from patchbay.cli import exit_codes, jn, main
+from patchbay import exit_codes
+from patchbay.cli import jn, main
 from patchbay.cli.messages import Commands
 from patchbay.client.connection.environment import launch_environment
 from tests.cli.desk import ROOT, SEARCH, Desk, launch

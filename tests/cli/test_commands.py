@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import patchbay
-from patchbay.cli import exit_codes, main
+from patchbay import exit_codes
+from patchbay.cli import main
 from patchbay.cli.options import ORDER, ROWS, flag_of
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.client.connection import http
 from tests.cli.abroad import HOST, Abroad, abroad
 from tests.cli.desk import Desk, Json

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from tests.cli.desk import SEARCH, Desk, Json, launch
 
 pytestmark = pytest.mark.process

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, launch
 
 pytestmark = pytest.mark.process

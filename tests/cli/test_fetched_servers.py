@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from tests.cli.desk import Desk
 
 pytestmark = pytest.mark.process

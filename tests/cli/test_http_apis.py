@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from tests.cli.desk import Desk
 
 KEY = {"name": "X-Key", "in": "header", "required": True, "schema": {"type": "string"}}

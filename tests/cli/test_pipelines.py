@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, launch
 from tests.hubs import until
 

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.checkout import ROOT
 from tests.client.peers import fetched, uv_cache
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "exploring.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "exploring.md").read_text("utf-8")
 FENCE = re.compile(r"```(\w+)(?: (\S+))?\n(.*?)```", re.DOTALL)
 
 

@@ -21,7 +21,7 @@ from tests.conformance import forks
 from tests.conformance.suite import BARE, NOTHING_MAY_FAIL, SUITE, Leg, Outcome, Outcomes, outcome_of, shown
 from tests.interaction.peers import NODE
 from tests.interaction.programs import ROOT, plain_environment
-from tests.operation.running import until
+from tests.serving.running import until
 
 LEGS: Mapping[str, Leg] = {
     "2025-03-26": Leg(2, 19),

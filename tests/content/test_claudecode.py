@@ -14,9 +14,9 @@ import pytest
 
 from patchbay.kinds.python.workers.fork_server_client import ALLOWED
 from tests.checkout import ROOT
-from tests.handlers.calls import alive
 from tests.hubs import Answer, Hub, until
-from tests.protocol.natives import items
+from tests.kinds.calls import alive
+from tests.protocol.native.natives import items
 
 REFERENCE = ROOT / "reference_templates"
 DEFINITION = (REFERENCE / "servers/definitions/claudecode.py").read_text()

@@ -14,7 +14,7 @@ from patchbay.cid import cid_of
 from tests.checkout import ROOT
 from tests.content.model_endpoint import KEY, Endpoint
 from tests.hubs import Answer, Hub, until
-from tests.protocol.natives import items
+from tests.protocol.native.natives import items
 
 REFERENCE = ROOT / "reference_templates"
 CONFIG: dict[str, Any] = json.loads((REFERENCE / "mcps/configs/cone.json").read_text())

@@ -17,9 +17,9 @@ import pytest
 from mcp.client.stdio import StdioServerParameters
 
 from tests.content.jane import BOUND, command
+from tests.documents.corpus import unpack
 from tests.interaction.peers import INSPECTOR, MODERN, NODE, PEERS, texts
 from tests.interaction.programs import ROOT, Hub, plain_environment, running_hub
-from tests.library.corpus import unpack
 
 pytestmark = [pytest.mark.process, pytest.mark.node]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hubs import Hub
-from tests.protocol.natives import items
+from tests.protocol.native.natives import items
 
 Params = list[Any]
 

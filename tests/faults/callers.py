@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.hubs import BOTH, modern_request, sse_messages
-from tests.operation.running import BOUND
+from tests.serving.running import BOUND
 
 ANSWERED, REFUSED, UNHEARD, CUT = "answered", "refused", "unheard", "cut"
 """What can become of a request: a whole answer, no connection, a connection that closed without a byte, a part."""

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.protocol.tasks.tasks import TASKS
 from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, until
-from tests.operation.running import BOUND, alive, marks, running
-from tests.operation.test_stdio_process import OPEN, started
+from tests.serving.running import BOUND, alive, marks, running
+from tests.serving.test_stdio_process import OPEN, started
 
 TOOLS = '''
 import os

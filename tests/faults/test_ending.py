@@ -15,7 +15,7 @@ import pytest
 
 from tests.faults.callers import ANSWERED, CUT, UNHEARD, Fate, Line, Load, call, fetched, posted, session, until
 from tests.hubs import modern_request
-from tests.operation.running import Hub, marks, running
+from tests.serving.running import Hub, marks, running
 
 pytestmark = pytest.mark.process
 

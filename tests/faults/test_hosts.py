@@ -16,10 +16,10 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.handlers.hosts.conversing import family
 from tests.hubs import BOTH, sse_messages
-from tests.operation.holding import back_to, settled
-from tests.operation.running import BOUND, Hub, Worker, alive, running, until
+from tests.kinds.python.workers.conversing import family
+from tests.serving.holding import back_to, settled
+from tests.serving.running import BOUND, Hub, Worker, alive, running, until
 
 CALLS = 1000
 LATE = 10.0

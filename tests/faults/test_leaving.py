@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests.hubs import modern_request
-from tests.operation.holding import back_to, held
-from tests.operation.running import BOUND, Hub, Worker, marks, running, until
+from tests.serving.holding import back_to, held
+from tests.serving.running import BOUND, Hub, Worker, marks, running, until
 
 pytestmark = pytest.mark.process
 

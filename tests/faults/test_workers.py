@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.callers import ANSWERED, CUT, Line, Load, call, together, until
-from tests.operation.running import BOUND, Hub, marks, running
-from tests.operation.running import until as wait_until
+from tests.serving.running import BOUND, Hub, marks, running
+from tests.serving.running import until as wait_until
 
 pytestmark = pytest.mark.process
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.checkout import ROOT
+
 BOUND = 60.0
 """Seconds that a program may take to come up, and again to end."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.operation.running import BOUND, Hub, until
+from tests.serving.running import BOUND, Hub, until
 
 pytestmark = pytest.mark.process
 

@@ -14,6 +14,7 @@ import pytest
 from patchbay.catalogue.reading.skills import LARGEST, skills_of
 from patchbay.protocol.skills import SKILLS
 from patchbay.stores.memory import MemoryStore
+from tests.checkout import ROOT
 from tests.hubs import Hub
 
 HEAD = """---
@@ -215,7 +216,7 @@ def test_revisions_without_extensions_have_no_skills(crafts: Hub, version: str) 
 
 def test_a_skill_of_the_boot_image_is_made_of_files(crafts: Hub) -> None:
     """VWR-33: files in a configuration become CIDs."""
-    folder = Path(__file__).resolve().parents[2] / "reference_templates" / "skills"
+    folder = ROOT / "reference_templates" / "skills"
     entries = ask(crafts, "skills/list", "everything")["skills"]
     assert entries
     for file in (file for entry in entries for file in entry["resources"]):

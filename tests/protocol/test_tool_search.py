@@ -19,9 +19,9 @@ from patchbay.boot import change
 from patchbay.protocol.versions import REVISIONS
 from tests.hubs import MODERN, Answer, Hub, modern_request
 from tests.interaction.programs import ROOT, running_hub
-from tests.protocol.conftest import CONFIG, ZOO
-from tests.protocol.jobs import JOBS, KNOWS, ended
+from tests.protocol.tasks.jobs import JOBS, KNOWS, ended
 from tests.protocol.test_tools import listed
+from tests.zoo import CONFIG, ZOO
 
 VERSIONS = tuple(REVISIONS)
 SEARCH, CALL = "search_tools", "call_tool"

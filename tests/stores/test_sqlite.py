@@ -17,9 +17,9 @@ from patchbay.errors import ContentError, CorruptBlob
 from patchbay.sqlite import known_defect, sqlite3
 from patchbay.store import DATABASE_FILE as FILE
 from patchbay.stores.sqlite import SqliteStore
+from tests.checkout import ROOT
 
 SOON = 60.0
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

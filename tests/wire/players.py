@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 
 from tests.hubs import BOTH, BOUND, modern_request, path
-from tests.transports.pipes import Talk
 from tests.wire.happenings import Stage
 from tests.wire.patterns import Mismatch, Words, fill, match
+from tests.wire.pipes import Talk
 from tests.wire.scripts import Expected, Happening, Opened, Said, Script
 
 _NEVER = threading.Event()

@@ -14,12 +14,12 @@ from patchbay.cli.client_session import PAIR, Session, with_reach
 from patchbay.cli.commands.pipelines import AS_TEXT, show
 from patchbay.cli.completion import addresses
 from patchbay.cli.descriptions import inspection
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.ndjson import Failures, escaped, object_from, standard_input
 from patchbay.cli.typed_addresses import API, full, names_operation, with_operation
 from patchbay.client.addresses.address import Operation, parse_address
 from patchbay.client.addresses.targets import AddressError, masked_url
 from patchbay.client.source import scheme_of
+from patchbay.exit_codes import with_examples
 
 FORMAT = click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [default text]."

@@ -8,8 +8,8 @@ from __future__ import annotations
 import click
 
 import patchbay
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.messages import Commands, Late
+from patchbay.exit_codes import with_examples
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 

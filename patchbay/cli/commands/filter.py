@@ -9,11 +9,11 @@ import click
 import jq
 
 from patchbay.cli.broken_pipe import watched_output
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.failures import ending
 from patchbay.cli.messages import note
 from patchbay.cli.ndjson import Failures, emit, emit_text, standard_input
 from patchbay.errors import ConfigError
+from patchbay.exit_codes import with_examples
 
 
 @click.command(

@@ -12,7 +12,6 @@ import click
 from patchbay.cli.client_session import Session, with_reach
 from patchbay.cli.commands.calling import pretty
 from patchbay.cli.completion import addresses
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.messages import note
 from patchbay.cli.ndjson import emit
 from patchbay.cli.typed_addresses import explored, full
@@ -22,6 +21,7 @@ from patchbay.client.contracts.contract import calculate_schema_hash, contract_c
 from patchbay.client.sources.mcp import McpSource
 from patchbay.client.sources.records import of_list
 from patchbay.client.suggestions import not_listed
+from patchbay.exit_codes import with_examples
 
 ADDRESS = click.argument("address", shell_complete=addresses)
 

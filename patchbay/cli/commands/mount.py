@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import click
 
+from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
-from patchbay.cli import exit_codes
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.errors import ConfigError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import patchbay
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.commands.client import CLIENT, CONTEXT
 from patchbay.cli.messages import Commands, Late
 

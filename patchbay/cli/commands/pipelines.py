@@ -16,7 +16,6 @@ import click
 
 from patchbay.cli.client_session import Session, with_reach
 from patchbay.cli.completion import addresses
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, is_path, read_file, standard_input, write_file
 from patchbay.cli.typed_addresses import full
 from patchbay.client.addresses.address import parse_address
@@ -24,6 +23,7 @@ from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.source import Record, error_record, scheme_of
 from patchbay.errors import ConfigError, PatchbayError
+from patchbay.exit_codes import with_examples
 
 COUNT = 10
 """Records that `head` and `tail` give (JN-37)."""

@@ -13,12 +13,11 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.client_session import Session, with_reach
 from patchbay.cli.commands.calling import FORMAT, pretty
 from patchbay.cli.completion import addresses
 from patchbay.cli.completion import profiles as profile_names
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.failures import ending
 from patchbay.cli.messages import note, printable, program, quoted
 from patchbay.cli.typed_addresses import explored, full
@@ -31,6 +30,7 @@ from patchbay.client.profiles.lookup import Profiles, Row, homes
 from patchbay.client.source import Source
 from patchbay.client.sources import known_sources
 from patchbay.errors import PatchbayError
+from patchbay.exit_codes import with_examples
 from patchbay.settings import whole_environment
 
 REFERENCE = click.argument("reference", shell_complete=profile_names)

@@ -15,13 +15,12 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.client_session import Session, with_reach
 from patchbay.cli.commands.profile import REFERENCE, change_lines, found, kept_profiles, profile, tried
 from patchbay.cli.completion import addresses
-from patchbay.cli.exit_codes import with_examples
 from patchbay.cli.failures import ending
-from patchbay.cli.messages import is_terminal, note, program
+from patchbay.cli.messages import note, program
 from patchbay.cli.ndjson import object_from, opened_input
 from patchbay.cli.typed_addresses import API, full
 from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
@@ -38,6 +37,8 @@ from patchbay.client.sources.http_profiles import with_tools
 from patchbay.client.sources.http_targets import connection_of
 from patchbay.client.sources.http_updates import updated_endpoints
 from patchbay.client.suggestions import not_listed
+from patchbay.exit_codes import with_examples
+from patchbay.views.terminal import is_terminal
 
 UPDATED = {"mcp": "MCP server", "http": "HTTP API"}
 """Plugins whose services have a schema that a profile can expect, and what such a service is called."""

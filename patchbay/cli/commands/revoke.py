@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from patchbay import boot
+from patchbay import boot, exit_codes
 from patchbay.catalogue.contents.revocations import Revocations
-from patchbay.cli import exit_codes
 from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.errors import PatchbayError, ReadOnly

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from patchbay import exit_codes
 from patchbay.assets import HOME
-from patchbay.cli import exit_codes
 from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.errors import ConfigError, FolderInUse

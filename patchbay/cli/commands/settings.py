@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.messages import fail
 from patchbay.cli.options import ORDER, ROWS, flag_of, settings_of, shown, source_of, variable_of, with_settings
 from patchbay.errors import ConfigError

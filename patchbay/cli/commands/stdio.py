@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchbay.cli import exit_codes
+from patchbay import exit_codes
 from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.cli.stdio_server import pipe

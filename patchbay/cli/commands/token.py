@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
+from patchbay import exit_codes
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
-from patchbay.cli import exit_codes
-from patchbay.cli.hub_url import hub_url
 from patchbay.cli.messages import fail
 from patchbay.cli.options import settings_of, with_settings
 from patchbay.errors import PatchbayError
+from patchbay.serving.hub_url import hub_url
 from patchbay.settings import Settings
 from patchbay.web.operator.login_links import LoginLinks
 

@@ -1,7 +1,7 @@
 """A server that is a program: started, spoken to over its standard streams, and ended with all that it started.
 
-The program runs below a warden (`warden.py`), which outlives neither it nor us. Standard error is always drained;
-its last lines stand in the error when something goes wrong, and so do lines of standard output that are no JSON.
+The program runs below a warden (`processes/reaper.py`), which outlives neither it nor us. Standard error is always
+drained; its last lines stand in the error when something goes wrong, and so do lines of standard output that are no JSON.
 To end it: close its input, wait GRACE seconds, SIGTERM to every descendant, wait GRACE seconds, SIGKILL.
 The child sees of our environment only what INHERITED names, and what its reach adds.
 Sources: REQUIREMENTS JN-1, JN-6; THREATS X18; MCP specification, basic/transports, stdio.
@@ -58,6 +58,9 @@ INHERITED = re.compile(
 
 Received = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
+
+REAPER = str(Path(__file__).resolve().parents[2] / "processes" / "reaper.py")
+"""The program that stands between this process and a server that it starts."""
 
 
 class Child:
@@ -211,7 +214,7 @@ async def program(reach: Stdio, environ: Mapping[str, str], limit: int) -> Async
 async def _start(
     words: list[str], reach: Stdio, environment: Mapping[str, str], control: socket.socket
 ) -> asyncio.subprocess.Process:
-    warden = [sys.executable, "-I", "-S", str(Path(__file__).with_name("warden.py")), str(control.fileno())]
+    warden = [sys.executable, "-I", "-S", REAPER, str(control.fileno())]
     try:
         return await asyncio.create_subprocess_exec(
             *warden,

@@ -9,9 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from patchbay.descriptors import Descriptor, Found
+from patchbay.descriptors import Descriptor, Found, encodable
 from patchbay.errors import ConfigError
-from patchbay.kinds.python.discovery.docstrings import encodable
 
 MARK = "@bash_command"
 """The first word of a definition that is one command: `@bash_command jq`."""

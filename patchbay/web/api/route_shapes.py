@@ -1,6 +1,6 @@
 """The shapes of what the hub's pages answer as JSON, by name: the schemas of the OpenAPI document.
 
-Each stands for what a function beside its page makes; `tests/transports/test_openapi.py` holds real answers against it.
+Each stands for what a function beside its page makes; `tests/web/api/test_openapi.py` holds real answers against it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules: nothing is reached because somebody followed a link. A link fills the form in; the operator presses the button,
 which needs the page's own proof, and from then on the page's address carries a seal of this hub. Programs that are no
-browser need no seal. What may be reached is in `protocol/inspection.py`. Calls go to `/inspect/mcp`, an endpoint like any
-other, for the operator only. An address holds no secret: those are `${VAR}`, put in when the server is reached.
+browser need no seal. What may be reached is in `protocol/inspection.py`. Calls go to `/inspect/mcp`, an endpoint like
+any other, for the operator only. An address holds no secret: those are `${VAR}`, put in when the server is reached.
 Sources: issue 7 part 5; THREATS 1.4 (CSRF), 1.7 (SSRF); CVE-2025-49596 (a link that started programs).
 """
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import griffe
 
+from patchbay.descriptors import encodable
+
 LONGEST = 64 * 1024
 """Characters of a docstring whose sections are read; of a longer one only the first line is."""
 
@@ -56,11 +58,6 @@ def read(docstring: str | None) -> Doc:
     except UNREADABLE:
         return Doc(first)
     return _doc(first, sections)
-
-
-def encodable(text: str) -> str:
-    """Text with a question mark for each lone surrogate, which UTF-8 and so JSON cannot carry."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _style(text: str) -> griffe.Parser | None:

@@ -36,7 +36,8 @@ LOOK = 0.1
 
 START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from patchbay.kinds.python.workers.fork_server import main; main(int(sys.argv[2]), sys.argv[3], *json.loads(sys.argv[4]))"
+    "from patchbay.kinds.python.workers.fork_server import main; "
+    "main(int(sys.argv[2]), sys.argv[3], *json.loads(sys.argv[4]))"
 )
 
 

@@ -1,0 +1,7 @@
+"""The zoo of servers, for these tests."""
+
+from __future__ import annotations
+
+from tests.zoo import zoo
+
+__all__ = ["zoo"]

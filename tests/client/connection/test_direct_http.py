@@ -1,0 +1,295 @@
+"""The short way of plain calls over HTTP: what is said on it, what is handed over, and that nothing is sent twice.
+
+The peers are this hub, FastMCP and the official Python SDK's server, in both eras, and one that misbehaves.
+Issue 5 part 7 (mount overhead); REQUIREMENTS JN-1.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection.async_connection import Core
+from patchbay.client.connection.connection import Connection
+from patchbay.client.connection.direct_http import Direct
+from patchbay.client.errors import McpFailure, Overdue, Unreachable
+from patchbay.events import Progress
+from tests.client.bad import Bad, Handler, Json, echo, never
+from tests.client.reaching import text
+from tests.hubs import until
+from tests.interaction.programs import ROOT, free_port, running, running_hub
+
+ERAS = ("legacy", "modern")
+DEFINITION = ROOT / "tests/kinds/mount/upstream_definition.py"
+
+
+@pytest.fixture(scope="module")
+def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """The addresses of the peers, by name."""
+    folder = tmp_path_factory.mktemp("peers")
+    (folder / "work.py").write_text(DEFINITION.read_text("utf-8"), "utf-8")
+    (folder / "work.mcp.json").write_text('{"isolation": "inline", "timeout": 600}', "utf-8")
+    programs = {"fastmcp": "benchmarks/peers/fastmcp_server.py", "sdk": "tests/interaction/sdk_server.py"}
+    with ExitStack() as stack:
+        hub = stack.enter_context(running_hub(folder / "hub", [folder / "work.py", folder / "work.mcp.json"]))
+        found = {"hub": hub.endpoint("work")}
+        for name, program in programs.items():
+            (folder / name).mkdir()
+            port = free_port()
+            found[name] = f"http://127.0.0.1:{port}/mcp"
+            command = [sys.executable, str(ROOT / program), str(port)]
+            stack.enter_context(running(command, found[name], folder / name, range(200, 500), (0, -15)))
+        yield found
+
+
+@contextmanager
+def bad(tool: Callable[[Handler, Json], None], first: Callable[[Handler, Json], bool] = never) -> Iterator[Bad]:
+    """A server that misbehaves while the block runs."""
+    server = Bad(tool, first)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def opened(url: str, era: Any = "legacy", **options: Any) -> Connection:
+    return Connection.open(Http(url, {"Authorization": "Bearer mine"}), era=era, **options)
+
+
+def short_way(connection: Connection) -> Direct:
+    """The short way of a connection; closed, it is not taken any more."""
+    assert connection._core.direct is not None
+    return connection._core.direct
+
+
+CALLS = {
+    "hub": ("greet", {"name": "Ada"}, "Hello, Ada!"),
+    "fastmcp": ("echo", {"message": "Ada"}, "Ada"),
+    "sdk": ("greet", {"name": "Ada"}, "Hello, Ada!"),
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("peer", CALLS)
+def test_calls_are_answered_whatever_form_the_answer_has(peers: Mapping[str, str], peer: str, era: str) -> None:
+    name, arguments, expected = CALLS[peer]
+    with opened(peers[peer], era) as connection, ThreadPoolExecutor(8) as crowd:
+        assert text(connection.call(name, arguments)) == expected
+        key = next(iter(arguments))
+        words = [f"caller {number}" for number in range(40)]
+        answers = list(crowd.map(lambda word: text(connection.call(name, {key: word})), words))
+    assert answers == [expected.replace("Ada", word) for word in words]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+def test_a_plain_call_needs_no_other_thread(
+    peers: Mapping[str, str], era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: Any) -> None:
+        raise AssertionError("the loop was asked")
+
+    with opened(peers["hub"], era) as connection, monkeypatch.context() as patch:
+        connection.call("greet")
+        patch.setattr(Core, "perform", forbidden)
+        assert text(connection.call("greet", {"name": "Ada"})) == "Hello, Ada!"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(("peer", "tool", "arguments"), [("hub", "steps", {}), ("fastmcp", "moment", {"pause": 0.1})])
+def test_progress_arrives_on_the_way(peers: Mapping[str, str], peer: str, tool: str, arguments: Json, era: str) -> None:
+    heard: list[Any] = []
+    with opened(peers[peer], era) as connection:
+        assert text(connection.call(tool, arguments, on_event=heard.append)) == "done"
+    assert [item for item in heard if isinstance(item, Progress)]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+def test_questions_are_asked_and_answered(peers: Mapping[str, str], era: str) -> None:
+    def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"action": "accept", "content": {"value": f"{params['message']} Ada"}}
+
+    with opened(peers["hub"], era, ask=ask) as connection:
+        assert text(connection.call("ask", {"first": "town"})) == "Your town? Ada, Your name? Ada"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("silent", [False, True])
+def test_leaving_a_call_cancels_it(peers: Mapping[str, str], tmp_path: Path, silent: bool, era: str) -> None:
+    mark = tmp_path / "mark"
+    arguments = {"path": str(mark), "silent": silent}
+    with opened(peers["hub"], era) as connection:
+        call = {"name": "wait", "arguments": arguments}
+        running = connection.request("tools/call", call, pauses=iter([0.01] * 9999))
+        until(lambda: next(running) is not None and mark.exists() and mark.read_text() == "begun", "the call to begin")
+        running.close()
+        until(lambda: mark.read_text() == "cancelled", "the server to hear of it")
+        with pytest.raises(Overdue, match=r"did not answer tools/call within 0\.2 s"):
+            connection.call("wait", arguments, timeout=0.2)
+        until(lambda: mark.read_text() == "cancelled", "the server to hear of it again")
+        assert text(connection.call("greet")) == "Hello, you!"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("peer", CALLS)
+def test_errors_are_those_that_the_server_gave(peers: Mapping[str, str], peer: str, era: str) -> None:
+    with opened(peers[peer], era) as connection:
+        told = [_error(connection), _error(connection)]
+        short_way(connection).close()
+        assert told == [_error(connection)] * 2
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_is_left_before_the_session_knows_of_it_is_cancelled_too(
+    peers: Mapping[str, str], tmp_path: Path, era: str
+) -> None:
+    mark, gate = tmp_path / "mark", threading.Event()
+    with opened(peers["hub"], era) as connection:
+        connection._loop.soon(gate.wait, 30)
+        try:
+            call = {"name": "wait", "arguments": {"path": str(mark), "silent": True}}
+            running = connection.request("tools/call", call, pauses=iter([0.01] * 9999))
+            until(lambda: next(running) is not None and mark.exists() and mark.read_text() == "begun", "it to begin")
+            running.close()
+        finally:
+            gate.set()
+        until(lambda: mark.read_text() == "cancelled", "the server to hear of it")
+        until(lambda: not connection._core.traffic.runs, "the request to be forgotten")
+        assert text(connection.call("greet")) == "Hello, you!"
+
+
+def _error(connection: Connection) -> Any:
+    try:
+        result = connection.call("nobody")
+    except McpFailure as failure:
+        return failure.code, failure.message, failure.data
+    return result["isError"], result["content"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_request_is_worded_as_the_official_client_does(era: str) -> None:
+    """JN-1, JN-70: headers, `_meta` and body; only the id is another."""
+    said: list[tuple[dict[str, str], Json]] = []
+
+    def first(handler: Handler, body: Json) -> bool:
+        if body["method"] == "tools/call":
+            said.append(({name.lower(): value for name, value in handler.headers.items()}, body))
+        if body["method"] == "initialize":
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "b", "version": "1"}}
+            handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result}, Mcp_Session_Id="s1")
+        elif body["method"] == "server/discover" and era == "modern":
+            result = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete"}
+            handler.send_json(
+                {"jsonrpc": "2.0", "id": body["id"], "result": result | {"ttlMs": 0, "cacheScope": "private"}}
+            )
+        else:
+            return False
+        return True
+
+    with bad(echo, first) as server, opened(server.url, era) as connection:
+        for _ in range(2):
+            meta = {"traceparent": "00-1-2-03"}
+            connection.call("x", {"größe": [1, None]}, meta=meta, on_event=lambda item: None)
+            short_way(connection).close()
+    for headers, body in said:
+        body["params"]["_meta"]["progressToken"] = body["id"] = "any"
+        headers["content-length"] = "any"
+    assert said[0] == said[1]
+    assert said[0][0].get("mcp-session-id") == ("s1" if era == "legacy" else None)
+
+
+@pytest.mark.parametrize("way", ["error", "away", "login", "slow", "stream", "odd", "big"])
+def test_nothing_is_sent_twice_but_what_was_refused(way: str) -> None:
+    calls: list[str] = []
+
+    def tool(handler: Handler, body: Json) -> None:
+        calls.append(way)
+        result = {"jsonrpc": "2.0", "id": body["id"], "result": {"content": [{"type": "text", "text": "hello"}]}}
+        if way == "error":
+            handler.send_json(None, 500)
+        elif way == "login":
+            handler.send_json(None, 401)
+        elif way == "away":
+            handler.close_connection = True
+        elif way == "odd":
+            handler.send_bytes(b"hello", Content_Type="text/plain")
+        elif way == "stream":
+            handler.begin_stream()
+            handler.event(result)
+        else:
+            if way == "slow":
+                handler.server.over.wait(0.2)
+            result["result"]["content"][0]["text"] = "hello" * (200_000 if way == "big" else 1)
+            handler.send_json(result)
+
+    with bad(tool) as server, opened(server.url) as connection:
+        if way in ("slow", "stream", "big"):
+            assert text(connection.call("x")).startswith("hello")
+        else:
+            with pytest.raises((McpFailure, Unreachable)) as failure:
+                connection.call("x")
+            assert {"error": "500", "login": "401", "odd": "text/plain", "away": ""}[way] in str(failure.value)
+    assert len(calls) == 1
+
+
+def test_whatever_the_official_client_can_say_goes_this_way_too() -> None:
+    said: list[Any] = []
+
+    def tool(handler: Handler, body: Json) -> None:
+        said.append(body["params"]["arguments"])
+        echo(handler, body)
+
+    with bad(tool) as server, opened(server.url) as connection:
+        connection.call("x", {"large": 2**70, "by_number": {1: 2}})
+        short_way(connection).close()
+        connection.call("x", {"large": 2**70, "by_number": {1: 2}})
+    assert said == [{"large": 2**70, "by_number": {"1": 2}}] * 2
+
+
+def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
+    """RFC 9112 section 9.5."""
+
+    def tool(handler: Handler, body: Json) -> None:
+        handler.close_connection = True
+        echo(handler, body)
+
+    with bad(tool) as server, opened(server.url) as connection:
+        for _ in range(5):
+            assert text(connection.call("x")) == "hello"
+            until(lambda: short_way(connection)._idle[0].readable(0), "the end of the connection to arrive")
+
+
+def test_a_server_that_sets_cookies_gets_them_back() -> None:
+    cookies: list[str | None] = []
+
+    def first(handler: BaseHTTPRequestHandler, body: Json) -> bool:
+        assert isinstance(handler, Handler)
+        if body["method"] == "tools/call":
+            cookies.append(handler.headers["Cookie"])
+        if body["method"] != "initialize":
+            return False
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "b", "version": "1"}}
+        handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result}, Set_Cookie="node=3")
+        return True
+
+    with bad(echo, first) as server, opened(server.url) as connection:
+        connection.call("x")
+    assert cookies == ["node=3"]

@@ -1,0 +1,59 @@
+"""Reading Python text from many threads, and while other code reads too."""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from patchbay.kinds.python.discovery.syntax import expression_of, module_of
+from tests.checkout import ROOT
+
+TEXT = (ROOT / "reference_templates/servers/definitions/cone.py").read_text("utf-8")
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    """The garbage collector runs nearly all the time, in the middle of a tree too."""
+    before = gc.get_threshold()
+    gc.set_threshold(10)
+    yield
+    gc.set_threshold(*before)
+
+
+class Disturbs:
+    """Garbage whose finalizer reads Python text without asking anyone, as libraries do."""
+
+    count = 0
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        Disturbs.count += 1
+        ast.parse("[[[[[[[[1]]]]]]]]")
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_text_whose_reading_was_disturbed_is_read_again() -> None:
+    expected, before = ast.dump(ast.parse(TEXT)), Disturbs.count
+    for _ in range(20):
+        Disturbs()
+        assert ast.dump(module_of(TEXT)) == expected
+    assert Disturbs.count > before
+
+
+@pytest.mark.usefixtures("eager")
+def test_many_threads_read_at_once() -> None:
+    expected = ast.dump(ast.parse(TEXT))
+    with ThreadPoolExecutor(8) as threads:
+        assert {ast.dump(tree) for tree in threads.map(module_of, [TEXT] * 32)} == {expected}
+
+
+def test_an_expression_is_read_alone() -> None:
+    assert ast.dump(expression_of("a | None")) == ast.dump(ast.parse("a | None", mode="eval").body)
+    with pytest.raises(SyntaxError):
+        expression_of("a = 1")

@@ -1,0 +1,58 @@
+"""What the tests of host processes stand on: definitions that run in a pool of one's own, and a look at processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from patchbay.activation import Handler
+from patchbay.cid import cid_of
+from patchbay.events import Data, Done, Event, Failed, Text
+from patchbay.kinds.python.workers.handler import hosted_handler
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.processes.limits import Limits
+from tests.kinds.calls import call_of, events
+
+
+def hosted(hosts: Hosts, source: str, name: str = "tool", **limits: Any) -> Handler:
+    """The handler of a Python definition in a host."""
+    data = dedent(source).encode()
+    return hosted_handler(hosts, data, cid_of(data), name, Limits(**limits))
+
+
+def value(handler: Handler, function: str = "main", /, **arguments: Any) -> Any:
+    """What a function returned, as text or JSON."""
+    found = events(handler, call_of(arguments, target={"function": function}))
+    assert isinstance(found[-1], Done), found
+    last = found[-2]
+    assert isinstance(last, (Text, Data)), found
+    return last.text if isinstance(last, Text) else last.value
+
+
+def failure(handler: Handler, given: dict[str, Any] | None = None, /, **more: Any) -> str:
+    """The message with which `main` failed; `more` are further fields of the call."""
+    found: list[Event] = events(handler, call_of(given, **more))
+    assert isinstance(found[-1], Failed), found
+    return found[-1].message
+
+
+def family(*ancestors: int) -> set[int]:
+    """Every living descendant of some processes, by their parents' numbers."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state != "Z":
+            parents[int(stat.parent.name)] = int(parent)
+    found = set(ancestors)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - set(ancestors)
+
+
+def descriptors() -> int:
+    """How many descriptors this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())

@@ -1,0 +1,383 @@
+"""What a definition can do to its own process, and what it finds there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchbay.activation import activate
+from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
+from patchbay.kinds.python.workers.worker_pool import Hosts
+from tests.kinds.calls import SmallHub, alive, call_of, events, heard, wait_until
+from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    made = Hosts()
+    yield made
+    made.close()
+
+
+ENDS = [
+    ("import os; os._exit(3)", "the tool ended its process with exit code 3"),
+    ("import os; os._exit(0)", "the tool ended its process with exit code 0"),
+    ("import ctypes; ctypes.string_at(0)", "the tool's process was ended by SIGSEGV (Segmentation fault)"),
+    ("import os; os.abort()", "the tool's process was ended by SIGABRT (Aborted)"),
+    ("import os; os.kill(os.getpid(), 9)", "the tool's process was killed (SIGKILL), as the system does when memory"),
+    ("import os; os.kill(os.getpid(), 24)", "the tool used up its CPU time (SIGXCPU)"),
+    ("bytearray(10**10)", "tool ran out of memory (limit 512 MiB)"),
+    ("x = []\n    while True: x.append(bytearray(10**6))", "tool ran out of memory (limit 512 MiB)"),
+    ("print('x' * 100, flush=True)\n    while True: print('y' * 10**6)", "the tool was stopped: it printed more than"),
+    ("import os\n    while True: os.write(1, b'y' * 10**6)", "the tool was stopped: it printed more than"),
+    ("while True: yield 'y' * 10**6", "the tool was stopped: it sent more than 67108864 bytes"),
+    ("return 'y' * (70 * 2**20)", "the tool's process sent something that is no message: a piece of 73400320 bytes"),
+    ("import os; os.closerange(3, 99)\n    return 'x'", "the tool's process closed its connection to the hub"),
+    ("open('f', 'wb').truncate(2**40)", "OSError: [Errno 27] File too large"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), ENDS)
+def test_however_a_process_ends_the_caller_is_told_why(hosts: Hosts, body: str, words: str) -> None:
+    """X3: segfaults, os._exit, memory, floods."""
+    assert failure(hosted(hosts, f"def main():\n    {body}")).startswith(words)
+
+
+def test_a_limit_of_memory_can_be_set(hosts: Hosts) -> None:
+    source = "def main(): return len(bytearray(200 * 2**20))"
+    assert value(hosted(hosts, source)) == 200 * 2**20
+    assert failure(hosted(hosts, source, memory=100)) == "tool ran out of memory (limit 100 MiB)"
+
+
+def test_what_came_before_the_end_is_kept(hosts: Hosts) -> None:
+    found = events(hosted(hosts, "import os\ndef main():\n    yield 'a'\n    os._exit(1)"), call_of())
+    assert found[0] == Text("a")
+
+
+FORKS = [
+    "import os\ndef main():\n    if os.fork() == 0:\n        import time; time.sleep(600)\n    return 'x'",
+    "import os\ndef main():\n    os.fork()\n    return 'x'",
+    """
+    import os, time
+    def main():
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.setsid()
+                time.sleep(600)
+            os._exit(0)
+        os.wait()
+        return 'x'
+    """,
+    "import subprocess\ndef main():\n    subprocess.Popen(['sleep', '600'], start_new_session=True)\n    return 'x'",
+    "import subprocess\ndef main():\n    subprocess.Popen('(setsid sleep 600 &) &', shell=True)\n    return 'x'",
+    "import multiprocessing as m, time\ndef main():\n"
+    "    m.get_context('fork').Process(target=time.sleep, args=(600,), daemon=True).start()\n    return 'x'",
+]
+
+
+def settled(hosts: Hosts) -> int:
+    """How many processes there are when all that were ordered have begun."""
+    wait_until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
+    return len(family(*hosts.pids))
+
+
+@pytest.mark.parametrize("source", FORKS)
+def test_nothing_that_a_call_started_outlives_it(hosts: Hosts, source: str) -> None:
+    """X3: forks; X2: a double-forked daemon."""
+    value(hosted(hosts, "def main(): return 'other'", "other"))
+    before = settled(hosts)
+    for _ in range(3):
+        assert events(hosted(hosts, source), call_of()) == [Text("x"), Done()]
+    wait_until(lambda: len(family(*hosts.pids)) <= before)
+
+
+def test_a_process_that_dies_takes_its_daemons_with_it(hosts: Hosts) -> None:
+    source = """
+    import os, time
+    def main():
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(600)
+            os._exit(0)
+        os.wait()
+        os._exit(9)
+    """
+    value(hosted(hosts, "def main(): return 'other'", "other"))
+    before = settled(hosts)
+    assert failure(hosted(hosts, source)) == "the tool ended its process with exit code 9"
+    wait_until(lambda: len(family(*hosts.pids)) <= before)
+
+
+STUBBORN = [
+    "while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+    "import signal, time\n    for n in (10, 12, 15): signal.signal(n, signal.SIG_IGN)\n    time.sleep(600)",
+    "import ctypes; ctypes.CDLL(None).sleep(600)",
+    "r, w = os.pipe()\n    os.read(r, 1)",
+    "import re; re.match('(a+)+$', 'a' * 60 + 'b')",
+    "import subprocess; subprocess.run(['bash', '-c', 'trap \"\" TERM; sleep 600 & wait; wait'])",
+]
+
+
+@pytest.mark.parametrize("body", STUBBORN)
+def test_what_does_not_want_to_end_is_killed(hosts: Hosts, body: str) -> None:
+    """X2: the caller is told at the deadline, and nothing is left soon after."""
+    source = f"import os\ndef main(context):\n    context.state['pid'] = os.getpid()\n    {body}"
+    hub = SmallHub()
+    assert failure(hosted(hosts, source), left=0.5, hub=hub).startswith("timed out after")
+    pid = hub.states["tool"]["pid"]
+    wait_until(lambda: not alive(pid))
+
+
+def test_a_definition_that_hangs_while_it_is_loaded_is_timed_out(hosts: Hosts) -> None:
+    assert failure(hosted(hosts, "while True: pass\ndef main(): ..."), left=0.3).startswith("timed out after")
+
+
+def test_a_producer_waits_for_a_slow_reader(hosts: Hosts, tmp_path: Path) -> None:
+    """Back-pressure end to end: a full pipe stops the function."""
+    source = """
+    import pathlib
+    def main(note):
+        for n in range(500):
+            yield 'x' * 10_000
+            pathlib.Path(note).write_text(str(n))
+    """
+    note = tmp_path / "made"
+    running = activate(hosted(hosts, source), call_of({"note": str(note)}))
+    next(running)
+    seen = [0, 1]
+
+    def still() -> bool:
+        seen.append(int(note.read_text() or 0) if note.exists() else 0)
+        return len(set(seen[-40:])) == 1
+
+    wait_until(still)
+    assert 0 < seen[-1] < 100
+    assert sum(isinstance(event, Text) for event in running) == 499
+
+
+def test_what_is_printed_is_logged_in_order_and_bounded(hosts: Hosts) -> None:
+    source = r"""
+    import os, sys
+    def main():
+        print("a")
+        yield "one"
+        print("b\nc", end="")
+        print("err", file=sys.stderr)
+        yield "two"
+    """
+    found = events(hosted(hosts, source), call_of())
+    assert found == [
+        *(Log("debug", "a", "stdout"), Text("one"), Log("debug", "b", "stdout")),
+        *(Log("warning", "err", "stderr"), Text("two"), Log("debug", "c", "stdout"), Done()),
+    ]
+
+
+def test_what_programs_print_is_logged(hosts: Hosts) -> None:
+    source = "import os\ndef main():\n    os.system('echo out; echo err >&2; printf rest')\n    return 'x'"
+    found = events(hosted(hosts, source), call_of())
+    lines: list[Event] = [Log("debug", line, "output") for line in ("out", "err", "rest")]
+    assert sorted(map(str, found)) == sorted(map(str, [*lines, Text("x"), Done()]))
+
+
+def test_a_flood_of_lines_is_cut(hosts: Hosts) -> None:
+    found = events(hosted(hosts, "def main():\n    for n in range(20_000): print(n)\n    return 'x'"), call_of())
+    assert found[-2:] == [Text("x"), Done()]
+    assert found[-3] == Log("warning", "85000 more bytes of output were thrown away", "stdout")
+    assert len(found) == 5003
+
+
+def test_nothing_of_the_hub_is_inherited(hosts: Hosts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """THREATS 1.6: environment, descriptors."""
+    source = """
+    import os, stat, sys
+    def main():
+        kinds = {}
+        for fd in map(int, os.listdir('/proc/self/fd')):
+            try:
+                kinds[fd] = stat.S_IFMT(os.fstat(fd).st_mode)
+            except OSError:
+                pass
+        return [dict(os.environ), kinds, sys.stdin.read(), os.getsid(0) == os.getpid() == os.getpgid(0)]
+    """
+    monkeypatch.setenv("PATCHBAY_SECRET", "hidden")
+    with socket.create_server(("127.0.0.1", 0)) as server, (tmp_path / "db").open("w") as file:
+        os.set_inheritable(server.fileno(), True)
+        os.set_inheritable(file.fileno(), True)
+        own = Hosts()
+        try:
+            environ, kinds, stdin, leads = value(hosted(own, source))
+        finally:
+            own.close()
+    assert set(environ) <= {"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"}
+    assert len(kinds) == 4, "stdin, stdout, stderr and the link"
+    assert (stdin, leads) == ("", True)
+
+
+def test_descriptors_that_a_tool_leaves_open_do_not_pile_up(hosts: Hosts) -> None:
+    """X3."""
+    source = "import os\nkept = []\ndef main():\n    kept.extend(os.dup(0) for _ in range(30))\n    return len(kept)"
+    handler = hosted(hosts, source)
+    before = descriptors()
+    assert max(value(handler) for _ in range(60)) < 1000
+    wait_until(lambda: descriptors() <= before + 4)
+
+
+def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: Hosts) -> None:
+    source = "import os\nkept = []\ndef main():\n    kept.append(bytes(b'x') * 40 * 2**20)\n    return os.getpid()"
+    handler = hosted(hosts, source, memory=100)
+    assert len({value(handler) for _ in range(6)}) >= 3
+
+
+def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: Hosts) -> None:
+    """X-19: a tool cleans up with the hub's help after it was stopped in the middle of a call of another tool."""
+    source = """
+    def main(context):
+        try:
+            context.call("slow", "main")
+        finally:
+            context.state["after"] = context.state["before"]
+    """
+    hub = SmallHub(states={"tool": {"before": 7}})
+    hub.servers["slow"] = hosted(hosts, "import time\ndef main(): time.sleep(600)", "slow")
+    call = call_of(hub=hub)
+    running = activate(hosted(hosts, source), call)
+    assert [next(running), next(running)] == [ToolUse("slow.main", {}), Pause()]
+    running.close()
+    wait_until(lambda: hub.states["tool"].get("after") == 7)
+
+
+def test_a_host_that_speaks_out_of_turn_is_ended(hosts: Hosts) -> None:
+    """A definition may write to the link itself: the hub believes nothing."""
+    source = """
+    import os, socket
+    def main(data, context):
+        for fd in range(3, 30):
+            try:
+                link = socket.socket(fileno=fd)
+            except OSError:
+                continue
+            link.sendall(bytes.fromhex(data))
+        while True: pass
+    """
+    handler = hosted(hosts, source)
+    for data in ("ffffffff0a", "010000000aff", "0100000063ff", "020000000b7b7d", "03000000146e6f70", "010000000dff"):
+        message = failure(handler, {"data": data}, left=5)
+        assert message.startswith("the tool's process sent something that is no message"), (data, message)
+
+
+def test_a_signal_to_everyone_does_not_end_a_call(hosts: Hosts) -> None:
+    """X22: a process manager that signals every process of the service means the hub."""
+    running = activate(
+        hosted(hosts, "import os, time\ndef main():\n    yield os.getpid()\n    time.sleep(0.3)\n    yield 'z'"),
+        call_of(),
+    )
+    first = next(running)
+    pid = first.value  # type: ignore[union-attr]
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(pid, number)
+        for zygote in hosts.pids:
+            os.kill(zygote, number)
+    assert [event for event in running if isinstance(event, (Text, Done))] == [Text("z"), Done()]
+
+
+def test_a_child_that_is_told_to_terminate_does(hosts: Hosts) -> None:
+    source = """
+    import multiprocessing, subprocess, time
+    def main():
+        process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+        process.start()
+        process.terminate()
+        process.join()
+        child = subprocess.Popen(["sleep", "600"])
+        child.terminate()
+        return [process.exitcode, child.wait()]
+    """
+    assert value(hosted(hosts, source)) == [-15, -15]
+
+
+def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the_hubs_help(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    """X-19: the piece has to be whole before anything else is said, or it would swallow that."""
+    source = """
+    import os, pathlib, time
+    def main(note, context):
+        try:
+            yield "a"
+            pathlib.Path(note).write_text(str(os.getpid()))
+            yield "x" * 5_000_000
+            time.sleep(600)  # the piece may be whole before the signal comes, which is not to find the last line
+        finally: context.state["cleaned"] = True
+    """
+    hub, note = SmallHub(), tmp_path / "pid"
+    running = activate(hosted(hosts, source), call_of({"note": str(note)}, hub=hub))
+    assert heard(running) == Text("a")
+
+    def waits_for_room() -> bool:
+        pid = note.read_text() if note.exists() else ""
+        return pid != "" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+    wait_until(waits_for_room)
+    running.close()
+    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+
+
+def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: Hosts) -> None:
+    """X-19: a signal between Python's last look and a system call that waits wakes nobody."""
+    source = """
+    import signal, time
+    def main(context):
+        theirs = signal.getsignal(signal.SIGUSR2)
+        signal.signal(signal.SIGUSR2, lambda *_: signal.signal(signal.SIGUSR2, theirs))
+        try:
+            yield "a"
+            time.sleep(600)
+        finally: context.state["cleaned"] = True
+    """
+    hub = SmallHub()
+    running = activate(hosted(hosts, source), call_of(hub=hub))
+    assert heard(running) == Text("a")
+    running.close()
+    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+
+
+def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: Hosts, tmp_path: Path) -> None:
+    source = r"""
+    import os, pathlib
+    def main(note):
+        yield "a"
+        yield "x" * 100_000
+        os.write(2, b"dying words\n")
+        pathlib.Path(note).write_text(str(os.getpid()))
+        os._exit(3)
+    """
+    note = tmp_path / "pid"
+    running = activate(hosted(hosts, source), call_of({"note": str(note)}))
+    first = heard(running)
+    wait_until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
+    found = [first, *(event for event in running if not isinstance(event, Pause))]
+    words, end = Log("debug", "dying words", "output"), Failed("the tool ended its process with exit code 3")
+    assert sorted(map(str, found)) == sorted(map(str, [Text("a"), Text("x" * 100_000), words, end]))
+
+
+def test_a_call_that_removes_its_folder_does_not_fail_the_next(hosts: Hosts) -> None:
+    source = "import os, shutil\ndef main():\n    shutil.rmtree(os.getcwd())\n    return 'x'\n"
+    handler = hosted(hosts, f"{source}def after(): return [os.listdir()]")
+    assert [value(handler), value(handler, "after")] == ["x", [[]]]
+
+
+def test_limits_beyond_what_a_system_can_count_mean_what_there_is(hosts: Hosts) -> None:
+    assert value(hosted(hosts, "def main(): return 'x'", memory=10**15)) == "x"
+    assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
+
+
+def test_what_a_tool_asks_of_the_hub_wrongly_is_told_in_words(hosts: Hosts) -> None:
+    handler = hosted(hosts, "def main(context): context.state[5] = 1")
+    assert failure(handler, hub=SmallHub()) == "state.set takes (str, any); got (int, int)"

@@ -1,0 +1,202 @@
+"""A hub as a program of its own: started on a free port, talked to over HTTP, ended by signals."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from patchbay.access.hub_key import load_key
+from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
+from patchbay.store import DATABASE_FILE as FILE
+from patchbay.web.operator.login_links import LoginLinks
+from tests.checkout import ROOT
+
+BOUND = 60.0
+"""Seconds that any wait of these tests may take."""
+
+
+LISTEN = "0A"
+"""The state of a socket that listens, as /proc/net/tcp writes it."""
+
+
+class Hub:
+    """A running hub: its process, its folder, its port, and the lines it has written to standard error."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process = process
+        self.folder = folder
+        self.lines: list[str] = []
+        self._more = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        line = self.line_with("Patchbay is at ")
+        self.port = int(line.rsplit(":", 1)[1].split("/")[0])
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with self._more:
+                self.lines.append(line)
+                self._more.notify_all()
+
+    def line_with(self, text: str) -> str:
+        """The first line on standard error that holds this text."""
+        with self._more:
+            found = self._more.wait_for(lambda: next((line for line in self.lines if text in line), None), BOUND)
+        assert found, f"no line with {text!r} among {self.lines}"
+        return found
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a GET."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def token(self) -> str:
+        """The operator's token, as commands of the same user read it."""
+        return (self.folder / "data" / TOKEN_FILE).read_text().strip()
+
+    def link(self) -> str:
+        """The link that the terminal shows, which logs a browser in once."""
+        return self.line_with("/login?once=").rsplit(" ", 1)[1].strip()
+
+    def login_path(self) -> str:
+        """The path of another such link, as `patchbay login` makes it."""
+        data = self.folder / "data"
+        return LoginLinks(load_key(data), OperatorToken(data)).make()
+
+    def as_operator(self) -> dict[str, str]:
+        """The header that proves a program to be the operator's."""
+        return {"Authorization": f"Bearer {self.token()}"}
+
+    def accepts(self) -> bool:
+        """Whether anything listens on the hub's port."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), BOUND).close()
+        except ConnectionError:
+            return False
+        return True
+
+    def listening(self) -> int:
+        """How many workers take connections: each has a socket of its own that listens on the port."""
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+        rows = [line.split() for line in lines]
+        return sum(row[1].endswith(f":{self.port:04X}") and row[3] == LISTEN for row in rows)
+
+    def workers(self) -> set[int]:
+        """The process ids of the workers: children of the supervisor that lead a process group of their own."""
+        found = subprocess.run(
+            ["ps", "-o", "pid=,pgid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False
+        )
+        pairs = [line.split() for line in found.stdout.splitlines()]
+        return {int(pid) for pid, group in pairs if pid == group}
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal to the supervisor; the exit code."""
+        self.process.send_signal(number)
+        return self.finished()
+
+    def finished(self) -> int:
+        code = self.process.wait(BOUND)
+        self._reader.join(BOUND)
+        assert self.process.stdout is not None
+        assert self.process.stdout.read() == ""
+        return code
+
+
+class Worker:
+    """What the only worker of a hub holds."""
+
+    def __init__(self, hub: Hub) -> None:
+        [self.pid] = hub.workers()
+
+    def _status(self, name: str) -> int:
+        return int(Path(f"/proc/{self.pid}/status").read_text().split(f"\n{name}:")[1].split()[0])
+
+    def threads(self) -> int:
+        return self._status("Threads")
+
+    def descriptors(self) -> Counter[str]:
+        """How many of its descriptors lead to what; the store's files are left out.
+
+        The store keeps as many connections for reading as were once needed together, up to a bound.
+        """
+        found: Counter[str] = Counter()
+        for one in Path(f"/proc/{self.pid}/fd").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # closed a moment ago
+                found[re.sub(r"\[\d+\]", "", str(one.readlink()))] += 1
+        return Counter({name: count for name, count in found.items() if f"/{FILE}" not in name})
+
+    def memory(self) -> int:
+        """KiB."""
+        return self._status("VmRSS")
+
+
+def marks(folder: Path) -> Path:
+    """The folder in which tools of a hub of `folder` may leave marks for the tests."""
+    found = folder / "marks"
+    found.mkdir(exist_ok=True)
+    return found
+
+
+def command(folder: Path, *arguments: str) -> list[str]:
+    (folder / "servers").mkdir(exist_ok=True)
+    own = ["--port", "0", "--data", str(folder / "data"), "--servers", str(folder / "servers")]
+    own += ["--writes", str(marks(folder))]
+    return [sys.executable, "-m", "patchbay", "serve", *own, *arguments]
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[Hub]:
+    """A hub of one's own on a free port, ended afterwards."""
+    with subprocess.Popen(
+        command(folder, *arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            hub = Hub(process, folder)
+            yield hub
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def refused(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A hub that is expected not to start."""
+    return subprocess.run(
+        command(folder, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=BOUND, check=False
+    )
+
+
+def until(condition: Callable[[], object], what: str | Callable[[], object]) -> None:
+    """Wait until a condition of other processes holds: they tell nobody, so it is asked again and again.
+
+    `what` says what was waited for; as a function it is asked when the wait was in vain.
+    """
+    end, pause = time.monotonic() + BOUND, threading.Event()
+    while not condition():
+        if time.monotonic() >= end:
+            raise AssertionError(f"still not so after {BOUND:g} s: {what() if callable(what) else what}")
+        pause.wait(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""The search over all servers and tools: a page, its JSON, and what a search of a large hub costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from tests.hubs import Hub
+from tests.web.browsing import BROWSER, read, said, town_hub
+from tests.wire.hostile import Reader
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = town_hub(tmp_path_factory.mktemp("hub"))
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def app(hub: Hub) -> Flask:
+    """The app that the fixture `client` of pytest-flask speaks to."""
+    return hub.app
+
+
+def test_the_page_and_its_json_find_the_same(client: FlaskClient) -> None:
+    """VWR-5: a form that is sent by GET; each find leads to its place on its server's page."""
+    html = read(client, "/search?q=go+somewhere")
+    found = said(client.get("/search.json?q=go+somewhere"))
+    first = next(each for each in found if each["server"] == "town")
+    assert (first["kind"], first["name"], first["page"]) == ("tool", "visit", "/mcp/meta/town#tool-1")
+    assert 'href="/mcp/meta/town#tool-1"' in html and 'id="tool-1"' in read(client, "/mcp/meta/town")
+    assert "<mark>Go</mark> <mark>somewhere</mark>" in html
+    assert "\x02" not in str(found)
+
+
+def test_a_search_can_be_for_one_kind(client: FlaskClient) -> None:
+    kinds = {each["kind"] for each in said(client.get("/search.json?q=plan+trip+map&kind=prompt"))}
+    assert kinds == {"prompt"}
+    answer = client.get("/search.json?q=x&kind=nonsense", headers={"Accept": "application/json"})
+    assert answer.status_code == 400
+    assert "server, tool, resource, prompt" in said(answer)["error"]
+
+
+def test_a_search_without_words_or_finds_says_so(client: FlaskClient) -> None:
+    assert "Nothing has any of these words" in Reader(read(client, "/search?q=zzzz")).text
+    assert "Over all servers" in Reader(read(client, "/search")).text
+    assert said(client.get("/search.json?q=%22%22")) == []
+
+
+def test_the_tools_of_a_large_server_are_shown_in_pages(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is found on a later page leads there; a page that is none is refused."""
+    source = "\n\n".join(f'def tool{n}() -> str:\n    """Number {n}."""\n    return ""' for n in range(1, 251))
+    hub = Hub(tmp_path_factory.mktemp("large"), {"large.py": source})
+    place = said(hub.client.get("/search.json?q=tool201&kind=tool"))[0]["page"]
+    path, _, anchor = place.partition("#")
+    html = read(hub, path)
+    assert f'id="{anchor}"' in html and "tool201" in html
+    assert html.count('data-try="tool"') <= 100
+    assert hub.client.get("/mcp/meta/large?page=4", headers=BROWSER).status_code == 400
+    hub.close()
+
+
+def test_every_kind_that_is_documented_is_served(client: FlaskClient) -> None:
+    document = said(client.get("/openapi.json"))
+    asked = {each["name"]: each["schema"] for each in document["paths"]["/search"]["get"]["parameters"]}
+    for kind in asked["kind"]["enum"]:
+        assert client.get(f"/search.json?q=x&kind={kind}").status_code == 200, kind

@@ -1,0 +1,89 @@
+"""Markdown as a tree of harmless elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from patchbay.web.rendering.markdown import DEEPEST, ELEMENTS, MOST_RENDERED, markdown
+from tests.hubs import Hub
+from tests.web.browsing import said
+from tests.wire.hostile import HOSTILE
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = Hub(tmp_path_factory.mktemp("hub"))
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def app(hub: Hub) -> Flask:
+    """The app that the fixture `client` of pytest-flask speaks to."""
+    return hub.app
+
+
+def elements(nodes: list[Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    for node in nodes:
+        if not isinstance(node, str):
+            yield node[0], node[1]
+            yield from elements(node[2])
+
+
+def text(nodes: list[Any]) -> str:
+    return "".join(node if isinstance(node, str) else text(node[2]) for node in nodes)
+
+
+def test_markdown_becomes_nodes(client: FlaskClient) -> None:
+    answer = client.post("/render/markdown", data=b"# A\n\n*b* & `c`\n\n| d |\n| - |\n| e |\n\n---\n")
+    nodes = said(answer)["nodes"]
+    names = [name for name, _ in elements(nodes)]
+    assert names == ["h1", "p", "em", "code", "table", "thead", "tr", "th", "tbody", "tr", "td", "hr"]
+    assert "b & c" in text(nodes)
+
+
+def test_links_lead_to_the_web_only() -> None:
+    """S24."""
+    found = dict(elements(markdown("[a](https://x.org/) [b](mailto:a@b) ![i](https://x.org/i.png)")))
+    assert found["a"]["href"].startswith(("https:", "mailto:"))
+    assert "img" not in found
+    for address in ("javascript:alert(1)", "data:text/html,x", "vbscript:x", "JaVaScRiPt:x"):
+        assert all("href" not in attributes for _, attributes in elements(markdown(f"[a]({address}) <{address}>")))
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_nothing_hostile_becomes_an_element(hostile: str) -> None:
+    """T14.2, S24: HTML in Markdown is text."""
+    for source in (hostile, f"# {hostile}", f"* {hostile}", f"[x]({hostile})", f"**{hostile}**"):
+        for name, attributes in elements(markdown(source)):
+            assert name in ELEMENTS
+            assert set(attributes) <= {"href", "rel"}
+            assert attributes.get("href", "https:").startswith(("https:", "http:", "mailto:"))
+
+
+def test_another_site_cannot_have_markdown_rendered(client: FlaskClient) -> None:
+    refused = client.post("/render/markdown", data=b"x", headers={"Sec-Fetch-Site": "cross-site"})
+    assert refused.status_code == 403
+    wrong = client.post("/render/markdown", data=b"\xff", headers={"Accept": "application/json"})
+    assert wrong.status_code == 400
+    assert "byte 0" in said(wrong)["error"]
+
+
+def test_what_nests_without_end_is_shown_as_deep_as_pages_go(client: FlaskClient) -> None:
+    """The text is all there; the answer has a form, whatever somebody wrote."""
+    nodes = said(client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
+    assert text(nodes).count("a") == text(nodes).count("b") == 2000
+    assert len(list(elements(nodes))) <= DEEPEST
+
+
+def test_only_so_much_markdown_is_rendered(client: FlaskClient) -> None:
+    """THREATS 1.1 (unbounded consumption): a body that is allowed would keep a processor busy for minutes."""
+    assert client.post("/render/markdown", data="x" * MOST_RENDERED).status_code == 200
+    answer = client.post("/render/markdown", data="x" * (MOST_RENDERED + 1))
+    assert answer.status_code == 413
+    assert str(MOST_RENDERED) in answer.text
