@@ -14,6 +14,8 @@ from urllib.parse import quote
 from patchbay.documents import paths
 from patchbay.documents.collection import Library
 from patchbay.documents.index import Change, Row
+from patchbay.documents.search_results import answered as answered
+from patchbay.documents.search_results import told as told
 from patchbay.errors import WrongArguments
 
 FIRST_LOOK = 0.5

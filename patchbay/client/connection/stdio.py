@@ -1,8 +1,8 @@
 """A server that is a program: started, spoken to over its standard streams, and ended with all that it started.
 
 The program runs below a warden (`processes/reaper.py`), which outlives neither it nor us. Standard error is always
-drained; its last lines stand in the error when something goes wrong, and so do lines of standard output that are no JSON.
-To end it: close its input, wait GRACE seconds, SIGTERM to every descendant, wait GRACE seconds, SIGKILL.
+drained; its last lines stand in the error when something goes wrong, and so do lines of standard output that are not
+JSON. To end it: close its input, wait GRACE seconds, SIGTERM to every descendant, wait GRACE seconds, SIGKILL.
 The child sees of our environment only what INHERITED names, and what its reach adds.
 Sources: REQUIREMENTS JN-1, JN-6; THREATS X18; MCP specification, basic/transports, stdio.
 """

@@ -1,8 +1,8 @@
 """The resources of the server `jane`: every document; its templates answer for them."""
 
-from patchbay.documents.jane import listed
+from patchbay import jane
 
 
 def generate_resources(server_name: str, context) -> list:
     """One resource for each document, by address."""
-    return listed(context)
+    return jane.listed(context)

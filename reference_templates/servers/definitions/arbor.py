@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from pydantic import Field
 
-from patchbay.errors import ResourceNotFound, ToolFailed
+from patchbay import ResourceNotFound, ToolFailed
 
 _WEEK = 7 * 24 * 3600
 _SHOWN = 60

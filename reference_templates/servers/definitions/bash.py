@@ -11,9 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from patchbay.errors import ToolFailed
-from patchbay.events import Data
-from patchbay.processes.program import Command, run
+from patchbay import Command, Data, ToolFailed, run
 
 _BYTES = 4 * 1024 * 1024
 _LINES = 100_000

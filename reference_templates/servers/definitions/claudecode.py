@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from patchbay.errors import ToolFailed
-from patchbay.events import Data
-from patchbay.processes.program import Command, run
+from patchbay import Command, Data, ToolFailed, run
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 LEASE = 30.0

@@ -23,8 +23,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 from uuid import UUID, uuid4
 
-from patchbay.errors import ToolFailed
-from patchbay.events import Data
+from patchbay import Data, ToolFailed
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 OWNER = "cone"

@@ -8,8 +8,7 @@ import json
 import time
 from base64 import b64decode
 
-from patchbay.errors import ProtocolError
-from patchbay.events import Question
+from patchbay import ProtocolError, Question
 
 _PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
 _WAV = b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict
 
 import patchbay
-from patchbay.errors import PatchbayError
+from patchbay import PatchbayError
 
 
 class Status(TypedDict):

@@ -1,17 +1,13 @@
 """Jane: a library of documents. Standard libraries by language and specifications by project, in Markdown.
 
 The documents are files in a folder (`JANE_DIR`), which may be edited by other means too; what they are, how they are
-searched and kept is the affair of `patchbay.library`. Here is what Jane's tools take and answer.
+searched and kept is the affair of `patchbay.jane`. Here is what Jane's tools take and answer.
 """
 
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from patchbay.documents.errors import BadPath, NoDocument, Unreadable
-from patchbay.documents.jane import SPEC, STDLIB, chosen, opened, place_of, summary, uri_of
-from patchbay.documents.search_results import answered, told
-from patchbay.errors import ProtocolError, ResourceNotFound, ToolFailed
-from patchbay.events import Data
+from patchbay import BadPath, Data, NoDocument, ProtocolError, ResourceNotFound, ToolFailed, Unreadable, jane
 
 _SERVER_ERROR = -32000
 _WAIT = 20.0
@@ -27,7 +23,7 @@ def get_stdlib(context, language: str, path: str) -> Data:
         language: The language, as list_stdlibs says it.
         path: The document's path within the language, such as arrays/map.md.
     """
-    return _shown(*_read(context, STDLIB, language, path))
+    return _shown(*_read(context, jane.STDLIB, language, path))
 
 
 def get_spec(context, project: str, path: str) -> Data:
@@ -37,7 +33,7 @@ def get_spec(context, project: str, path: str) -> Data:
         project: The project, as list_specs says it.
         path: The document's path within the project, such as api/errors.md.
     """
-    return _shown(*_read(context, SPEC, project, path))
+    return _shown(*_read(context, jane.SPEC, project, path))
 
 
 def list_stdlibs(context, language: str | None = None) -> Data:
@@ -46,7 +42,7 @@ def list_stdlibs(context, language: str | None = None) -> Data:
     Args:
         language: The language whose documents to list.
     """
-    return _listed(context, STDLIB, language, "languages")
+    return _listed(context, jane.STDLIB, language, "languages")
 
 
 def list_specs(context, project: str | None = None) -> Data:
@@ -55,7 +51,7 @@ def list_specs(context, project: str | None = None) -> Data:
     Args:
         project: The project whose documents to list.
     """
-    return _listed(context, SPEC, project, "projects")
+    return _listed(context, jane.SPEC, project, "projects")
 
 
 def search(
@@ -79,13 +75,13 @@ def search(
         limit: How many documents to show at most; 20 if not given.
         offset: How many documents to leave out at the beginning, as nextOffset says it.
     """
-    library = opened(context)
+    library = jane.opened(context)
     _settled(context, library)
     where = _where(type, language, project)
     if where is None:
         return Data({"query": query, "total": 0, "every": True, "results": []}, None, "No document is of both kinds.")
-    value = answered(library, query, where, summary, limit, offset, includeContent)
-    return Data(value, None, told(value))
+    value = jane.answered(library, query, where, jane.summary, limit, offset, includeContent)
+    return Data(value, None, jane.told(value))
 
 
 def create_document(
@@ -113,10 +109,10 @@ def create_document(
         author: Who wrote it.
         tags: Words to find it by.
     """
-    collection, group = chosen(type, language, project)
+    collection, group = jane.chosen(type, language, project)
     given = {"title": title, "description": description, "author": author, "tags": tags}
     metadata = {name: value for name, value in given.items() if value is not None}
-    document = opened(context).create(collection.key(group, path), metadata, content)
+    document = jane.opened(context).create(collection.key(group, path), metadata, content)
     return _written(document, "Created")
 
 
@@ -149,7 +145,7 @@ def update_document(
         updateMeta: Whether title, description, author and tags are used at all.
         expected_cid: The version that the change is made for; any other one is left alone, and the call fails.
     """
-    collection, group = chosen(type, language, project)
+    collection, group = jane.chosen(type, language, project)
     given = {"title": title, "description": description, "author": author, "tags": tags} if updateMeta else {}
     changes = {name: value for name, value in given.items() if value is not None}
     key = collection.key(group, path)
@@ -168,7 +164,7 @@ def delete_document(context, type: Type, path: str, language: str | None = None,
         language: The language, for type stdlib.
         project: The project, for type spec.
     """
-    collection, group = chosen(type, language, project)
+    collection, group = jane.chosen(type, language, project)
     key = collection.key(group, path)
     _tried(context, key, lambda library: library.delete(key))
     return Data({"uri": collection.uri(group, path), "deleted": True}, None, f"Deleted {collection.uri(group, path)}")
@@ -186,7 +182,7 @@ def move_document(
         language: The language, for type stdlib.
         project: The project, for type spec.
     """
-    collection, group = chosen(type, language, project)
+    collection, group = jane.chosen(type, language, project)
     key, target = collection.key(group, path), collection.key(group, to)
     return _written(_tried(context, key, lambda library: library.move(key, target)), "Moved to")
 
@@ -208,8 +204,8 @@ def document_history(
         project: The project, for type spec.
         cid: The version to get.
     """
-    collection, group = chosen(type, language, project)
-    key, library = collection.key(group, path), opened(context)
+    collection, group = jane.chosen(type, language, project)
+    key, library = collection.key(group, path), jane.opened(context)
     if cid is not None:
         text = library.version(key, cid).text
         return Data({"uri": collection.uri(group, path), "cid": cid, "text": text}, None, text)
@@ -222,33 +218,33 @@ def document_history(
 
 
 def _stdlib_resource(context, language: str, path: str) -> dict[str, Any]:
-    return _resource(context, STDLIB, language, path)
+    return _resource(context, jane.STDLIB, language, path)
 
 
 def _spec_resource(context, project: str, path: str) -> dict[str, Any]:
-    return _resource(context, SPEC, project, path)
+    return _resource(context, jane.SPEC, project, path)
 
 
 def _complete_language(context, value: str, arguments: dict) -> list[str]:
-    return _groups(context, STDLIB)
+    return _groups(context, jane.STDLIB)
 
 
 def _complete_project(context, value: str, arguments: dict) -> list[str]:
-    return _groups(context, SPEC)
+    return _groups(context, jane.SPEC)
 
 
 def _complete_stdlib_path(context, value: str, arguments: dict) -> list[str]:
-    return _paths(context, STDLIB, arguments.get("language"))
+    return _paths(context, jane.STDLIB, arguments.get("language"))
 
 
 def _complete_spec_path(context, value: str, arguments: dict) -> list[str]:
-    return _paths(context, SPEC, arguments.get("project"))
+    return _paths(context, jane.SPEC, arguments.get("project"))
 
 
 def _complete_uri(context, value: str, arguments: dict) -> list[str]:
-    library = opened(context)
+    library = jane.opened(context)
     _settled(context, library)
-    return [uri_of(row.key) for row in library.rows() if place_of(row.key)]
+    return [jane.uri_of(row.key) for row in library.rows() if jane.place_of(row.key)]
 
 
 def _summarize(context, uri: str, length: str = "one paragraph") -> dict[str, Any]:
@@ -273,11 +269,11 @@ def _read(context, collection, group: str, path: str):
 
 def _tried(context, key: str, do):
     """What an action on a document gives. One that is not there is told with those that are near."""
-    library = opened(context)
+    library = jane.opened(context)
     try:
         return do(library)
     except NoDocument as problem:
-        place = place_of(key)
+        place = jane.place_of(key)
         assert place is not None
         collection, group, path = place
         known = [row.key.split("/", 2)[2] for row in library.rows(f"{collection.folder}/{group}/")]
@@ -295,7 +291,7 @@ def _resource(context, collection, group: str, path: str) -> dict[str, Any]:
     """The whole file. A file system that fails is Jane's own server error (JANE-14)."""
     uri = collection.uri(group, path)
     try:
-        document = opened(context).read(collection.key(group, path))
+        document = jane.opened(context).read(collection.key(group, path))
     except (BadPath, NoDocument) as problem:
         raise ResourceNotFound(uri, problem.message) from problem
     except Unreadable as problem:
@@ -317,16 +313,16 @@ def _settled(context, library) -> None:
 
 
 def _groups(context, collection) -> list[str]:
-    library = opened(context)
+    library = jane.opened(context)
     _settled(context, library)
     return library.groups(collection.folder)
 
 
 def _paths(context, collection, group: str | None) -> list[str]:
-    library = opened(context)
+    library = jane.opened(context)
     _settled(context, library)
     begin = f"{collection.folder}/{group}/" if group else f"{collection.folder}/"
-    places = [place_of(row.key) for row in library.rows(begin)]
+    places = [jane.place_of(row.key) for row in library.rows(begin)]
     return sorted({place[2] for place in places if place is not None})
 
 
@@ -335,28 +331,28 @@ def _where(type: str | None, language: str | None, project: str | None) -> dict[
     if (language and project) or (type == "spec" and language) or (type == "stdlib" and project):
         return None
     if language:
-        return {"grp": f"{STDLIB.folder}/{language}"}
+        return {"grp": f"{jane.STDLIB.folder}/{language}"}
     if project:
-        return {"grp": f"{SPEC.folder}/{project}"}
-    return {"top": {"stdlib": STDLIB.folder, "spec": SPEC.folder}[type]} if type else {}
+        return {"grp": f"{jane.SPEC.folder}/{project}"}
+    return {"top": {"stdlib": jane.STDLIB.folder, "spec": jane.SPEC.folder}[type]} if type else {}
 
 
 def _shown(collection, document) -> Data:
     """A document: its title as a heading and its body as text, all that is known of it as structure."""
     row, body = document.row, document.front.body
-    value = summary(row) | {"cid": row.cid, "metadata": document.metadata, "content": body}
+    value = jane.summary(row) | {"cid": row.cid, "metadata": document.metadata, "content": body}
     begun = body.lstrip().partition("\n")[0].strip()
     return Data(value, None, body if begun == f"# {row.title}" else f"# {row.title}\n\n{body}")
 
 
 def _written(document, verb: str) -> Data:
     row = document.row
-    value = summary(row) | {"cid": row.cid, "metadata": document.metadata}
+    value = jane.summary(row) | {"cid": row.cid, "metadata": document.metadata}
     return Data(value, None, f"{verb} {value['uri']} (version {row.cid})")
 
 
 def _listed(context, collection, group: str | None, plural: str) -> Data:
-    library = opened(context)
+    library = jane.opened(context)
     _settled(context, library)
     if group is None:
         counts = library.counts(collection.folder)
@@ -366,7 +362,7 @@ def _listed(context, collection, group: str | None, plural: str) -> Data:
     rows = library.rows(collection.key(group, "a.md").removesuffix("a.md"))
     if not rows:
         raise ToolFailed(_nothing(library, collection, group))
-    documents = [summary(row) for row in rows]
+    documents = [jane.summary(row) for row in rows]
     lines = [
         f"- {one['title']} ({one['path']})" + (f": {one['description']}" if "description" in one else "")
         for one in documents

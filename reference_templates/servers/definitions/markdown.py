@@ -11,7 +11,7 @@ import nh3
 from markdown_it import MarkdownIt
 from pydantic import Field
 
-from patchbay.errors import ToolFailed
+from patchbay import ToolFailed
 
 _MOST_NESTED = 500
 """Tags that may be open at once in the source: the time that nh3 takes grows with the square of it."""
