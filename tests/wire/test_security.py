@@ -10,6 +10,7 @@ from werkzeug.datastructures import Headers
 
 from patchbay.errors import PatchbayError, Refused
 from patchbay.settings import Settings
+from patchbay.web.page_security import secure
 from patchbay.wire.security import (
     CSP,
     Misdirected,
@@ -17,7 +18,6 @@ from patchbay.wire.security import (
     check_host_and_origin,
     check_same_origin,
     is_loopback,
-    secure,
 )
 
 PLAIN = Settings()
