@@ -6,11 +6,16 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
+
+hypothesis.settings.register_profile("patchbay", deadline=None)
+hypothesis.settings.load_profile("patchbay")
+"""An example has no time limit: on a busy machine, the time that it takes says nothing about the program."""
 
 
 def pytest_configure() -> None:
