@@ -9,7 +9,6 @@ from werkzeug.datastructures import Headers
 
 from patchbay.errors import PatchbayError, Refused
 from patchbay.settings import Settings
-from patchbay.web.page_security import secure
 from patchbay.wire.security import (
     CSP,
     Misdirected,
