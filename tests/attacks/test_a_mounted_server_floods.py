@@ -41,10 +41,10 @@ def test_a_flood_costs_a_small_part_of_a_core(tmp_path: Path, way: str) -> None:
     """Processor time over the time that went by: a busy machine makes it smaller, never larger."""
     (tmp_path / "servers").mkdir()
     begun = tmp_path / "begun"
-    for name, kind in (("flooding", way), ("quiet", "quiet")):
+    for name, how in (("flooding", way), ("quiet", "quiet")):
         mount = {
             "kind": "upstream",
-            "address": f"mcp+stdio:{sys.executable} -S {FLOODING} {kind} {begun}",
+            "address": f"mcp+stdio:{sys.executable} -S {FLOODING} {how} {begun}",
             "era": "legacy",
         }
         (tmp_path / "servers" / f"{name}.json").write_text(json.dumps(mount))
