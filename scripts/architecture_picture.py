@@ -57,7 +57,7 @@ def imports_between(modules: list[Module]) -> Counter[tuple[str, str]]:
 
 def boxes(rooms: dict[int, list[str]]) -> dict[str, tuple[float, float, float]]:
     """Left edge, top edge and width of each room's box."""
-    found = {}
+    found: dict[str, tuple[float, float, float]] = {}
     for row, names in enumerate(rooms.values()):
         width = (WIDTH - MARGIN - GAP * (len(names) + 1)) / len(names)
         for column, name in enumerate(names):
@@ -89,11 +89,11 @@ def picture() -> str:
         parts.append(f'<text x="8" y="{row * FLOOR_HEIGHT + 62}" class="small">floor {floor}</text>')
         for name in names:
             x, y, width = places[name]
-            count = f"{lines[name]} modules" if lines[name] > 1 else "1 module"
+            modules_text = f"{lines[name]} modules" if lines[name] > 1 else "1 module"
             parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{BOX_HEIGHT}"/>')
             parts.append(f'<text x="{x + 8:.0f}" y="{y + 20:.0f}">{escape(name)}</text>')
             if width > 90:
-                parts.append(f'<text x="{x + 8:.0f}" y="{y + 37:.0f}" class="small">{count}</text>')
+                parts.append(f'<text x="{x + 8:.0f}" y="{y + 37:.0f}" class="small">{modules_text}</text>')
     return "\n".join([*parts, "</svg>", ""])
 
 
