@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -13,6 +14,10 @@ from hypothesis import settings as hypothesis_settings
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
+
+hypothesis.settings.register_profile("patchbay", deadline=None)
+hypothesis.settings.load_profile("patchbay")
+"""An example has no time limit: on a busy machine, the time that it takes says nothing about the program."""
 
 
 def pytest_configure() -> None:
