@@ -31,7 +31,7 @@ METADATA = "https://conformance-test.local/client-metadata.json"
 """The client metadata document that the suite knows; nobody fetches it."""
 
 PATIENCE_SECONDS = 120
-"""Seconds for one answer: the suite runs up to 48 of these clients at the same moment, on a machine that may be busy."""
+"""Seconds for one answer: the suite runs up to 48 of these clients at once, on a machine that may be busy."""
 
 Context = Mapping[str, Any]
 Scenario = Callable[[str, Context], None]
