@@ -19,8 +19,9 @@ from tests.checkout import ROOT
 
 FLOORS: dict[str, int] = {
     **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes", "old_paths"), 1),
-    **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
-    "processes": 2,
+    **dict.fromkeys(
+        ("jsonrpc", "activation", "config", "kind", "store", "descriptors", "outputs", "arguments", "fulltext"), 2
+    ),
     **dict.fromkeys(("stores", "views", "documents", "client"), 3),
     "kinds": 4,
     **dict.fromkeys(("catalogue", "boot"), 5),
@@ -32,13 +33,13 @@ FLOORS: dict[str, int] = {
 
 FILLERS: dict[str, set[str]] = {
     "stores": {"memory", "sqlite", "postgres", "redis", "objects"},
-    "kinds": {"python", "shell", "documents", "mount", "openapi", "room"},
+    "kinds": {"python", "shell", "static", "documents", "mount", "openapi", "room"},
     "views": {"json", "sse", "native", "lines", "rooms"},
 }
 """What fills each seam, today or by design; the other modules of these folders are what fillers share."""
 
-REGISTRIES = {("kinds", "registry"), ("kinds", "discovery"), ("kinds", "confinement_description")}
-"""The modules that know the fillers of a seam by name."""
+REGISTRIES = {("kinds", "registry")}
+"""The modules that know a filler of a seam by name: the type of the pool of worker processes."""
 
 MAX_MODULES_IN_FOLDER = 20
 
