@@ -20,6 +20,7 @@ import pytest
 from patchbay import exit_codes
 from tests.hubs import modern_request, until
 from tests.interaction.programs import BOUND, ROOT, plain_environment
+from tests.serving.running import marks
 
 pytestmark = pytest.mark.process
 
@@ -166,8 +167,9 @@ def test_calls_finish_after_the_input_has_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly_in_the_middle_of_a_call(tmp_path: Path, number: signal.Signals) -> None:
-    written = tmp_path / "pid"
-    with started(tmp_path, "sleeper", "--data", str(tmp_path / "data")) as child:
+    written = marks(tmp_path) / "pid"
+    options = ("--data", str(tmp_path / "data"), "--writes", str(written.parent))
+    with started(tmp_path, "sleeper", *options) as child:
         child.ask("initialize", OPEN)
         child.send("tools/call", {"name": "sleeper", "arguments": {"args": str(written)}}, 2)
         until(lambda: written.exists() and written.read_text().endswith(" "), "the tool runs")
