@@ -58,7 +58,7 @@ CONFIGS: list[dict[str, Any]] = [{}, {"isolation": "inline"}, {"isolation": "pro
 def test_it_says_where_the_handler_runs(config: dict[str, Any], isolation: str) -> None:
     handlers = Handlers(Hosts(), isolation)
     handler = handlers("python", b"def f(): ...", "bafk", "f", config)
-    hosted = "hosts" in getattr(handler, "__module__", "")
+    hosted = "workers" in getattr(handler, "__module__", "")
     assert hosted == (confinement("python", config, isolation).isolation == "process")
 
 
