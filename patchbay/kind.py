@@ -207,13 +207,13 @@ def register(kind: Kind) -> Callable[[], None]:
 
 def known_kinds() -> Sequence[Kind]:
     """Every kind: those that ship with the hub, then those that were registered."""
-    with _LOCK:
-        if not _SHIPPED:
+    if not _SHIPPED:
+        with _LOCK:
             # The fillers are above this file, and they are found by their folders, so that none is named here.
             folders = [each.name for each in iter_modules(import_module(FILLERS).__path__) if each.ispkg]
             rows: list[Kind] = [import_module(f"{FILLERS}.{folder}.kind").KIND for folder in folders]
-            _SHIPPED.update((row.name, row) for row in rows)
-        return (*_SHIPPED.values(), *_KINDS.values())
+            _SHIPPED.update({row.name: row for row in rows})
+    return (*tuple(_SHIPPED.values()), *tuple(_KINDS.values()))
 
 
 def find_kind(name: object) -> Kind | None:
