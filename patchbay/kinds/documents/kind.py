@@ -10,6 +10,7 @@ from typing import Any
 
 from patchbay.activation import Hub
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
@@ -88,11 +89,17 @@ def _tools() -> list[Descriptor]:
     asked = {
         "query": {
             **TEXT,
+            "maxLength": MAX_QUERY_CHARACTERS,
             "description": 'Words; "a phrase" in double quotes, begin* for words that begin so, * for all documents.',
         },
         "includeContent": {"type": "boolean", "description": "Whether to give each document's text too."},
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "How many documents to show."},
-        "offset": {"type": "integer", "minimum": 0, "description": "How many to leave out, as nextOffset says it."},
+        "offset": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": MAX_OFFSET,
+            "description": "How many to leave out, as nextOffset says it.",
+        },
     }
     whole = {**SUMMARY, "cid": TEXT, "metadata": {"type": "object"}, "content": TEXT}
     section = _object({"title": TEXT, "anchor": TEXT}, ["title", "anchor"])
