@@ -13,7 +13,8 @@ import orjson
 import pytest
 
 from tests.attacks.posting import post
-from tests.serving.running import BOUND, ROOT, Hub, running
+from tests.checkout import ROOT
+from tests.serving.running import BOUND, Hub, running
 
 pytestmark = pytest.mark.process
 
@@ -32,7 +33,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def convert(hub: Hub, text: str) -> dict[str, Any]:
     params = {"name": "convert", "arguments": {"markdown": text}}
-    return post(hub, "/mcp/markdown", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).last
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    answer: dict[str, Any] = post(hub, "/mcp/markdown", message).last
+    return answer
 
 
 def test_no_shipped_server_that_takes_what_strangers_send_runs_inside_the_hub() -> None:

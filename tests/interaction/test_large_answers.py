@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import mcp
 import pytest
+from mcp.types import TextContent, TextResourceContents
 
 from tests.interaction.peers import MODERN
 from tests.interaction.programs import BOUND, running_hub
@@ -133,7 +134,9 @@ def test_a_promised_result_comes_whole_as_json_and_by_reference_in_a_stream(ask:
         noted = await client.call_tool("quick", {"count": 20_000}, progress_callback=_heard)
         assert noted.is_error or len(noted.structured_content["lines"]) == 20_000
         result = await client.call_tool("promised", {"count": 20_000}, progress_callback=_heard)
-        assert result.is_error and "The call worked" in result.content[0].text
+        (first, *_) = result.content
+        assert isinstance(first, TextContent)
+        assert result.is_error and "The call worked" in first.text
         assert len(json.loads((await linked(client, result.content))[0].text)["lines"]) == 20_000
         small = await client.call_tool("promised", {"count": 3}, progress_callback=_heard)
         assert small.structured_content == {"lines": ["x" * 100] * 3}
@@ -178,6 +181,7 @@ def test_a_long_message_is_cut_and_many_texts_go_by_reference(ask: Ask) -> None:
 def test_a_large_resource_that_takes_a_while_is_read_whole(ask: Ask) -> None:
     async def question(client: mcp.Client) -> None:
         (page,) = (await client.read_resource("big://page")).contents
+        assert isinstance(page, TextResourceContents)
         assert page.text == "r" * 2_000_000
 
     ask(question)
