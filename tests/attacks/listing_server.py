@@ -5,6 +5,7 @@ One tool, `honest`, is within all bounds and answers `pong`.
 
 import json
 import sys
+from typing import Any
 
 SCHEMA = {"type": "object"}
 DEEP: dict[str, object] = {"type": "object"}
@@ -45,7 +46,8 @@ for line in sys.stdin:
     asked = json.loads(line)
     if "method" not in asked or "id" not in asked:
         continue
-    method, answer = asked["method"], {"error": {"code": -32601, "message": "no"}}
+    method: str = asked["method"]
+    answer: dict[str, Any] = {"error": {"code": -32601, "message": "no"}}
     if method == "initialize":
         answer = {"result": INFO}
     elif method in PAGES:
