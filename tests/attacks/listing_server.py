@@ -35,7 +35,7 @@ INFO = {
     "serverInfo": {"name": "l", "version": "1", "title": "A\u2067title"},
     "instructions": "i" * 65_537,
 }
-PAGES = {
+PAGES: dict[str, Any] = {
     "tools/list": [TOOLS, MANY[:3_000], MANY[3_000:]],
     "prompts/list": [[{"name": f"bad\u200b{number}"} for number in range(500)]],
     "resources/list": [[{"uri": f"a://{'u' * 1_100}", "name": "long"}, {"uri": "a://short", "name": "s\u202eh"}]],
