@@ -20,8 +20,8 @@ FLOORS: dict[str, int] = {
     "old_paths": 0,
     **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes"), 1),
     "hidden_characters": 1,
-    **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
-    "processes": 2,
+    **dict.fromkeys(("jsonrpc", "activation", "config", "kind", "store", "descriptors"), 2),
+    **dict.fromkeys(("outputs", "arguments", "fulltext", "processes"), 2),
     **dict.fromkeys(("stores", "views", "documents", "client"), 3),
     "kinds": 4,
     **dict.fromkeys(("catalogue", "boot"), 5),
@@ -33,13 +33,13 @@ FLOORS: dict[str, int] = {
 
 FILLERS: dict[str, set[str]] = {
     "stores": {"memory", "sqlite", "postgres", "redis", "objects"},
-    "kinds": {"python", "shell", "documents", "mount", "openapi", "room"},
+    "kinds": {each.parent.name for each in ROOT.glob("patchbay/kinds/*/kind.py")},
     "views": {"json", "sse", "native", "lines", "rooms"},
 }
 """What fills each seam, today or by design; the other modules of these folders are what fillers share."""
 
-REGISTRIES = {("kinds", "registry"), ("kinds", "discovery"), ("kinds", "confinement_description")}
-"""The modules that know the fillers of a seam by name."""
+REGISTRIES = {("kinds", "registry")}
+"""The modules that know a filler of a seam by name: the type of the pool of worker processes."""
 
 MAX_MODULES_IN_FOLDER = 20
 

@@ -64,13 +64,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield running
 
 
-def run(line: str, folder: Path) -> str:
-    """What a command prints in a folder that looks like a checkout."""
+def run(line: str, folder: Path, hub: Hub) -> str:
+    """What a command prints in a folder that looks like a checkout, where commands use the folders of this hub."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("JN_", "PATCHBAY_"))}
     environment = own | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(folder),
         "UV_CACHE_DIR": uv_cache(),
+        "PATCHBAY_SERVERS": str(hub.servers),
+        "PATCHBAY_DATA": str(hub.servers.parent / "data"),
         **fetched("mcp-server-time"),
     }
     done = subprocess.run(
@@ -94,7 +96,7 @@ def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path
                 continue
             if "curl" in line:
                 until(partial(is_served, hub, "greeter"), "the new server")
-            said = run(line.replace(HUB, hub.url), tmp_path)
+            said = run(line.replace(HUB, hub.url), tmp_path, hub)
             assert said.strip() == shown.strip() if shown else True, line
             ran.append(line.split()[0])
     assert {"cat", "curl", "patchbay", "cp", "jn"} <= set(ran)
