@@ -19,7 +19,8 @@ from mcp import Client
 
 from tests.acceptance.claude import claude_uses_the_hub
 from tests.acceptance.packages import PACKAGES, Package
-from tests.interaction.programs import ROOT, Hub, running_hub
+from tests.checkout import ROOT
+from tests.interaction.programs import Hub, running_hub
 
 STEPS = ("inspect", "call", "mount", "legacy", "modern")
 MODES = {"legacy": "legacy", "modern": "2026-07-28"}
@@ -117,7 +118,7 @@ class Trial:
 
     async def _listed(self, mode: str) -> set[str]:
         names: set[str] = set()
-        async with Client(self.hub.endpoint(self.server), mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(self.hub.endpoint(self.server), mode=mode) as client:
             cursor = None
             while True:
                 page = await client.list_tools(cursor=cursor)
@@ -130,7 +131,7 @@ class Trial:
         names = await self._listed(mode)
         if names != self.tools:
             raise Wrong(f"through the hub it has other tools: {sorted(names ^ self.tools)[:5]}")
-        async with Client(self.hub.endpoint(self.server), mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(self.hub.endpoint(self.server), mode=mode) as client:
             result = await client.call_tool(self.package.tool, self.arguments)
         if result.is_error:
             raise Wrong(f"an error: {result.content}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.attacks.requests import ask, call, fill_in, send
-from tests.serving.running import BOUND, ROOT, Hub, running, until
+from tests.checkout import ROOT
+from tests.serving.running import BOUND, Hub, running, until
 
 pytestmark = pytest.mark.process
 
@@ -121,13 +123,13 @@ def test_a_definition_that_is_served_now_is_revoked_on_the_page(hub: Hub) -> Non
     assert fill_in(hub, "/history/revoke", target=definition, why="").status == 400
     assert fill_in(hub, "/history/revoke", target=definition, why="it leaks").status == 303
     for address in ("one", "two", f"one@{first}", f"two@{second}", f"one@{definition}"):
-        until(lambda address=address: refused_everywhere(hub, address), f"{address} is refused")
+        until(partial(refused_everywhere, hub, address), f"{address} is refused")
     assert "one__leak" not in str(ask(hub, "", "tools/list", {}).said)
     assert send(hub, "GET", "/one/leak").status == 404
     assert b"it leaks" in send(hub, "GET", "/servers/one", headers={"Accept": "text/html"}).body
     assert fill_in(hub, "/history/revoke", target=definition, do="lift").status == 303
     for address in ("one", f"two@{second}"):
-        until(lambda address=address: served_everywhere(hub, address), f"{address} is served again")
+        until(partial(served_everywhere, hub, address), f"{address} is served again")
 
 
 def test_a_name_is_revoked_with_all_that_it_ever_was(hub: Hub) -> None:
@@ -136,7 +138,7 @@ def test_a_name_is_revoked_with_all_that_it_ever_was(hub: Hub) -> None:
     assert revoke(hub, "nmaed", "--why", "a typo").returncode != 0
     assert revoke(hub, "named", "--why", "not ours").returncode == 0
     for address in ("named", f"named@{old}", f"named@{new}"):
-        until(lambda address=address: refused_everywhere(hub, address), f"{address} is refused")
+        until(partial(refused_everywhere, hub, address), f"{address} is refused")
     drop_in_again = hub.folder / "servers" / "named.py"
     drop_in_again.write_text(MENDED + "\n# again\n")
     until(lambda: b"# again" in send(hub, "GET", "/servers/named.json").body, "the new file is read")

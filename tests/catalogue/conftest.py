@@ -13,7 +13,8 @@ import pytest
 
 from patchbay.activation import Call
 from patchbay.boot import canonical_json, change
-from patchbay.catalogue.catalogue import CHANGED, Catalogue
+from patchbay.boot.changes import CHANGED
+from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.settings import Settings
 from patchbay.store import Store

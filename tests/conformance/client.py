@@ -18,11 +18,10 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from patchbay.client.addresses.targets import ANY_ISSUER, Http
+from patchbay.client.addresses.targets import ANY_ISSUER, Era, Http
 from patchbay.client.auth.client_assertions import exchanged_at
 from patchbay.client.auth.oauth import Asserted, Machine, Person, SignIn, Workload
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.negotiation import Era
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources import skills
 from tests.interaction.programs import free_port

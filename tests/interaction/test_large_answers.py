@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import httpx2
 import mcp
 import pytest
+from mcp.types import TextResourceContents
 
 from tests.hubs import modern_request
 from tests.interaction.peers import MODERN
@@ -198,6 +199,7 @@ def test_a_long_message_is_cut_and_many_texts_go_by_reference(ask: Ask) -> None:
 def test_a_large_resource_that_takes_a_while_is_read_whole(ask: Ask) -> None:
     async def question(client: mcp.Client) -> None:
         (page,) = (await client.read_resource("big://page")).contents
+        assert isinstance(page, TextResourceContents)
         assert page.text == "r" * 2_000_000
 
     ask(question)

@@ -11,13 +11,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.client.peers import fetched, uv_cache
 from tests.hubs import until
-from tests.interaction.programs import ROOT, Hub, running_hub, status_of
+from tests.interaction.programs import Hub, running_hub, status_of
 
 pytestmark = pytest.mark.process
 
@@ -80,6 +82,10 @@ def run(line: str, folder: Path, hub: Hub) -> str:
     return done.stdout
 
 
+def is_served(hub: Hub, name: str) -> bool:
+    return status_of(f"{hub.url}/mcp/meta/{name}") == 200
+
+
 def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "servers").symlink_to(hub.servers)
     (tmp_path / "reference_templates").symlink_to(ROOT / "reference_templates")
@@ -95,7 +101,7 @@ def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path
             ran.append(line.split()[0])
     assert {"cat", "curl", "patchbay", "cp", "jn"} <= set(ran)
     for name in ("greeter", "bash", "jane"):
-        until(lambda name=name: status_of(f"{hub.url}/mcp/meta/{name}") == 200, f"the server {name}")
+        until(partial(is_served, hub, name), f"the server {name}")
     assert (hub.servers / "time.json").is_file()
 
 
