@@ -15,6 +15,7 @@ from patchbay.activation import Call
 from patchbay.boot import canonical_json, change
 from patchbay.catalogue.catalogue import CHANGED, Catalogue
 from patchbay.catalogue.servers import Server
+from patchbay.protocol.run_tool import call_from_tool
 from patchbay.settings import Settings
 from patchbay.store import Store
 
@@ -65,6 +66,7 @@ class Bench:
     def open(self, store: Store | None = None, watch: bool = False) -> Catalogue:
         """A catalogue on this store (or another one), closed after the test."""
         catalogue = Catalogue(store or self.store, self.settings, watch=watch)
+        catalogue.hub.run_tool = call_from_tool
         self.opened.append(catalogue)
         return catalogue
 
