@@ -6,16 +6,29 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
 
+hypothesis.settings.register_profile("patchbay", deadline=None)
+hypothesis.settings.load_profile("patchbay")
+"""An example has no time limit: on a busy machine, the time that it takes says nothing about the program."""
+
 
 def pytest_configure() -> None:
-    """A shell's background job begins with Ctrl-C ignored, and programs started from it too; tests send it."""
+    """Prepare this process for the tests.
+
+    A shell's background job begins with Ctrl-C ignored, and programs started from it too; tests send it.
+    Hypothesis by default fails an example that takes 200 ms, which a busy machine reaches with any code.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    hypothesis_settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    hypothesis_settings.load_profile("any speed")
 
 
 @pytest.fixture

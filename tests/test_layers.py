@@ -19,6 +19,7 @@ from tests.checkout import ROOT
 
 FLOORS: dict[str, int] = {
     **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes", "old_paths"), 1),
+    "hidden_characters": 1,
     **dict.fromkeys(("jsonrpc", "activation", "config", "store", "descriptors", "outputs", "arguments", "fulltext"), 2),
     "processes": 2,
     **dict.fromkeys(("stores", "views", "documents", "client"), 3),

@@ -13,6 +13,7 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.kinds.documents.handler import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
 
@@ -96,11 +97,17 @@ def _tools() -> list[Descriptor]:
     asked = {
         "query": {
             **TEXT,
+            "maxLength": MAX_QUERY_CHARACTERS,
             "description": 'Words; "a phrase" in double quotes, begin* for words that begin so, * for all documents.',
         },
         "includeContent": {"type": "boolean", "description": "Whether to give each document's text too."},
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "How many documents to show."},
-        "offset": {"type": "integer", "minimum": 0, "description": "How many to leave out, as nextOffset says it."},
+        "offset": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": MAX_OFFSET,
+            "description": "How many to leave out, as nextOffset says it.",
+        },
     }
     whole = {**SUMMARY, "cid": TEXT, "metadata": {"type": "object"}, "content": TEXT}
     section = _object({"title": TEXT, "anchor": TEXT}, ["title", "anchor"])

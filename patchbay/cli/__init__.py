@@ -1,6 +1,6 @@
 """The command line: the hub (`patchbay serve`, `stdio`, ...) and the client (`patchbay inspect`, ..., also as `jn`).
 
-Only this folder knows click. Exit codes are in `exits.py`; every problem of the user's making is one sentence on
+Only this folder knows click. Exit codes are in `exit_codes.py`; every problem of the user's making is one sentence on
 standard error. The two programs are loaded when they are asked for: a stage of a pipeline does not load the hub.
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from patchbay.serving import allocator  # noqa: F401 (before anything that loads the web server)
 
 if TYPE_CHECKING:
     from patchbay.cli.commands.client import jn

@@ -19,6 +19,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--[^<>]*-->")
 _EMPHASIS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__|`|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 _HTML_HEADING = re.compile(r"<h1\b[^<>]{0,500}>(.{1,1000}?)</h1>", re.DOTALL | re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
 
 MAX_TITLE_PLACE = 20_000
 """Characters at the beginning of a text within which an HTML heading may be its title."""
@@ -55,15 +56,25 @@ def headings(body: str) -> list[Heading]:
     return found
 
 
-def title_of(body: str) -> str:
-    """The title that a text gives itself: its first heading with words, in Markdown or HTML; else empty."""
+def title_of(body: str, name: str = "") -> str:
+    """The title that a text gives itself: its first heading with words, in Markdown or HTML; else empty.
+
+    An HTML heading before the first Markdown heading may be a banner that all documents of a project share. The
+    Markdown heading is the title where it has more words of the file's `name` than the HTML heading has.
+    """
     found = headings(body)
     html = _HTML_HEADING.search(body[:MAX_TITLE_PLACE])
-    if html is not None and (not found or html.start() < found[0].begin):
-        title = plain_title(html[1])
-        if title:
-            return title
-    return found[0].title if found else ""
+    banner = plain_title(html[1]) if html is not None and (not found or html.start() < found[0].begin) else ""
+    if not found:
+        return banner
+    words = _words(name)
+    if banner and len(words & _words(banner)) >= len(words & _words(found[0].title)):
+        return banner
+    return found[0].title
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
 
 
 def plain_title(text: str) -> str:

@@ -93,11 +93,12 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
         raise Unreadable(f"{key} is no UTF-8 text: byte 0x{data[problem.start]:02x} in line {line}") from problem
     parts = front.split(text)
     said = parts.metadata
+    stem = PurePosixPath(key).stem
     row = Row(
         key,
         cid_of(data),
         stamp,
-        _text(said.get("title")) or title_of(parts.body) or PurePosixPath(key).stem,
+        _text(said.get("title")) or title_of(parts.body, stem) or stem,
         _text(said.get("description")),
         _text(said.get("author")),
         _tags(said.get("tags")),

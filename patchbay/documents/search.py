@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from patchbay.documents.index import Row, Shelf, group_of
+from patchbay.errors import WrongArguments
 from patchbay.fulltext.index import Hit as Scored
 from patchbay.fulltext.index import Index
 from patchbay.fulltext.query import Reading
@@ -28,6 +29,15 @@ LONG = 3
 
 MAX_RANKED = 200
 """How many documents are ranked by more than the words in their texts, beyond those that are asked for."""
+
+MAX_SEARCH_SECONDS = 10.0
+"""Seconds that the index is asked for one search; then the search ends with a sentence."""
+
+MAX_QUERY_CHARACTERS = 4_000
+"""Characters of a query."""
+
+MAX_OFFSET = 1_000_000
+"""Documents that a page of results leaves out at the beginning."""
 
 NOTHING = Reading(())
 """A query without words."""
@@ -63,13 +73,28 @@ def is_all(query: str) -> bool:
     return query.strip() in ("", "*")
 
 
-def search(shelf: Shelf, query: str, where: Mapping[str, str], limit: int, offset: int = 0) -> Search:
-    """The documents that fit a query and have these labels (`top`, `grp`), at most `limit` from `offset` on."""
+def search(
+    shelf: Shelf,
+    query: str,
+    where: Mapping[str, str],
+    limit: int,
+    offset: int = 0,
+    seconds: float = MAX_SEARCH_SECONDS,
+) -> Search:
+    """The documents that fit a query and have these labels (`top`, `grp`), at most `limit` from `offset` on.
+
+    The index is asked for at most `seconds`. Raises WrongArguments for a query or an offset beyond its bound, TimedOut
+    for a search that takes longer.
+    """
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise WrongArguments(f"the query has {len(query)} characters; expected at most {MAX_QUERY_CHARACTERS}")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise WrongArguments(f"expected an offset from 0 to {MAX_OFFSET}")
     if is_all(query):
         chosen = [row for row in shelf.rows.values() if _fits(row, where)]
         chosen.sort(key=lambda row: (row.title.casefold(), row.key))
         return Search([Hit(row, 0.0) for row in chosen[offset : offset + limit]], len(chosen))
-    return _guarded(shelf, lambda index: _searched(shelf, index, query, where, limit, offset))
+    return _guarded(shelf, seconds, lambda index: _searched(shelf, index, query, where, limit, offset))
 
 
 def _searched(shelf: Shelf, index: Index, query: str, where: Mapping[str, str], limit: int, offset: int) -> Search:
@@ -122,14 +147,16 @@ def _covered(index: Index, reading: Reading, where: Mapping[str, str]) -> Iterat
         yield weight, {key: share**power for key, share in shares.items()}
 
 
-def _guarded(shelf: Shelf, ask: Callable[[Index], T]) -> T:
+def _guarded(shelf: Shelf, seconds: float, ask: Callable[[Index], T]) -> T:
     """Ask the index; one that turns out to be damaged is made again from the disk first."""
     try:
-        return ask(shelf.index)
+        with shelf.index.within_seconds(seconds):
+            return ask(shelf.index)
     except sqlite3.DatabaseError:
         shelf.rebuild()
         shelf.refresh()
-        return ask(shelf.index)
+        with shelf.index.within_seconds(seconds):
+            return ask(shelf.index)
 
 
 def _fits(row: Row, where: Mapping[str, str]) -> bool:

@@ -35,6 +35,9 @@ SHORTEST_PART = 4
 SHORTEST_CORRECTED = 4
 """Letters of the shortest word whose spelling is corrected."""
 
+LONGEST_CORRECTED = 64
+"""Letters of the longest word that is corrected or split in two; a longer one makes too many candidates."""
+
 MOST_COMPARED = 5000
 """How many words of an index are compared with one that is spelled wrongly."""
 
@@ -108,6 +111,8 @@ def compounds(word: str, vocabulary: Vocabulary) -> list[str]:
 def halves(word: str, vocabulary: Vocabulary) -> list[tuple[str, str]]:
     """Two known words that a word is made of, if there are some."""
     flat = folded(word.lower())
+    if len(flat) > LONGEST_CORRECTED:
+        return []
     cuts = range(SHORTEST_PART, len(flat) - SHORTEST_PART + 1)
     pairs = [
         (flat[: cut - len(link)], flat[cut:])
@@ -122,7 +127,7 @@ def halves(word: str, vocabulary: Vocabulary) -> list[tuple[str, str]]:
 def corrections(word: str, vocabulary: Vocabulary) -> list[str]:
     """Known words that a wrongly spelled one may mean, the most probable first."""
     flat = folded(word.lower())
-    if len(flat) < SHORTEST_CORRECTED or not flat.isalnum():
+    if not SHORTEST_CORRECTED <= len(flat) <= LONGEST_CORRECTED or not flat.isalnum():
         return []
     near = vocabulary.known(set(_edited(flat)))
     if not near:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Self
 
 import orjson
 
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, TimedOut
 from patchbay.fulltext.query import Reading, understood
 from patchbay.fulltext.words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
 from patchbay.sqlite import sqlite3
@@ -62,6 +63,9 @@ class Hit:
     snippets: Mapping[str, str] = field(default_factory=dict)
 
 
+PROGRESS_STEPS = 10_000
+"""Steps of SQLite's machine between two looks at the clock, about a millisecond."""
+
 BUSY = 30.0
 """Seconds that a write waits for another process that writes to the same file."""
 
@@ -81,6 +85,7 @@ class Index:
         self._columns = dict(columns)
         self._labels = tuple(labels)
         self._lock = threading.RLock()
+        self._limit = threading.local()
         try:
             self._path = path
             self._readers: list[sqlite3.Connection] = []
@@ -163,7 +168,7 @@ class Index:
     def read(self, query: str) -> Reading:
         """A query as this index understands it."""
         with self._reading() as connection:
-            vocabulary = _Vocabulary(connection)
+            vocabulary = _Vocabulary(connection, self.check_time)
             return understood(query, vocabulary, lambda term: _endings(connection, term), vocabulary.has)
 
     def found(
@@ -195,6 +200,21 @@ class Index:
         with self._reading() as connection:
             return int(connection.execute(sql, (expression, *where.values())).fetchone()[0])
 
+    @contextmanager
+    def within_seconds(self, seconds: float) -> Iterator[None]:
+        """Interrupt what this thread asks of the index in the block after so many seconds. Raises TimedOut then."""
+        self._limit.value = seconds, time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            del self._limit.value
+
+    def check_time(self) -> None:
+        """Raise TimedOut when the time of `within_seconds` is over."""
+        seconds, end = getattr(self._limit, "value", (0.0, None))
+        if end is not None and time.monotonic() >= end:
+            raise TimedOut(f"the search took longer than {seconds:g} seconds and was ended: use fewer words")
+
     def keys(self) -> list[str]:
         """The keys of all documents, sorted."""
         with self._reading() as connection:
@@ -221,9 +241,13 @@ class Index:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection to read from: of a file one that no write blocks, in memory the only one there is."""
+        """A connection to read from: of a file one that no write blocks, in memory the only one there is.
+
+        Raises TimedOut at the end of the time of `within_seconds`, also in the middle of a statement.
+        """
+        self.check_time()
         if self._path is None:
-            with self._lock:
+            with self._lock, self._interrupted(self._connection):
                 yield self._connection
             return
         try:
@@ -233,11 +257,28 @@ class Index:
         try:
             # All that one search asks is of one moment.
             connection.execute("BEGIN")
-            yield connection
+            with self._interrupted(connection):
+                yield connection
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._readers.append(connection)
+
+    @contextmanager
+    def _interrupted(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """End the statements of the block when the time of `within_seconds` is over."""
+        _, end = getattr(self._limit, "value", (0.0, None))
+        if end is None:
+            yield
+            return
+        connection.set_progress_handler(lambda: time.monotonic() >= end, PROGRESS_STEPS)
+        try:
+            yield
+        except sqlite3.OperationalError:
+            self.check_time()
+            raise
+        finally:
+            connection.set_progress_handler(None, 0)
 
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -326,8 +367,9 @@ class Index:
 class _Vocabulary:
     """The words of an index, seen through one connection."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, check_time: Callable[[], None]) -> None:
         self._connection = connection
+        self._check_time = check_time
 
     def between(self, begin: str, end: str, most: int) -> list[str]:
         return self._words("folded >= ? AND folded < ? LIMIT ?", begin, end, most)
@@ -347,10 +389,12 @@ class _Vocabulary:
 
     def has(self, expression: str) -> bool:
         """Whether an expression finds any document."""
+        self._check_time()
         sql = "SELECT 1 FROM found WHERE found MATCH ? LIMIT 1"
         return self._connection.execute(sql, (expression,)).fetchone() is not None
 
     def _words(self, condition: str, *values: object) -> list[str]:
+        self._check_time()
         return [word for (word,) in self._connection.execute(f"SELECT word FROM word WHERE {condition}", values)]
 
 

@@ -38,6 +38,7 @@ class Misdirected(Refused):
     status = 421
 
 
+@lru_cache(maxsize=1024)
 def authority(text: str) -> Authority | None:
     """Host name (lower case, IPv6 in brackets) and port of `Host`-like text, or None when it is not one."""
     found = _AUTHORITY.fullmatch(text.lower()) if len(text) <= 255 else None
@@ -47,6 +48,7 @@ def authority(text: str) -> Authority | None:
     return None if port is not None and not 0 < port < 65536 else (found[1], port)
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Whether a host name or address, with or without brackets, stays on this machine."""
     name = host.strip("[]").lower()

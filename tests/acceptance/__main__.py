@@ -91,8 +91,6 @@ class Trial:
         return f"{len(self.tools)} tools, {found['protocolVersion']}"
 
     def _call(self) -> str:
-        if not self.package.tool:
-            return "-"
         said = self._command("call", self.address, self.package.tool, "--args", json.dumps(self.arguments))
         self._check(said)
         return "ok"
@@ -130,8 +128,6 @@ class Trial:
         names = await self._listed(mode)
         if names != self.tools:
             raise Wrong(f"through the hub it has other tools: {sorted(names ^ self.tools)[:5]}")
-        if not self.package.tool:
-            return "lists"
         async with Client(self.hub.endpoint(self.server), mode=mode) as client:  # type: ignore[arg-type]
             result = await client.call_tool(self.package.tool, self.arguments)
         if result.is_error:

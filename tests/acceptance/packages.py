@@ -1,23 +1,23 @@
 """The packages that the acceptance run uses: their addresses, and one call each that needs no account and no network.
 
-A call's text has to hold `says`; without a tool, only the lists are looked at.
+A call's text has to hold `says`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Package:
-    """One server: `{folder}` in texts is a folder of the run, `{repository}` a git repository in it."""
+    """One server; in its texts, `{folder}` and `{repository}` are folders of the run."""
 
     name: str
     address: str
-    tool: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict)
-    says: str = ""
+    tool: str
+    arguments: dict[str, Any]
+    says: str
 
 
 OFFICIAL = "mcp+npx://@modelcontextprotocol"
@@ -31,7 +31,6 @@ PACKAGES = [
         {"repo_path": "{repository}"},
         "first",
     ),
-    Package("mcp-server-fetch", "mcp+uvx://mcp-server-fetch"),
     Package(
         "mcp-server-sqlite",
         "mcp+uvx://mcp-server-sqlite?launch.arg=--db-path&launch.arg={folder}/a.db&launch.with=mcp<2",
@@ -40,11 +39,55 @@ PACKAGES = [
         "[]",
     ),
     Package("mcp-server-calculator", "mcp+uvx://mcp-server-calculator", "calculate", {"expression": "6*7"}, "42"),
-    Package("markitdown-mcp", "mcp+uvx://markitdown-mcp"),
-    Package("arxiv-mcp-server", "mcp+uvx://arxiv-mcp-server"),
-    Package("duckduckgo-mcp-server", "mcp+uvx://duckduckgo-mcp-server"),
-    Package("biomcp-python", "mcp+uvx://biomcp-python/biomcp?command=run"),
-    Package("wikipedia-mcp", "mcp+uvx://wikipedia-mcp"),
+    Package(
+        "markitdown-mcp",
+        "mcp+uvx://markitdown-mcp",
+        "convert_to_markdown",
+        {"uri": "data:text/html;base64,PGgxPkEgdGl0bGU8L2gxPg=="},
+        "# A title",
+    ),
+    Package(
+        "arxiv-mcp-server",
+        "mcp+uvx://arxiv-mcp-server?launch.arg=--storage-path&launch.arg={folder}/papers",
+        "list_papers",
+        {},
+        "total_papers",
+    ),
+    Package(
+        "random-number-mcp",
+        "mcp+uvx://random-number-mcp",
+        "random_choices",
+        {"population": ["seven"], "k": 1},
+        "seven",
+    ),
+    Package(
+        "mcp-simple-timeserver",
+        "mcp+uvx://mcp-simple-timeserver",
+        "calculate_time_distance",
+        {"from_date": "2026-01-01", "to_date": "2026-01-15", "unit": "days"},
+        "14",
+    ),
+    Package(
+        "mcp-shell-server",
+        "mcp+uvx://mcp-shell-server?env.ALLOW_COMMANDS=ls",
+        "shell_execute",
+        {"command": ["ls"], "directory": "{folder}"},
+        "note.txt",
+    ),
+    Package(
+        "excel-mcp-server",
+        "mcp+uvx://excel-mcp-server?launch.arg=stdio",
+        "create_workbook",
+        {"path": "{folder}/a.xlsx", "overwrite": True},
+        "a.xlsx",
+    ),
+    Package(
+        "mcp-think-tool",
+        "mcp+uvx://mcp-think-tool?launch.with=mcp<2",
+        "think",
+        {"thought": "a thought"},
+        "a thought",
+    ),
     Package("server-everything", f"{OFFICIAL}/server-everything", "echo", {"message": "hello"}, "Echo: hello"),
     Package(
         "server-filesystem",
@@ -61,10 +104,23 @@ PACKAGES = [
         {"thought": "one", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1},
         "thoughtNumber",
     ),
-    Package("context7-mcp", "mcp+npx://@upstash/context7-mcp"),
-    Package("playwright-mcp", "mcp+npx://@playwright/mcp"),
-    Package("chrome-devtools-mcp", "mcp+npx://chrome-devtools-mcp"),
-    Package("brave-search-mcp-server", "mcp+npx://@brave/brave-search-mcp-server?env.BRAVE_API_KEY=none"),
-    Package("notion-mcp-server", "mcp+npx://@notionhq/notion-mcp-server?env.NOTION_TOKEN=none"),
-    Package("firecrawl-mcp", "mcp+npx://firecrawl-mcp?env.FIRECRAWL_API_KEY=none"),
+    Package(
+        "mcp-server-code-runner",
+        "mcp+npx://mcp-server-code-runner",
+        "run-code",
+        {"code": "console.log(6 * 7)", "languageId": "javascript"},
+        "42",
+    ),
+    Package("mcp-hello-world", "mcp+npx://mcp-hello-world", "add", {"a": 40, "b": 2}, "42"),
+    Package("git-mcp-server", "mcp+npx://@cyanheads/git-mcp-server", "git_log", {"path": "{repository}"}, "first"),
+    Package(
+        "mcp-server-commands", "mcp+npx://mcp-server-commands", "run_command", {"command": "ls {folder}"}, "note.txt"
+    ),
+    Package(
+        "agent-infra-commands",
+        "mcp+npx://@agent-infra/mcp-server-commands",
+        "run_command",
+        {"command": "ls {folder}"},
+        "note.txt",
+    ),
 ]

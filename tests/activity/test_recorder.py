@@ -108,7 +108,7 @@ def test_a_record_says_who_called_what_and_what_came_of_it(hub: Hub) -> None:
     assert record.events == 2 and record.progress == 0
     assert record.first_ms is not None and 0 < record.first_ms <= record.ms
     assert record.arguments == {"text": "hi"}
-    assert record.answer == {"content": [{"type": "text", "text": "hi"}]}
+    assert record.answer == {"content": [{"type": "text", "text": "hi"}], "isError": False}
     assert record.size == len(orjson.dumps(record.answer))
     shown = record.shown()
     assert shown["time"].endswith("+00:00") and orjson.loads(orjson.dumps(shown)) == shown

@@ -169,7 +169,7 @@ def test_without_a_provider_the_context_is_passed_on_and_its_trace_is_recorded(h
 ABSENT = """
 import sys
 sys.modules["opentelemetry"] = None
-from patchbay.protocol import tracing
+from patchbay.activity import tracing
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
 from patchbay.catalogue.servers import Server

@@ -15,7 +15,7 @@ import pytest
 from tests.serving.running import BOUND, Hub, Worker, running, until
 
 FLOODING = Path(__file__).with_name("flooding_server.py")
-WAYS = ("changes", "noise", "blank", "errors")
+WAYS = ("changes", "messages", "requests", "noise", "blank", "errors")
 SHARE = 0.25
 """The part of a core that a hub may spend on one server that floods, its burst included."""
 
@@ -41,10 +41,10 @@ def test_a_flood_costs_a_small_part_of_a_core(tmp_path: Path, way: str) -> None:
     """Processor time over the time that went by: a busy machine makes it smaller, never larger."""
     (tmp_path / "servers").mkdir()
     begun = tmp_path / "begun"
-    for name in (way, "quiet"):
+    for name, how in (("flooding", way), ("quiet", "quiet")):
         mount = {
             "kind": "upstream",
-            "address": f"mcp+stdio:{sys.executable} -S {FLOODING} {name} {begun}",
+            "address": f"mcp+stdio:{sys.executable} -S {FLOODING} {how} {begun}",
             "era": "legacy",
         }
         (tmp_path / "servers" / f"{name}.json").write_text(json.dumps(mount))

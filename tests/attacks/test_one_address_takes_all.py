@@ -11,7 +11,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -112,6 +112,17 @@ def served(hub: Hub) -> None:
     assert status(called(hub, "much", {"kilobytes": 1})) == 200
 
 
+def check_health(hub: Hub, is_exhausted: Callable[[], object]) -> None:
+    """Health is answered, to any address, and does not wait for the end of what exhausts the hub."""
+    assert is_exhausted()
+    for address in (ATTACKER, OTHER):
+        for path in ("/healthz", "/readyz"):
+            with connected(hub, address) as connection:
+                connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                assert status(answer(connection)) == 200, path
+    assert is_exhausted(), "health is answered while the hub is still exhausted"
+
+
 @contextmanager
 def many(hub: Hub, count: int, small: bool = False) -> Iterator[list[socket.socket]]:
     """So many connections of the attacker."""
@@ -137,7 +148,7 @@ def test_connections(hub: Hub) -> None:
         served(hub)
         until(lambda: sum(map(closed, idle)) >= count - CONNECTIONS, "those that are too many are closed")
         served(hub)
-        assert not all(map(closed, idle))
+        check_health(hub, lambda: not all(map(closed, idle)))
     hub.line_with("it may have 96")
 
 
@@ -150,12 +161,34 @@ def test_calls(hub: Hub, tmp_path: Path) -> None:
         refused = [caller for caller in callers if _comes(caller)]
         assert refused, "some are refused while the others wait"
         served(hub)
+        check_health(hub, lambda: sum(map(_comes, callers)) < len(callers))
         ended.touch()
         said = [status(answer(caller)) for caller in callers]
     assert set(said) == {200, 503}
     assert said.count(200) <= THREADS
     assert said.count(200) >= THREADS // 2
     served(hub)
+
+
+def test_every_thread(hub: Hub, tmp_path: Path) -> None:
+    """X13: many addresses together take every thread for calls; threads that no call gets answer health."""
+    ended = tmp_path / "go"
+    addresses = [f"127.0.1.{number}" for number in range(1, 17)]
+    with ExitStack() as stack:
+        callers = [stack.enter_context(connected(hub, address)) for address in addresses for _ in range(8)]
+        for caller in callers:
+            ask(caller, "wait", {"path": str(ended)})
+        until(lambda: _is_refused(hub), "no thread is left for a call")
+        check_health(hub, lambda: _is_refused(hub))
+        ended.touch()
+        said = [status(answer(caller)) for caller in callers]
+    assert set(said) == {200, 503}
+    served(hub)
+
+
+def _is_refused(hub: Hub) -> bool:
+    """Whether an address that holds no thread gets none for a call."""
+    return status(called(hub, "much", {"kilobytes": 1})) == 503
 
 
 def _comes(caller: socket.socket) -> bool:
@@ -211,6 +244,7 @@ def test_bodies_that_arrive_slowly(hub: Hub) -> None:
             sender.sendall(f"{head}Accept: application/json\r\nContent-Length: {4 * MIB}\r\n\r\n[".encode())
         served(hub)
         until(lambda: status(called(hub, "swallow", {"value": ["x" * MIB]})) == 200, "a large body is served")
+        check_health(hub, lambda: not all(map(closed, senders)))
 
 
 def test_answers_that_nobody_reads(hub: Hub) -> None:

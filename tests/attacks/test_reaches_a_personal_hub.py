@@ -29,6 +29,10 @@ CALL = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 
 POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
+PAGES = ("/", "/mcp", "/mcp/meta/echo")
+"""The pages with lines to copy."""
+
+
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     with running(tmp_path_factory.mktemp("hub")) as started:
@@ -73,3 +77,17 @@ def test_an_open_hub_serves_strangers_who_change_nothing(tmp_path: Path) -> None
         )
         assert sent(hub.port, "PUT", "/variables/stolen", b"1", proxy)[0] == 401
         assert hub.line_with("everybody who reaches this hub")
+        for page in PAGES:
+            for stranger in ({}, proxy, {"X-Forwarded-For": "192.0.2.7"}):
+                text = sent(hub.port, "GET", page, b"", {"Accept": "text/html"} | stranger)[2]
+                assert "claude mcp add" in text
+                assert str(tmp_path) not in text, page
+            assert str(tmp_path) in sent(hub.port, "GET", page, b"", {"Accept": "text/html"} | hub.as_operator())[2]
+
+
+def test_a_personal_hub_shows_its_folders_on_its_own_machine_only(hub: Hub) -> None:
+    """The line that starts `patchbay stdio` names the folders of the hub."""
+    for page in PAGES:
+        for headers, shown in (({}, True), ({"Via": "1.1 proxy"}, False)):
+            text = sent(hub.port, "GET", page, b"", {"Accept": "text/html"} | headers)[2]
+            assert (str(hub.folder) in text) is shown, (page, headers)

@@ -28,14 +28,19 @@ pytestmark = pytest.mark.browser
 MADE = ELEMENTS | {"fieldset", "legend", "time", "progress", "datalist", "header", "br", "hr", "blockquote", "em"}
 """What templates and scripts may put on a page."""
 
-STRANGE = """(known) => [...document.querySelectorAll("*")].flatMap((each) => [
+APPS = (
+    r"cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install|lmstudio:\/\/add_mcp|goose:\/\/extension|vscode:mcp\/install"
+)
+"""The links by which clients add a server."""
+
+STRANGE = r"""(known) => [...document.querySelectorAll("*")].flatMap((each) => [
   ...(known.includes(each.localName) ? [] : [`the element ${each.localName}`]),
   ...(each.localName === "script" && !each.src.startsWith(location.origin + "/static/") ? ["a script"] : []),
   ...[...each.attributes].flatMap(({ name, value }) =>
     name.startsWith("on") || name === "style" || name === "srcdoc" || name === "formaction"
-    || (["href", "src", "action", "xlink:href"].includes(name) && !/^([/#?]|https?:|cursor:|data:image\\/)/.test(value))
+    || (["href", "src", "action", "xlink:href"].includes(name) && !/^([/#?]|https?:|(APPS)\?|data:image\/)/.test(value))
     ? [`${each.localName} ${name}=${value}`] : []),
-])"""
+])""".replace("APPS", APPS)
 
 WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("main *")]
   .filter((each) => each.getBoundingClientRect().right > innerWidth && !each.closest("pre, .scroll, svg"))

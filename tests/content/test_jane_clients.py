@@ -86,6 +86,8 @@ def test_the_inspector_walks_over_a_pipe(documents: Path, tmp_path: Path) -> Non
             str(INSPECTOR),
             "--cli",
             *command(tmp_path),
+            "--connect-timeout",
+            f"{BOUND * 1000:.0f}",
             "--method",
             method,
             "--format",

@@ -45,7 +45,7 @@ def test_the_handshake_says_what_the_document_says(tmp_path: Path) -> None:
             "version": "1.0.0",
             "description": "Knowledge management server for stdlib and specs",
         }
-        assert pipe.call("create_document", **SPEC, title="Rooms", content="text")["result"].get("isError") is None
+        assert pipe.call("create_document", **SPEC, title="Rooms", content="text")["result"]["isError"] is False
         assert pipe.ask("ping")["result"] == {}
         assert pipe.notes == [], "no notification that the capabilities do not promise"
         assert pipe.end() == (0, b"")
@@ -243,7 +243,7 @@ def test_a_library_is_used_in_the_order_of_the_document(jane: Pipe) -> None:
         content="Apply a function.\n",
         tags=["iteration"],
     )["result"]
-    assert list(created) == ["content"]
+    assert list(created) == ["content", "isError"] and created["isError"] is False
     said = [
         jane.call(tool, **arguments)["result"]["content"][0]["text"]
         for tool, arguments in (

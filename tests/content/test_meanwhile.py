@@ -36,7 +36,7 @@ class Context:
         self.state = state
         self.called: list[str] = []
 
-    def call(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    def call_quietly(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
         self.called.append(f"{server}.{tool}")
         return {"content": [], "structuredContent": {"tree_id": "t", "root": "r"}}
 

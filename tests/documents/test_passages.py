@@ -80,6 +80,21 @@ def test_a_title_has_no_badges_and_no_markup(body: str, title: str) -> None:
     assert title_of(body) == title
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("Hooks", "How to use hooks"),
+        ("use-hooks", "How to use hooks"),
+        ("README", "Fastify"),
+        ("fastify", "Fastify"),
+        ("fastify-hooks", "Fastify"),
+    ],
+)
+def test_a_banner_that_all_documents_share_is_no_title(name: str, title: str) -> None:
+    """JANE-6: a list of a project's documents tells them apart."""
+    assert title_of('<h1 align="center">Fastify</h1>\n\n## How to use `hooks`\n', name) == title
+
+
 def test_a_heading_of_blanks_holds_up_no_other_work() -> None:
     """THREATS 1.5: every pattern takes linear time. A document's author chooses its lines."""
     lines = [

@@ -9,6 +9,8 @@ import pytest
 
 from patchbay.documents.collection import Library
 from patchbay.documents.passages import passages
+from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS, search
+from patchbay.errors import TimedOut, WrongArguments
 from tests.documents.corpus import unpack
 
 pytestmark = [pytest.mark.process]
@@ -231,3 +233,21 @@ def test_the_total_is_exact_and_pages_join_without_gaps(library: Library, root: 
     scores = [hit.score for page in pages for hit in page.hits]
     assert scores == sorted(scores, reverse=True)
     assert library.search("*", limit=10, offset=445).total == 450
+
+
+def test_a_search_that_takes_too_long_ends_and_keeps_the_index(library: Library, root: Path) -> None:
+    """JANE-8: an index that was interrupted is not damaged, and is not made again."""
+    library.create("a.md", {"title": "Words"}, "some words")
+    before = library._shelf.index
+    with pytest.raises(TimedOut, match="was ended: use fewer words"):
+        search(library._shelf, "words", {}, 10, seconds=0.0)
+    assert library._shelf.index is before
+    assert [hit.row.key for hit in library.search("words").hits] == ["a.md"]
+
+
+def test_a_query_and_an_offset_have_a_bound(library: Library) -> None:
+    library.search("w" * MAX_QUERY_CHARACTERS, offset=MAX_OFFSET)
+    with pytest.raises(WrongArguments, match="expected at most 4000"):
+        library.search("w" * (MAX_QUERY_CHARACTERS + 1))
+    with pytest.raises(WrongArguments, match="from 0 to 1000000"):
+        library.search("w", offset=MAX_OFFSET + 1)

@@ -22,6 +22,11 @@ ANSWERED, REFUSED, UNHEARD, CUT = "answered", "refused", "unheard", "cut"
 
 SESSION = "2025-11-25"
 
+KEPT, FRESH = 12, 4
+"""Callers of a load that keep their connection from one call to the next, and callers with a new one for each."""
+
+CALLERS = KEPT + FRESH
+
 
 @dataclass(slots=True)
 class Fate:
@@ -148,13 +153,13 @@ class Load:
     the request of a number. What became of each request stands in `fates`, under its number.
     """
 
-    def __init__(self, port: int, rate: float, asked: Callable[[int], bytes], kept: int = 12, fresh: int = 4) -> None:
+    def __init__(self, port: int, rate: float, asked: Callable[[int], bytes]) -> None:
         self.fates: dict[int, Fate] = {}
         self.moments: dict[int, float] = {}
         self._port = port
         self._asked = asked
-        self._pause = (kept + fresh) / rate
-        self._kinds = [True] * kept + [False] * fresh
+        self._pause = CALLERS / rate
+        self._kinds = [True] * KEPT + [False] * FRESH
         self._over = asyncio.Event()
         self._number = 0
         self._tasks: list[asyncio.Task[None]] = []

@@ -15,7 +15,7 @@ import pytest
 
 from tests.faults.callers import ANSWERED, CUT, UNHEARD, Fate, Line, Load, call, fetched, posted, session, until
 from tests.hubs import modern_request
-from tests.serving.running import Hub, marks, running
+from tests.serving.running import BOUND, Hub, marks, running
 
 pytestmark = pytest.mark.process
 
@@ -28,8 +28,8 @@ LISTENING, CALLING, HOSTED = 100, 80, 20
 PIECES = 30
 """Pieces of a streamed call, one each tenth of a second: most of it comes after the signal."""
 
-LEAST = 30.0
-"""Seconds in which a hub has to have ended that was told to."""
+DRAIN = 50.0
+"""Seconds that running calls may go on: a busy machine needs far more than the 3 s of a streamed call."""
 
 CALLED = '''
 import os
@@ -127,7 +127,7 @@ async def ended(hub: Hub, folder: Path, streams: Streams) -> tuple[Load, float]:
     await until(lambda: len(load.kinds(ANSWERED)) > now + RATE / 2, "calls are answered beside the streams")
     at = time.monotonic()
     hub.process.terminate()
-    await asyncio.to_thread(hub.process.wait, LEAST)
+    await asyncio.to_thread(hub.process.wait, BOUND)
     await load.stop()
     await streams.end()
     return load, at
@@ -138,9 +138,10 @@ def test_a_hub_that_is_told_to_end_under_load_cuts_nothing(tmp_path: Path, worke
     """X22, M5, SUB-5: 300 calls a second, and 200 open streams."""
     prepared(tmp_path)
     streams = Streams()
-    with running(tmp_path, "--workers", workers, "--listeners", "256", "--threads", "512") as hub:
+    with running(
+        tmp_path, "--workers", workers, "--listeners", "256", "--threads", "512", "--drain", str(DRAIN)
+    ) as hub:
         load, at = asyncio.run(ended(hub, tmp_path, streams))
-        assert time.monotonic() - at < LEAST
         assert hub.finished() == 0
 
     journal = (marks(tmp_path) / "journal").read_text().split()

@@ -6,7 +6,6 @@ Sources: THREATS X2, X3.
 from __future__ import annotations
 
 import http.client
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,9 +21,6 @@ from tests.serving.holding import back_to, settled
 from tests.serving.running import BOUND, Hub, Worker, alive, running, until
 
 CALLS = 1000
-LATE = 10.0
-"""Seconds beyond its deadline in which a caller has to have its answer, on a machine with everything else going on."""
-
 WICKED = '''"""Does everything wrong."""
 
 import ctypes, os, signal, subprocess, sys, time
@@ -147,10 +143,10 @@ CONFIG: dict[str, Any] = {
 KIND = 'def main() -> str:\n    """Be kind."""\n    return "k"\n'
 
 
-def call(hub: Hub, server: str, tool: str) -> tuple[str, bool, float]:
-    """What came back: its text, whether it is an error, and after how many seconds."""
+def call(hub: Hub, server: str, tool: str) -> tuple[str, bool]:
+    """What came back within `BOUND`: its text, and whether it is an error."""
     request = {"method": "tools/call", "params": {"name": tool, "arguments": ARGUMENTS.get(tool, {})}}
-    body, begun = orjson.dumps({"jsonrpc": "2.0", "id": 1} | request), time.monotonic()
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 1} | request)
     with closing(http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)) as connection:
         connection.request("POST", f"/mcp/{server}", body, {"Content-Type": "application/json", "Accept": BOTH})
         answer = connection.getresponse()
@@ -158,17 +154,17 @@ def call(hub: Hub, server: str, tool: str) -> tuple[str, bool, float]:
     streamed = answer.headers.get_content_type() == "text/event-stream"
     result = (sse_messages(said)[-1] if streamed else orjson.loads(said))["result"]
     text = "".join(item.get("text", "") for item in result["content"])
-    return text, result.get("isError", False), time.monotonic() - begun
+    return text, result.get("isError", False)
 
 
-def judged(hub: Hub, tool: str) -> tuple[str, str, float]:
-    """One call: in one word where it is right, and how long it took."""
-    text, failed, took = call(hub, "wicked", tool)
+def judged(hub: Hub, tool: str) -> tuple[str, str]:
+    """One call of a tool: `right`, or the text that came instead."""
+    text, failed = call(hub, "wicked", tool)
     right = text.startswith(EXPECTED[tool]) and failed == (tool not in GOOD)
-    return tool, "right" if right else text[:300], took
+    return tool, "right" if right else text[:300]
 
 
-def many(hub: Hub, calls: int) -> list[tuple[str, str, float]]:
+def many(hub: Hub, calls: int) -> list[tuple[str, str]]:
     """So many calls of all tools in turn, from many threads."""
     tools = list(EXPECTED)
     with ThreadPoolExecutor(32) as callers:
@@ -187,10 +183,9 @@ def test_a_thousand_calls_that_go_wrong_hurt_nobody(tmp_path: Path) -> None:
         rest = settled(worker, 3)
         memory = worker.memory()
         found = many(hub, CALLS)
-        wrong = Counter((tool, what) for tool, what, _ in found if what != "right")
+        wrong = Counter((tool, what) for tool, what in found if what != "right")
         assert not wrong
-        assert max(took for tool, _, took in found if tool in CONFIG["tools"]) < DEADLINE + LATE
-        assert call(hub, "kind", "kind")[:2] == ("k", False)
+        assert call(hub, "kind", "kind") == ("k", False)
         back_to(rest, worker)
         assert hub.workers() == {worker.pid}
         assert worker.memory() < memory * 1.1

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.callers import ANSWERED, CUT, Line, Load, call, together, until
+from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together, until
 from tests.serving.running import BOUND, Hub, marks, running
 from tests.serving.running import until as wait_until
 
@@ -29,12 +29,6 @@ RATE = 200.0
 
 KILLS, APART = 2, 7.0
 """How many workers are killed, and seconds in between: sooner it would be taken for a hub that cannot work."""
-
-NOTICED, BACK = 1.0, 5.0
-"""Seconds within which a caller sees that its worker is gone, and another is there."""
-
-SPARE = 10.0
-"""Seconds more that a machine with everything else going on may need."""
 
 RELOADS = 3
 
@@ -100,16 +94,16 @@ def test_a_killed_worker_loses_only_what_it_had_in_hand(tmp_path: Path) -> None:
                 kills.append(time.monotonic())
                 os.kill(lost, signal.SIGKILL)
                 await until(lambda lost=lost: len(hub.workers() - {lost}) == 2, "a new worker")  # type: ignore[misc]
-                assert time.monotonic() - kills[-1] < BACK + SPARE
                 await until(lambda now=now: len(load.kinds(ANSWERED)) > now + RATE, "calls go on")  # type: ignore[misc]
 
         asyncio.run(under(load, killing))
         assert hub.end() == 0
     acknowledged = right(load)
     lost = load.fates.keys() - acknowledged
+    # A caller has one call in hand at a time, and finds its connection closed once.
+    assert len(lost) <= KILLS * CALLERS
     for number in lost:
-        begun, ended = load.moments[number], load.moments[number] + load.fates[number].took
-        assert any(begun - NOTICED <= kill <= ended < kill + NOTICED + SPARE for kill in kills), load.fates[number]
+        assert load.moments[number] + load.fates[number].took >= min(kills), load.fates[number]
     written = [int(line) for line in (marks(tmp_path) / "journal").read_text().split()]
     assert len(written) == len(set(written)), "no call is repeated"
     assert acknowledged <= set(written) <= acknowledged | lost

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, TimedOut
 from patchbay.fulltext.index import BEGIN, END, Document, Index, require
 from patchbay.fulltext.words import MOST_CHARACTERS, MOST_WORDS, parts, pieces, read
 from patchbay.sqlite import sqlite3
@@ -295,3 +295,27 @@ def test_many_documents_are_searched() -> None:
     )
     hits = index.search("term7 term9 term1", limit=20, snippets=("text",))
     assert len(hits) == 20 and all(hit.snippets["text"] for hit in hits)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["in a file", "in memory"])
+def test_a_statement_is_interrupted_at_the_end_of_its_time(tmp_path: Path, kept: bool) -> None:
+    """Issue 11 item 6: the index answers again afterwards, also to the thread that was interrupted."""
+    with Index({"text": 1.0}, tmp_path / "index" if kept else None) as index:
+        index.put(Document("a", {"text": "word"}))
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+        with (
+            pytest.raises(TimedOut, match=r"took longer than 0\.05 seconds"),
+            index.within_seconds(0.05),
+            index._reading() as connection,
+        ):
+            connection.execute(endless).fetchone()
+        with pytest.raises(TimedOut), index.within_seconds(0.0):
+            index.search("word")
+        assert keys(index, "word") == ["a"]
+
+
+def test_a_word_that_no_text_can_have_is_not_corrected() -> None:
+    """Issue 11 item 6: a word of 1,000 letters has 74,000 neighbours of 1,000 letters each."""
+    index = index_of("a" * 64)
+    assert index.read("a" * 32 + "b" + "a" * 31).suggestion == "a" * 64
+    assert index.read("b" + "a" * 64).suggestion is None

@@ -177,6 +177,7 @@ class Inspector:
 
     def _run(self, server: str, method: str, *options: str) -> Any:
         command = [str(NODE), str(INSPECTOR), "--cli", "--server-url", server, "--transport", "http"]
+        command += ["--connect-timeout", f"{BOUND * 1000:.0f}"]
         command += ["--method", method, "--format", "json", "--quiet", *options]
         environment = plain_environment(self.home)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BOUND)

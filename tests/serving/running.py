@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from patchbay.access.hub_key import load_key
@@ -40,7 +40,11 @@ class Hub:
         self._more = threading.Condition()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        line = self.line_with("Patchbay is at ")
+        try:
+            line = self.line_with("Patchbay is at ")
+        except BaseException:
+            self.close()
+            raise
         self.port = int(line.rsplit(":", 1)[1].split("/")[0])
 
     def _read(self) -> None:
@@ -56,6 +60,13 @@ class Hub:
             found = self._more.wait_for(lambda: next((line for line in self.lines if text in line), None), BOUND)
         assert found, f"no line with {text!r} among {self.lines}"
         return found
+
+    def close(self) -> None:
+        """Kill the hub if it still runs, and read its standard error to the end, before the pipe is closed."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(BOUND)
+        self._reader.join(BOUND)
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of a GET."""
@@ -164,15 +175,13 @@ def command(folder: Path, *arguments: str) -> list[str]:
 @contextmanager
 def running(folder: Path, *arguments: str) -> Iterator[Hub]:
     """A hub of one's own on a free port, ended afterwards."""
-    with subprocess.Popen(
-        command(folder, *arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            hub = Hub(process, folder)
-            yield hub
-        finally:
-            if process.poll() is None:
-                process.kill()
+    with (
+        subprocess.Popen(
+            command(folder, *arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process,
+        closing(Hub(process, folder)) as hub,
+    ):
+        yield hub
 
 
 def refused(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -49,6 +49,9 @@ def much(kilobytes: int) -> list[str]:
 NEVER = "600"
 """Seconds after which nothing here happens."""
 
+PATIENT = 5
+"""Seconds that a reader may take nothing: a busy machine keeps the slow reader here from its next read for less."""
+
 SMALL = 8192
 """Bytes that the system may hold for a reader that is to be slow."""
 
@@ -116,10 +119,8 @@ def flooded(hub: Hub, marks: Path, labels: list[str]) -> ExitStack:
 
 
 def served(hub: Hub) -> bool:
-    """Whether others are served; it fails when they are not."""
-    begun = time.monotonic()
+    """Whether others are served; it fails when the hub refuses them, or does not answer within `BOUND`."""
     assert hub.get("/readyz")[0] == 200
-    assert time.monotonic() - begun < 5
     return True
 
 
@@ -149,9 +150,9 @@ def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
 
 def test_a_slow_reader_is_waited_for(tmp_path: Path) -> None:
     """X6: it takes a little again and again, for longer than it may take nothing."""
-    with flooding(tmp_path, "--write-timeout", "1") as hub, connected(hub, SMALL) as reader:
+    with flooding(tmp_path, "--write-timeout", str(PATIENT)) as hub, connected(hub, SMALL) as reader:
         call(reader, "flood", {"label": "slow", "folder": str(marks(tmp_path))})
-        end, pause = time.monotonic() + 4, threading.Event()
+        end, pause = time.monotonic() + 1.5 * PATIENT, threading.Event()
         while time.monotonic() < end:
             assert reader.recv(SMALL), "the stream goes on"
             pause.wait(0.2)

@@ -39,7 +39,7 @@ HUB = {
     ),
     "revoke": Late(
         "patchbay.cli.commands.revoke:revoke_command",
-        "End a content or a server, by CID or name: nothing that is made of it is served any more.",
+        "Revoke TARGET, the CID of a content or the name of a server: nothing that is made of it is served any more.",
     ),
 }
 """The commands of the hub itself."""

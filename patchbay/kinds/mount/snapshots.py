@@ -2,8 +2,8 @@
 upstream is not, or this hub was started again.
 
 The name `upstreams/<server>@<mount>` points to it, as canonical JSON: what was read elsewhere is never
-shown. Only what can be served is taken: an entry that is no object, has no name, or is no tool that can be called is
-left out and said to be. What is taken stays as it came.
+shown. An entry that is no object, has no name, is no tool that can be called, or exceeds a bound of `list_bounds.py` is
+left out, and the server's page says why. What is taken stays as it came.
 Sources: PEERS 22 (relay untouched) and 24 (serve the last known list); THREATS 1.8.
 """
 
@@ -19,6 +19,16 @@ import orjson
 from patchbay.client.errors import McpFailure
 from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import ContentError, MethodNotFound
+from patchbay.kinds.mount.list_bounds import (
+    MAX_CAPABILITIES_BYTES,
+    MAX_INFO_BYTES,
+    MAX_INSTRUCTIONS_CHARACTERS,
+    ListReader,
+    check_entry,
+    check_name,
+    encoded_size,
+    limit_problems,
+)
 from patchbay.store import Store
 
 if TYPE_CHECKING:
@@ -33,8 +43,6 @@ VIA = "io.patchbay/via"
 
 LONGEST_VIA = 16
 """How many mounts may stand one behind the other."""
-
-LONGEST_NAME = 1024
 
 TEXTS = ("title", "description", "mimeType")
 """What is text in every entry that has it: pages and searches of all servers rely on that."""
@@ -51,7 +59,10 @@ LISTS: Sequence[tuple[Kind, str, str]] = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one upstream offers. `mount` is the digest of how it was reached; lists are as they came, by method."""
+    """What one upstream offers. `mount` is the digest of how it was reached; lists are as they came, by method.
+
+    `left_out` has sentences about what was not even stored, by method, or by `initialize` for what is no list.
+    """
 
     mount: str
     info: Json = field(default_factory=dict)
@@ -60,6 +71,7 @@ class Snapshot:
     revision: str = ""
     via: tuple[str, ...] = ()
     lists: Mapping[str, list[Json]] = field(default_factory=dict)
+    left_out: Mapping[str, list[str]] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
         """As it is kept: with the keys in the order in which the upstream gave them, as people read it."""
@@ -68,15 +80,17 @@ class Snapshot:
     def descriptors(self) -> tuple[dict[Kind, dict[str, Descriptor]], list[Problem]]:
         """What can be served, by kind and key, and why the rest is not."""
         found: dict[Kind, dict[str, Descriptor]] = {kind: {} for kind in KEYS}
-        problems: list[Problem] = []
+        problems = [Problem(method, sentence) for method, sentences in self.left_out.items() for sentence in sentences]
         for kind, method, _ in LISTS:
             for entry in self.lists.get(method, ()):
                 made = _descriptor(kind, entry)
                 if isinstance(made, Problem):
                     problems.append(made)
+                elif made.name in found[kind]:
+                    problems.append(Problem(made.name, f"not served: an earlier {kind} has the same {KEYS[kind]}"))
                 else:
-                    found[kind].setdefault(made.name, made)
-        return found, problems
+                    found[kind][made.name] = made
+        return found, limit_problems(problems)
 
 
 def read(connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = ()) -> Snapshot:
@@ -86,37 +100,50 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None, cha
     """
     lists: dict[str, list[Json]] = {}
     via: list[str] = []
+    left_out: dict[str, list[str]] = {}
     if before is not None and changed:
         lists |= {method: found for method, found in before.lists.items() if _told_by(method) not in changed}
+        left_out |= {method: before.left_out[method] for method in lists if method in before.left_out}
         via += before.via
     for _, method, key in LISTS:
         if method in lists:
             continue
         try:
-            lists[method] = _listed(connection, method, key, via)
+            reader = ListReader(key)
+            lists[method] = reader.read(
+                connection.pages(method, key, lambda page: via.extend(ways_of(page.get("_meta"))))
+            )
+            left_out[method] = reader.left_out
         except McpFailure as problem:
             log.warning("%s of %s failed: %s", method, mount, problem.message)
             known = before is not None and problem.code != MethodNotFound.code
             lists[method] = list(before.lists.get(method, ())) if before is not None and known else []
-    return Snapshot(
-        mount,
-        connection.info,
-        connection.instructions,
-        connection.capabilities,
-        connection.revision,
-        tuple(dict.fromkeys(via)),
-        lists,
-    )
+    shown, sentences = _bounded_introduction(connection)
+    left_out["initialize"] = sentences
+    left_out = {method: found for method, found in left_out.items() if found}
+    return Snapshot(mount, **shown, via=tuple(dict.fromkeys(via)), lists=lists, left_out=left_out)
+
+
+def _bounded_introduction(connection: Connection) -> tuple[Json, list[str]]:
+    """What the upstream says of itself, without the parts that are too large, and a sentence for each of those."""
+    shown: Json = {"info": connection.info, "instructions": None, "capabilities": connection.capabilities}
+    left_out = []
+    for name, limit in (("info", MAX_INFO_BYTES), ("capabilities", MAX_CAPABILITIES_BYTES)):
+        size = encoded_size(shown[name])
+        if size is None or size > limit:
+            shown[name] = {}
+            left_out.append(f"not served: its {name} cannot be written as JSON of at most {limit} bytes")
+    words = connection.instructions
+    if isinstance(words, str) and (len(words) > MAX_INSTRUCTIONS_CHARACTERS or encoded_size(words) is None):
+        left_out.append(f"not served: its instructions are no text of at most {MAX_INSTRUCTIONS_CHARACTERS} characters")
+    else:
+        shown["instructions"] = words
+    return shown | {"revision": connection.revision}, left_out
 
 
 def _told_by(method: str) -> str:
     """The notification that says that a list has changed."""
     return f"notifications/{method.partition('/')[0]}/list_changed"
-
-
-def _listed(connection: Connection, method: str, key: str, via: list[str]) -> list[Json]:
-    entries = connection.pages(method, key, lambda page: via.extend(ways_of(page.get("_meta"))))
-    return [entry for entry in entries if type(entry) is dict]
 
 
 def ways_of(meta: Any) -> list[str]:
@@ -155,12 +182,13 @@ def load(store: Store, name: str, mount: str) -> Snapshot | None:
 
 def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
     key = KEYS[kind]
-    name = entry.get(key)
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        return Problem(kind, f"not served: its {key} is no text that can be used: {name!r:.100}")
-    faults = list(_faults(kind, entry))
-    if faults:
-        return Problem(name, f"not served: {faults[0]}")
+    name: Any = entry.get(key)
+    fault = check_name(kind, key, name)
+    if fault is not None:
+        return Problem(kind, f"not served: {fault}")
+    fault = next(_faults(kind, entry), None) or check_entry(entry)
+    if fault is not None:
+        return Problem(name, f"not served: {fault}")
     wire = {field: value for field, value in entry.items() if value is not None}
     return Descriptor(kind, name, wire, target_of(kind, name), "upstream")
 

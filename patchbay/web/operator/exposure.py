@@ -21,9 +21,11 @@ from patchbay.wire.security import authority, is_loopback
 PERSONAL, OPEN = "personal", "open"
 """The values of the setting `access`."""
 
-PROXY_HEADERS = (
-    *("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP", "HTTP_X_CLIENT_IP", "HTTP_X_ORIGINAL_FORWARDED_FOR"),
-    *("HTTP_CF_CONNECTING_IP", "HTTP_TRUE_CLIENT_IP", "HTTP_FLY_CLIENT_IP", "HTTP_X_ENVOY_EXTERNAL_ADDRESS"),
+PROXY_HEADERS = frozenset(
+    (
+        *("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP", "HTTP_X_CLIENT_IP", "HTTP_X_ORIGINAL_FORWARDED_FOR"),
+        *("HTTP_CF_CONNECTING_IP", "HTTP_TRUE_CLIENT_IP", "HTTP_FLY_CLIENT_IP", "HTTP_X_ENVOY_EXTERNAL_ADDRESS"),
+    )
 )
 """What proxies add to a request, as WSGI names it, besides everything that begins with `X-Forwarded-`."""
 
@@ -60,9 +62,8 @@ def names_this_machine(entry: str) -> bool:
 
 def came_through_proxy(environ: Mapping[str, Any]) -> bool:
     """Whether a request carries a header that only proxies add. A proxy that adds none cannot be seen."""
-    return any(name in environ for name in PROXY_HEADERS) or any(
-        name.startswith("HTTP_X_FORWARDED_") for name in environ
-    )
+    # One search in the joined names is quicker than a look at each name.
+    return not PROXY_HEADERS.isdisjoint(environ) or "\nHTTP_X_FORWARDED_" in "\n" + "\n".join(environ)
 
 
 def from_this_machine(environ: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """What pages show: servers and descriptors as plain values, ready for a template.
 
-Nothing here reads a request or a store; what a stranger wrote stays text.
+Nothing here reads a request or a store; what a stranger wrote stays text, and characters that a reader does not see are
+shown by code point.
 Sources: REQUIREMENTS VWR-5, VWR-6; MCP specification, server/tools and JSON Schema 2020-12.
 """
 
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
+from patchbay.hidden_characters import show_hidden_characters
 from patchbay.kinds.confinement_description import Confinement, confinement
 from patchbay.kinds.mount.description import mount_confinement
 from patchbay.settings import Settings
@@ -69,8 +71,8 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
     )
     return {
         "name": server.name,
-        "title": server.title or server.name,
-        "description": server.description,
+        "title": _shown(server.title or server.name),
+        "description": _shown(server.description),
         "kind": server.kind,
         "origin": server.origin,
         "status": status(server),
@@ -98,7 +100,7 @@ def runs(server: Server, settings: Settings) -> Confinement:
 def detail(server: Server, settings: Settings) -> dict[str, Any]:
     """Everything the meta page shows of a server."""
     return summary(server, settings) | {
-        "instructions": server.instructions,
+        "instructions": _shown(server.instructions),
         "definition": server.definition,
         "config_cid": server.config_cid,
         "config": dict(server.config),
@@ -116,11 +118,11 @@ def listed(descriptor: Descriptor) -> dict[str, Any]:
     wire = descriptor.wire
     return {
         "name": descriptor.name,
-        "title": wire.get("title") or wire.get("name") or descriptor.name,
-        "description": wire.get("description", ""),
-        "gist": gist(wire.get("description") or ""),
+        "title": _shown(wire.get("title") or wire.get("name") or descriptor.name),
+        "description": _shown(wire.get("description", "")),
+        "gist": _shown(gist(wire.get("description") or "")),
         "uri": wire.get("uri") or wire.get("uriTemplate"),
-        "mime": wire.get("mimeType"),
+        "mime": _shown(wire.get("mimeType")),
         "rows": [row(each["name"], each, bool(each.get("required"))) for each in wire.get("arguments") or []],
         "source": descriptor.source,
         "digest": descriptor.digest,
@@ -136,7 +138,7 @@ def tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[str, Any]:
         plain += f"/{quote(descriptor.name, safe='')}"
     return listed(descriptor) | {
         "place": place,
-        "title": wire.get("title"),
+        "title": _shown(wire.get("title")),
         "annotations": dict(wire.get("annotations") or {}),
         "warning": warning(wire.get("annotations") or {}),
         "hints": hints(wire.get("annotations") or {}),
@@ -204,14 +206,19 @@ def row(name: str, schema: Any, required: bool) -> dict[str, Any]:
     """One property. A schema may be `true` or `false`, which say nothing about the type."""
     known: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
     return {
-        "name": name,
-        "type": type_of(known),
+        "name": _shown(name),
+        "type": _shown(type_of(known)),
         "required": required,
-        "description": known.get("description", ""),
+        "description": _shown(known.get("description", "")),
         "has_default": "default" in known,
         "default": known.get("default"),
-        "limits": [words.format(known[key]) for key, words in LIMITS if key in known],
+        "limits": [_shown(words.format(known[key])) for key, words in LIMITS if key in known],
     }
+
+
+def _shown(value: Any) -> Any:
+    """A text with its hidden characters shown; every other value as it is."""
+    return show_hidden_characters(value) if isinstance(value, str) else value
 
 
 def type_of(schema: Any, depth: int = 3) -> str:

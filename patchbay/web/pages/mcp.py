@@ -13,6 +13,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, UnknownServer
+from patchbay.web.operator.exposure import PERSONAL, from_this_machine
 from patchbay.web.pages.answers import content_answer, number_in
 from patchbay.web.pages.data import SHOWN, endpoint, status
 from patchbay.web.rendering.snippets import Snippet, snippets, stdio_command
@@ -25,8 +26,19 @@ AGGREGATE = "patchbay"
 
 def connections(site: Site, server: str, url: str) -> list[Snippet]:
     """What to copy in order to connect to a server (`name`, `name@cid`, or "" for all) at its URL."""
-    local = is_loopback(urlsplit(url).hostname or "")
-    return snippets(server.partition("@")[0] or AGGREGATE, url, stdio_command(site.settings, server, local))
+    command = stdio_command(site.settings, server, _may_see_folders(site, url))
+    return snippets(server.partition("@")[0] or AGGREGATE, url, command)
+
+
+def _may_see_folders(site: Site, url: str) -> bool:
+    """Whether the reader of the present page may see where the folders of this hub are.
+
+    That is the operator at an address of this machine, and in personal mode every reader on this machine.
+    """
+    if not is_loopback(urlsplit(url).hostname or ""):
+        return False
+    personal = site.settings.access == PERSONAL and from_this_machine(request.environ)
+    return personal or site.operators.is_operator(request.environ)
 
 
 def instruction_page(site: Site) -> Response:

@@ -61,7 +61,8 @@ def claude_code(name: str, url: str) -> str:
 def stdio_command(settings: Settings, server: str, local: bool) -> list[str]:
     """The command that serves a server ("" for all) on standard input and output.
 
-    With `local` it has the places of this hub; for other machines only the program's name, which tells nothing.
+    With `local` it names the program and the folders of this hub by their paths. Set it only for a reader who may see
+    them; for other readers it names the program alone.
     """
     beside = Path(sys.executable).with_name("patchbay")
     program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "patchbay"]

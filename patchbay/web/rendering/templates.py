@@ -23,6 +23,7 @@ from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.contents.links import when
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
+from patchbay.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.store import Store
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
@@ -115,11 +116,11 @@ def _with_filters(env: Environment) -> Environment:
 
 
 def pretty(value: Any) -> str:
-    """A JSON value as text for people, indented unless it is too long for that."""
+    """A JSON value as text for people, indented unless it is too long for that; hidden characters are JSON escapes."""
     flat = orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
-    if len(flat) > MOST_INDENTED:
-        return flat.decode()
-    return orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    if len(flat) <= MOST_INDENTED:
+        flat = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    return escape_hidden_characters(flat.decode())
 
 
 def _plain(value: Any) -> Any:
@@ -138,7 +139,7 @@ def ago(at: float, now: float | None = None) -> str:
 
 def marked(text: str) -> Markup:
     """Text from an index with `<mark>` around what matched; everything else is escaped."""
-    return Markup(str(escape(text)).replace(BEGIN, "<mark>").replace(END, "</mark>"))
+    return Markup(show_hidden_characters(str(escape(text)).replace(BEGIN, "<mark>").replace(END, "</mark>")))
 
 
 def sentence(text: str) -> str:

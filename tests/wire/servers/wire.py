@@ -72,7 +72,7 @@ def hangs(context) -> str:
 
 def hung(context) -> str:
     """Say what became of the last call that hung."""
-    end = time.monotonic() + 15
+    end = time.monotonic() + 25
     while "hung" not in context.state and time.monotonic() < end:
         time.sleep(0.01)
     return context.state.get("hung", "is hanging still")
