@@ -23,6 +23,7 @@ import orjson
 from patchbay.cid import canonical
 from patchbay.errors import BadCid, ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
+from patchbay.kind import configured_kind, known_kinds
 from patchbay.store import Blobs
 
 SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "mcps.schema.json").read_bytes())
@@ -34,19 +35,6 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SCHEMA_BYTES = 256 * 1024
 SCHEMA_DEPTH = 64
 """How large, and how deeply nested, a tool's schema may be."""
-
-_UPSTREAM = ("address", "headers", "era")
-_OF_MOUNTS = frozenset(
-    [
-        *_UPSTREAM,
-        *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
-        *("environment", "limits", "listing", "activity", "mask_errors"),
-    ]
-)
-"""What the configuration of a mounted server may say."""
-
-_OF_DOCUMENTS = _OF_MOUNTS - {*_UPSTREAM, "environment"} | {"root", "server_info"}
-"""What the configuration of a folder of documents may say."""
 
 KEPT = 1024
 """How many configurations are kept in memory."""
@@ -147,8 +135,7 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
     """One configuration from its bytes; `where` is a file name or CID. Raises ConfigError."""
     value = _json(data, where)
     check(value, where)
-    _check_upstream(value, where)
-    _check_documents(value, where)
+    _check_kind(value, where)
     if value.get("isolation") == "inline" and "environment" in value:
         raise ConfigError(
             where, "environment", "expected it only where code runs in processes of its own; this has isolation inline"
@@ -160,34 +147,22 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _check_upstream(value: Mapping[str, Any], where: str) -> None:
-    """What belongs to a mounted server, and to no other."""
-    if value.get("kind") != "upstream":
-        for name in _UPSTREAM:
-            if name in value:
-                raise ConfigError(where, name, 'expected it only beside "kind": "upstream"')
+def _check_kind(value: Mapping[str, Any], where: str) -> None:
+    """What belongs to the kind of server that the configuration names, and to no other."""
+    found = configured_kind(value)
+    for kind in known_kinds():
+        if kind.configuration is not None and (found is None or kind is not found[0]):
+            for name in kind.configuration.own_fields:
+                if name in value and (found is None or name not in found[1].own_fields):
+                    raise ConfigError(where, name, f'expected it only beside "kind": "{kind.name}"')
+    if found is None:
         return
-    if "address" not in value:
-        raise ConfigError(where, "address", "expected the address of the server that is mounted, or @PROFILE")
+    configuration = found[1]
+    configuration.check(value, where)
     for name in value:
-        if name not in _OF_MOUNTS:
-            known = ", ".join(sorted(_OF_MOUNTS))
-            raise ConfigError(where, name, f"expected nothing that the mounted server says itself; only {known}")
-
-
-def _check_documents(value: Mapping[str, Any], where: str) -> None:
-    """What belongs to a folder of documents, and to no other server."""
-    if value.get("kind") != "documents":
-        if "root" in value:
-            raise ConfigError(where, "root", 'expected it only beside "kind": "documents"')
-        return
-    root = value.get("root", "")
-    if not root.startswith(("/", "~/")):
-        raise ConfigError(where, "root", f"expected the folder of the documents as /... or ~/...; this is {root!r}")
-    for name in value:
-        if name not in _OF_DOCUMENTS:
-            known = ", ".join(sorted(_OF_DOCUMENTS))
-            raise ConfigError(where, name, f"expected nothing that the folder says itself; only {known}")
+        if name not in configuration.fields:
+            known = ", ".join(sorted(configuration.fields))
+            raise ConfigError(where, name, f"expected nothing that {configuration.said_by}; only {known}")
 
 
 def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:

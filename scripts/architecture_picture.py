@@ -15,7 +15,8 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
-from tests.test_layers import FLOORS, Module, read
+from tests.source_modules import Module, read
+from tests.test_layers import FLOORS
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import orjson
 from flask import Flask
+from werkzeug.datastructures import Headers
 from werkzeug.test import TestResponse
 
 from patchbay.activity.recorder import Activity
@@ -64,7 +65,7 @@ class Answer:
     """What came back: HTTP status, headers, and the JSON-RPC messages, the answer last."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Headers | Mapping[str, str]
     body: bytes
     messages: list[dict[str, Any]] = field(default_factory=list)
 
@@ -144,7 +145,7 @@ class Hub:
         self.servers.mkdir(parents=True, exist_ok=True)
         for name, text in (files or {}).items():
             (self.servers / name).write_text(text)
-        values = {"data": folder / "data", "servers": self.servers, "store": "memory"} | settings
+        values: dict[str, Any] = {"data": folder / "data", "servers": self.servers, "store": "memory"} | settings
         self.settings = Settings(**values)
         self.hosts = hosts or shared_hosts()
         self.app: Flask = create_app(self.settings, self.hosts)

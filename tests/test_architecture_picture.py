@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scripts.architecture_picture import PICTURE, imports_between, picture, rooms_by_floor
-from tests.test_layers import Module, read
+from tests.source_modules import Module, read
 
 
 def test_the_picture_is_current() -> None:

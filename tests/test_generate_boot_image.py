@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.boot.generate import FOLDER, GENERATED, BootImageGenerator, main, present
+from patchbay.assets import REFERENCE_TEMPLATES as FOLDER
+from patchbay.boot.generate import GENERATED, BootImageGenerator, main, present
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError
 from tests.checkout import ROOT

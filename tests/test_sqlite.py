@@ -11,7 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from patchbay.sqlite import known_defect, sqlite3
-from tests.serving.running import BOUND, ROOT
+from tests.checkout import ROOT
+from tests.serving.running import BOUND
 
 WITHOUT = """
 import logging, sys
@@ -44,8 +45,9 @@ def test_versions_with_the_wal_reset_bug_are_known(version: tuple[int, int, int]
 
 
 def test_the_library_of_pysqlite3_comes_first_and_has_no_known_defect() -> None:
-    assert pinned().marker is not None
-    wheel_exists = pinned().marker.evaluate()
+    marker = pinned().marker
+    assert marker is not None
+    wheel_exists = marker.evaluate()
     try:
         installed = version("pysqlite3")
     except PackageNotFoundError:

@@ -28,6 +28,7 @@ from patchbay.boot import canonical_json, files_of_skills, missing_from, parse_i
 from patchbay.cid import cid_of, is_cid
 from patchbay.errors import ConfigError, ParseError, PatchbayError
 from patchbay.jsonrpc import parse
+from patchbay.kind import DEFAULT_KIND, kind_of_file
 from patchbay.stores.memory import MemoryStore
 
 PREFIX = "reference_templates/"
@@ -35,8 +36,6 @@ PREFIX = "reference_templates/"
 
 MCPS = "GENERATED:mcps.json"
 """In a boot source: the definition of a variable that is to be the CID of mcps.json."""
-
-KINDS = {".py": "python", ".sh": "shell", ".json": "static"}
 
 GENERATED = ("mcps.json", "sources.json", "*.boot.json", "*.boot.cid", "cids/*")
 
@@ -109,7 +108,8 @@ class BootImageGenerator:
 
     def _server(self, row: dict[str, Any], where: str, place: str) -> dict[str, Any]:
         path = self._path(row, "definition_cid", where, place)
-        made = {"kind": KINDS.get(Path(path).suffix, "python"), **row}
+        kind = kind_of_file(path)
+        made = {"kind": kind.name if kind is not None else DEFAULT_KIND, **row}
         made["definition_cid"] = self._reference(row, "definition_cid", where, place)
         if "config_cid" in row:
             config = self._path(row, "config_cid", where, place)

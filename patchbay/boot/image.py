@@ -20,6 +20,7 @@ from patchbay.cid import canonical, cid_of, is_cid
 from patchbay.descriptors import NAME
 from patchbay.errors import BadCid, ConfigError, ParseError
 from patchbay.jsonrpc import parse
+from patchbay.kind import definition_kinds
 
 Row = Mapping[str, Any]
 
@@ -150,6 +151,9 @@ def _variables(document: Mapping[str, Any], where: str, enabled: bool) -> dict[s
 
 
 def _server(row: Row, place: str, where: str) -> Row:
+    kinds = [kind.name for kind in definition_kinds()]
+    if row["kind"] not in kinds:
+        raise ConfigError(where, f"{place}.kind", f"expected one of {json.dumps(kinds)}; got {row['kind'][:200]!r}")
     cids = {key: _cid(value, f"{place}.{key}", where) for key, value in row.items() if key.endswith("_cid")}
     return {key: cids.get(key, value) for key, value in row.items() if key != "name"}
 

@@ -7,7 +7,6 @@ Sources: DESIGN sections 4 and 5; REQUIREMENTS V-C2 to V-C6; T4.1 to T4.4, T1.8.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -15,20 +14,19 @@ from typing import Any
 
 from patchbay.activation import Hub
 from patchbay.catalogue import entries
-from patchbay.catalogue.documents import documents
 from patchbay.catalogue.entries import HUB_SCHEMES, Ground
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.mounted import mounted
 from patchbay.catalogue.reading.skills import Skill, skills_of
+from patchbay.catalogue.reading.uri_templates import compiled
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor, Transforms, is_answered
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Found, Problem
 from patchbay.errors import ConfigError, ContentError
+from patchbay.kind import Configuration, ConfiguredServer, Kind, configured_kind, kind_named
 from patchbay.kinds.discovery import discover
 from patchbay.kinds.mount.standing_connections import Keepers
-from patchbay.kinds.python.discovery.syntax import module_of
 from patchbay.kinds.registry import handler_for
 from patchbay.store import Blobs
 
@@ -76,20 +74,19 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     try:
         source = shop.blobs.get(row.definition_cid)
         config = _config(row, source, shop)
-        found = Found() if row.kind == "static" else discover(row.kind, row.name, source)
+        found = discover(row.kind, row.name, source)
     except ContentError as problem:
         return broken(row, version, _told(problem, row))
     fields = config.fields if config else {}
-    if fields.get("kind") == "upstream":
-        return _mounted(row, version, fields, shop, pinned)
-    if fields.get("kind") == "documents":
-        return _documents(row, version, fields, shop, pinned)
+    whole = configured_kind(fields)
+    if whole is not None:
+        return _configured(whole, row, version, fields, shop, pinned)
     try:
         runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     except ConfigError as problem:
         return broken(row, version, _told(problem, row))
     enabled = row.serves(fields)
-    functions = _functions(source) if row.kind == "python" else {}
+    functions = kind_named(row.kind).functions(source)
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
     ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
@@ -128,24 +125,73 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     )
 
 
-def _documents(row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool) -> Server:
+def _configured(
+    whole: tuple[Kind, Configuration], row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool
+) -> Server:
+    """The server that a configuration alone describes, where it was an operator who brought it."""
     if not shop.vouched(row):
-        return broken(row, version, "it serves a folder, which only a file in servers/ or the boot image may do")
-    return documents(row, version, fields, shop.hub, shop.timeout, pinned)
-
-
-def _mounted(row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool) -> Server:
-    if not shop.vouched(row):
-        return broken(row, version, "it mounts a server, which only a file in servers/ or the boot image may do")
+        return broken(row, version, f"{whole[1].reaches}, which only a file in servers/ or the boot image may do")
     try:
-        return mounted(row, version, fields, shop.keepers, shop.timeout, shop.readonly, pinned)
+        return configured_server(row, version, fields, shop, pinned)
     except ContentError as problem:
         return broken(row, version, _told(problem, row))
 
 
+def configured_server(
+    row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool = False
+) -> Server:
+    """The server that a configuration alone describes. Raises ConfigError for one that cannot be."""
+    found = configured_kind(fields)
+    if found is None:
+        raise ConfigError(row.origin, "kind", "expected a kind of server that a configuration alone describes")
+    kind, configuration = found
+    parts = configuration.make_parts(ConfiguredServer(row.name, fields, row.origin, shop.hub, shop.keepers))
+    templates = dict(parts.templates)
+    problems = [*parts.problems, *_untemplated(templates)]
+    listing = Listing.of(fields.get("listing", {}))
+    enabled = row.serves(fields)
+    problems += listing.problems(parts.tools) if parts.tools else ()
+    tools = {name: one for name, one in listing.kept(parts.tools).items() if one.read_only or not shop.readonly}
+    return Server(
+        row.name,
+        version,
+        kind.name,
+        definition=row.definition_cid,
+        config_cid=row.config_cid,
+        config={**fields, **parts.fields},
+        title=fields.get("title") or parts.title,
+        description=fields.get("description") or parts.description,
+        instructions=fields.get("instructions") or parts.instructions,
+        tools=tools if enabled else {},
+        resources=parts.resources if enabled else {},
+        templates=templates if enabled else {},
+        prompts=parts.prompts if enabled else {},
+        problems=tuple(problems) if enabled else (),
+        handler=parts.handler,
+        enabled=enabled,
+        pinned=pinned,
+        origin=row.origin,
+        timeout=float(fields.get("timeout", shop.timeout)),
+        listing=listing,
+        upstream=parts.upstream,
+        offers=parts.offers,
+        via=parts.via,
+    )
+
+
+def _untemplated(templates: dict[str, Descriptor]) -> Iterator[Problem]:
+    """Take out the templates whose addresses cannot be told from others, and say so."""
+    for key in list(templates):
+        try:
+            compiled(key)
+        except ConfigError as problem:
+            del templates[key]
+            yield Problem(key, f"not served: {problem.expected}")
+
+
 def _config(row: Row, source: bytes, shop: Workshop) -> Config | None:
     """The configuration of a row, None where it has none. Raises ContentError."""
-    if row.kind == "static":
+    if row.is_configuration:
         return Config(row.definition_cid, parse_config(source, row.origin))
     return shop.configs.config(row.config_cid) if row.config_cid else None
 
@@ -161,13 +207,6 @@ def _unlisted(ground: Ground, found: Found) -> Iterator[Problem]:
 def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict[str, Descriptor]:
     """The SKILL.md of each skill, which is listed among the resources unless another has its URI."""
     return {one.uri: one.files[one.uri].resource for one in skills.values() if one.uri not in known}
-
-
-def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
-    """Every function at the top of a Python definition that parses, with the names of its parameters in order."""
-    body = module_of(source).body
-    functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
 
 
 def _listed(
@@ -227,7 +266,7 @@ def _orphans(merged: Mapping[str, Mapping[str, Descriptor]]) -> Iterable[Problem
 
 def _config_place(row: Row) -> str:
     """What messages call a server's configuration."""
-    if row.kind == "static":
+    if row.is_configuration:
         return row.origin
     if row.origin.startswith("servers/"):
         return str(PurePosixPath(row.origin).with_suffix(".mcp.json"))

@@ -27,8 +27,8 @@ from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.mounted import vouched
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
+from patchbay.catalogue.provenance import vouched
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.catalogue.reading.uri_templates import compiled
@@ -18,6 +17,8 @@ from patchbay.cid import canonical
 from patchbay.config import SOURCES
 from patchbay.descriptors import Descriptor, Source
 from patchbay.errors import BadCid, ConfigError
+from patchbay.kind import Ground as Ground
+from patchbay.kind import kind_named
 
 HUB_SCHEMES = ("cid://", "variable://", "server://")
 """Addresses whose content the hub itself knows."""
@@ -28,36 +29,18 @@ _RESOURCE = ("title", "description", "mimeType", "annotations", "icons", "size",
 _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 
 
-@dataclass(frozen=True)
-class Ground:
-    """What entries stand on: the kind of server, the functions of its definition, its configuration.
-
-    `functions` are all functions at the top of a Python definition, listed or not, with the names of their parameters
-    in order, `streaming` those that stream;
-    `found` is what discovery says of tools, by the function or, in a shell server, by name; `where` is what
-    messages call it.
-    """
-
-    server: str
-    kind: str
-    where: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    streaming: frozenset[str] = frozenset()
-    found: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
 def tool(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """A tool. What a static one leaves out is as discovery says of the function it runs.
 
     Without a schema it takes any object. Raises ConfigError when nothing can run it.
     """
-    target = _tool_target(ground, name, entry)
+    target = kind_named(ground.kind).tool_target(ground, name, entry)
     if source == "static" and "argv" not in entry:
         known = ground.found.get(target.get("function", name), {})
         entry = _chosen(known, _DISCOVERED) | {key: value for key, value in entry.items() if value is not None}
-        if known and ground.kind == "shell":
-            target = _tool_target(ground, name, entry)
+        if known:
+            # The schema that was found may say what the target is.
+            target = kind_named(ground.kind).tool_target(ground, name, entry)
     wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}} | _chosen(entry, _TOOL)
     wire["inputSchema"] = _in_order(wire["inputSchema"], ground.functions.get(target.get("function", ""), ()))
     if "timeout" in entry:
@@ -90,39 +73,13 @@ def with_annotations(wire: Mapping[str, Any], config: Mapping[str, Any]) -> Mapp
     return {**wire, "annotations": config["annotations"]}
 
 
-def _tool_target(ground: Ground, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    if ground.kind == "shell":
-        return {"argv": entry["argv"]} if "argv" in entry else {"takes": _text_property(entry)}
-    if ground.kind != "python":
-        raise ConfigError(ground.where, f"tools.{name}", "expected a server with code; this one has nothing to run")
-    same = name if name in ground.functions else None
-    chosen = entry.get("function") or same or ground.config.get("function") or "main"
-    function = _function(ground, str(chosen), f"tools.{name}")
-    return {"function": function} | ({"streams": True} if function in ground.streaming else {})
-
-
-def _text_property(entry: Mapping[str, Any]) -> str | None:
-    """The one text that a shell tool without an argv hands to its command (V-C6); None when it takes none."""
-    if "inputSchema" not in entry:
-        return "args"
-    properties = entry["inputSchema"].get("properties", {})
-    texts = [name for name, one in properties.items() if name != "input" and one.get("type", "string") == "string"]
-    return texts[0] if len(texts) == 1 else None
-
-
-def _function(ground: Ground, name: str, path: str) -> str:
-    if name not in ground.functions:
-        raise ConfigError(ground.where, path, f"expected a function of the definition; it has no function {name}")
-    return name
-
-
 def resource(ground: Ground, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """A resource, by its URI. Raises ConfigError when its content can come from nowhere."""
     wire = {"uri": entry["uri"], "name": entry.get("name", key)} | _chosen(entry, _RESOURCE)
     target = _chosen(entry, SOURCES)
     path = f"resources.{key}"
     if "function" in target:
-        _function(ground, target["function"], path)
+        ground.function(target["function"], path)
     if "blob" in target:
         try:
             base64.b64decode(target["blob"], validate=True)
@@ -146,7 +103,7 @@ def template(ground: Ground, key: str, entry: Mapping[str, Any], source: Source)
             raise ConfigError(ground.where, f"{path}.{member}", problem.expected) from problem
     wire = {"uriTemplate": entry["uriTemplate"], "name": entry.get("name", key)}
     wire |= _chosen(entry, tuple(name for name in _RESOURCE if name != "size"))
-    target = {"function": _function(ground, entry["function"], path)} | _chosen(entry, ("matches",))
+    target = {"function": ground.function(entry["function"], path)} | _chosen(entry, ("matches",))
     return Descriptor("template", entry["uriTemplate"], wire, target, source)
 
 
@@ -156,7 +113,7 @@ def prompt(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) 
     if len(set(names)) != len(names):
         raise ConfigError(ground.where, f"prompts.{name}.arguments", "expected each argument's name once")
     if "function" in entry:
-        target: dict[str, Any] = {"function": _function(ground, entry["function"], f"prompts.{name}")}
+        target: dict[str, Any] = {"function": ground.function(entry["function"], f"prompts.{name}")}
     else:
         target = {"messages": entry["messages"]}
     return Descriptor("prompt", name, {"name": name} | _chosen(entry, _PROMPT), target, source)

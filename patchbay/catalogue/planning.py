@@ -24,6 +24,7 @@ from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.settling import CONFIG
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
+from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
 from patchbay.store import Store
 
@@ -91,7 +92,7 @@ class Planner:
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
-                rows[stem] = Refusal(Row(stem, "static", "", origin=PREFIX + file), sentence)
+                rows[stem] = Refusal(Row(stem, CONFIGURATION_KIND, "", origin=PREFIX + file), sentence)
         checked, lists = self._unrevoked(self._checked_names(rows)), snapshots.names(self._store)
         return Plan(checked, is_readonly(self._store), problem, stamp, in_force(self._store, _LISTING), lists)
 
@@ -102,7 +103,7 @@ class Planner:
             try:
                 row = parse_row(name, self._store.blobs.get(cid))
             except ContentError as problem:
-                yield name, Refusal(Row(name, "static", ""), problem.message)
+                yield name, Refusal(Row(name, CONFIGURATION_KIND, ""), problem.message)
                 continue
             file = files.get(name)
             own = file is not None and file.definition_cid == row.definition_cid
@@ -184,13 +185,14 @@ def _mounts(mcps: Mcps) -> dict[str, Row | Refusal]:
     """The servers that an entry of the `mcps` variable alone makes: those that are mounted."""
     rows: dict[str, Row | Refusal] = {}
     for name, config in mcps.configs.items():
-        if config.fields.get("kind") == "upstream":
-            rows[name] = Row(name, "static", config.cid, origin=MCPS)
+        found = configured_kind(config.fields)
+        if found is not None and found[1].by_variable:
+            rows[name] = Row(name, CONFIGURATION_KIND, config.cid, origin=MCPS)
     return rows
 
 
 def _configured(row: Row, mcps: Mcps) -> Row | Refusal:
-    if row.kind == "static":
+    if row.is_configuration:
         return row
     if row.name in mcps.broken:
         return Refusal(row, mcps.broken[row.name])

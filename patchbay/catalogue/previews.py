@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from patchbay.catalogue.build import Workshop, build
 from patchbay.catalogue.rows import Row, name_problem
-from patchbay.catalogue.servers import Kind, Server
+from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.config import Config, Configs
 from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
+from patchbay.kind import CONFIGURATION_KIND, kind_named
 from patchbay.kinds.discovery import discover
 from patchbay.store import Blobs
 
@@ -37,15 +38,18 @@ class Preview:
         return self.fault is None and self.naming is None
 
 
-def preview(name: str, kind: Kind, source: bytes, blobs: Blobs, current: Server | None = None) -> Preview:
+def preview(name: str, kind: str, source: bytes, blobs: Blobs, current: Server | None = None) -> Preview:
     """What these bytes would make of a server. `current` is the one that they would replace, with its configuration."""
     naming = name_problem(name)
     called = "server" if naming else name
+    kind = kind if kind_named(kind).endings else CONFIGURATION_KIND
     definition = cid_of(source)
     if current is not None and current.definition == definition and not current.broken:
         return Preview(current, None, naming)
     laid = _Laid(blobs, definition, source)
-    row = Row(called, kind, definition, current.config_cid if current and kind != "static" else None)
+    row = Row(
+        called, kind, definition, current.config_cid if current and not kind_named(kind).is_configuration else None
+    )
     row = replace(row, origin=current.origin if current else "what you wrote")
     server = build(row, "", Workshop(laid, _Still(laid), handler_for=lambda *_: None))
     if server.broken:
@@ -53,7 +57,7 @@ def preview(name: str, kind: Kind, source: bytes, blobs: Blobs, current: Server 
     return Preview(server, None, naming)
 
 
-def _fault(kind: Kind, name: str, source: bytes) -> Problem | None:
+def _fault(kind: str, name: str, source: bytes) -> Problem | None:
     try:
         discover(kind, name, source)
     except ConfigError as problem:

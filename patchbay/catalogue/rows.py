@@ -9,18 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
 from patchbay.boot import canonical_json
-from patchbay.catalogue.servers import Kind
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError
+from patchbay.kind import definition_kinds, kind_named
 
 PREFIX = "servers/"
 BOOT = "boot image"
-KINDS = ("python", "shell", "static")
 
 RESERVED = frozenset(
     [
@@ -45,12 +44,17 @@ class Row:
     """
 
     name: str
-    kind: Kind
+    kind: str
     definition_cid: str
     config_cid: str | None = None
     enabled: bool = True
     origin: str = BOOT
     replaces: str | None = None
+
+    @property
+    def is_configuration(self) -> bool:
+        """Whether the definition is the server's configuration too."""
+        return kind_named(self.kind).is_configuration
 
     def encoded(self) -> bytes:
         """The row as it is kept: canonical JSON, without name and origin."""
@@ -76,13 +80,13 @@ def parse_row(name: str, data: bytes, origin: str = BOOT) -> Row:
         raise ConfigError(where, "", f"expected JSON; {problem}") from problem
     if not isinstance(parts, dict) or not isinstance(parts.get("definition_cid"), str):
         raise ConfigError(where, "definition_cid", "expected an object with the CID of the server's definition")
-    if parts.get("kind") not in KINDS:
-        raise ConfigError(where, "kind", f"expected one of {', '.join(KINDS)}; this is {parts.get('kind')!r}")
+    kinds = [kind.name for kind in definition_kinds()]
+    if parts.get("kind") not in kinds:
+        raise ConfigError(where, "kind", f"expected one of {', '.join(kinds)}; this is {parts.get('kind')!r}")
     config = parts.get("config_cid")
     if config is not None and not isinstance(config, str):
         raise ConfigError(where, "config_cid", "expected the CID of a configuration")
-    kind = cast(Kind, parts["kind"])
-    return Row(name, kind, parts["definition_cid"], config, parts.get("enabled", True) is True, origin)
+    return Row(name, parts["kind"], parts["definition_cid"], config, parts.get("enabled", True) is True, origin)
 
 
 def name_problem(name: str, origin: str = "") -> str | None:

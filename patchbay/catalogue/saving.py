@@ -15,18 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchbay.boot import change
-from patchbay.catalogue.mounted import reaches_out, vouched
+from patchbay.catalogue.provenance import reaches_out, vouched
 from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
-from patchbay.catalogue.servers import Kind
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.folder import ENDINGS, discovering
+from patchbay.catalogue.watching.folder import discovering
 from patchbay.catalogue.watching.settling import CONFIG
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, Overtaken, Refused
+from patchbay.kind import code_endings, kind_named
 from patchbay.store import Store
 
-_ENDING = {kind: ending for ending, kind in ENDINGS.items()}
 _LOCK = threading.Lock()
 """One change at a time in this process: files and names of two changes do not mix."""
 
@@ -41,7 +40,7 @@ class Saving:
         self._store = store
         self._folder = folder
 
-    def definition(self, name: str, kind: Kind, source: bytes, base: str | None, who: str, why: str) -> str:
+    def definition(self, name: str, kind: str, source: bytes, base: str | None, who: str, why: str) -> str:
         """Make these bytes a server's definition; answers the new root.
 
         `base` is the CID of the definition that the author started from, None for a server that is to be new. Raises
@@ -95,7 +94,7 @@ class Saving:
     def _dropped_in(self, name: str, mark: DropIn, cid: str | None) -> tuple[Files, str | None]:
         """What the files of a drop-in are to be so that its row is this one, and its mark then."""
         files: Files = {mark.file: None}
-        if mark.file.endswith((".py", ".sh")):
+        if mark.file.endswith(tuple(code_endings())):
             files[name + CONFIG] = None
         if cid is None or cid == mark.base:
             return files, None
@@ -103,11 +102,11 @@ class Saving:
         if not vouched(self._store, row) and reaches_out(self._store.blobs.get(row.definition_cid)):
             # The watcher could be quicker than the move of the name, and would vouch for what it finds.
             raise Refused(f"{name} was not saved: what mounts a server or a folder is written into its file by hand")
-        file = name + _ENDING.get(row.kind, ".json")
+        file = name + kind_named(row.kind).endings[0]
         files[file] = self._store.blobs.get(row.definition_cid)
-        if row.kind != "static" and row.config_cid == self._config_there(name):
+        if not row.is_configuration and row.config_cid == self._config_there(name):
             files.pop(name + CONFIG, None)
-        elif row.kind != "static":
+        elif not row.is_configuration:
             files[name + CONFIG] = self._store.blobs.get(row.config_cid) if row.config_cid else None
         made = DropIn(file, row.definition_cid, mark.base)
         return files, self._store.blobs.put(made.encoded())
@@ -118,7 +117,7 @@ class Saving:
         seen: dict[str, tuple[str | None, str | None]] = {
             mark.file: (self._there(mark.file), mark.definition_cid),
         }
-        if mark.file.endswith((".py", ".sh")):
+        if mark.file.endswith(tuple(code_endings())):
             seen[name + CONFIG] = (self._config_there(name), now.config_cid if now else None)
         for file, (there, known) in seen.items():
             if there is not None and there != known:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.kind import kind_named
 from patchbay.kinds.mount.standing_connection import Keeper
-
-Kind = Literal["python", "shell", "static", "upstream"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Server:
 
     name: str
     version: str
-    kind: Kind
+    kind: str
     definition: str | None = None
     config_cid: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -82,7 +81,8 @@ class Server:
     @cached_property
     def settled(self) -> bool:
         """Whether its lists never change: a pinned version, and none of them made by a program when it is read."""
-        if self.via or self.config.get("kind") == "documents":
+        configuration = kind_named(self.kind).configuration
+        if self.via or (configuration is not None and configuration.is_changing):
             return False
         return self.pinned and not any(key.endswith("_transform_cid") for key in self.config)
 

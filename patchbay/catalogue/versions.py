@@ -19,7 +19,7 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, Row, parse_row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ContentError, UnknownServer
+from patchbay.errors import ContentError, Overtaken, UnknownServer
 from patchbay.store import Move, Store
 
 SERVED = "served/"
@@ -65,9 +65,11 @@ class Versions:
         if all(self._store.names.get(full) == cid for full, cid in changes.items()):
             self._tell(name, said)
             return False
-        self._store.names.move(changes, WHO, self._why)
-        mine = before != after and self._mine(LISTS + name, after)
-        self._tell(name, said | self._kinds(before, after) if mine else said)
+        try:
+            self._store.names.move(changes, WHO, self._why, {LISTS + name: before})
+        except Overtaken:
+            return self.announce(name, server, kind)  # another process moved the name since it was read
+        self._tell(name, said | self._kinds(before, after))
         return True
 
     def announce_listing(self, listing: Listing) -> bool:

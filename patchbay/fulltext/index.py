@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 import orjson
 
-from patchbay.errors import ConfigError, TimedOut
+from patchbay.errors import ConfigError
 from patchbay.fulltext.query import Reading, understood
+from patchbay.fulltext.time_limit import TimeLimit
+from patchbay.fulltext.vocabulary import IndexVocabulary, question_marks
 from patchbay.fulltext.words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
 from patchbay.sqlite import sqlite3
 
@@ -63,9 +64,6 @@ class Hit:
     snippets: Mapping[str, str] = field(default_factory=dict)
 
 
-PROGRESS_STEPS = 10_000
-"""Steps of SQLite's machine between two looks at the clock, about a millisecond."""
-
 BUSY = 30.0
 """Seconds that a write waits for another process that writes to the same file."""
 
@@ -85,7 +83,7 @@ class Index:
         self._columns = dict(columns)
         self._labels = tuple(labels)
         self._lock = threading.RLock()
-        self._limit = threading.local()
+        self._limit = TimeLimit()
         try:
             self._path = path
             self._readers: list[sqlite3.Connection] = []
@@ -168,7 +166,7 @@ class Index:
     def read(self, query: str) -> Reading:
         """A query as this index understands it."""
         with self._reading() as connection:
-            vocabulary = _Vocabulary(connection, self.check_time)
+            vocabulary = IndexVocabulary(connection, self._limit.check)
             return understood(query, vocabulary, lambda term: _endings(connection, term), vocabulary.has)
 
     def found(
@@ -200,20 +198,9 @@ class Index:
         with self._reading() as connection:
             return int(connection.execute(sql, (expression, *where.values())).fetchone()[0])
 
-    @contextmanager
-    def within_seconds(self, seconds: float) -> Iterator[None]:
+    def within_seconds(self, seconds: float) -> AbstractContextManager[None]:
         """Interrupt what this thread asks of the index in the block after so many seconds. Raises TimedOut then."""
-        self._limit.value = seconds, time.monotonic() + seconds
-        try:
-            yield
-        finally:
-            del self._limit.value
-
-    def check_time(self) -> None:
-        """Raise TimedOut when the time of `within_seconds` is over."""
-        seconds, end = getattr(self._limit, "value", (0.0, None))
-        if end is not None and time.monotonic() >= end:
-            raise TimedOut(f"the search took longer than {seconds:g} seconds and was ended: use fewer words")
+        return self._limit.within_seconds(seconds)
 
     def keys(self) -> list[str]:
         """The keys of all documents, sorted."""
@@ -245,9 +232,9 @@ class Index:
 
         Raises TimedOut at the end of the time of `within_seconds`, also in the middle of a statement.
         """
-        self.check_time()
+        self._limit.check()
         if self._path is None:
-            with self._lock, self._interrupted(self._connection):
+            with self._lock, self._limit.interrupt(self._connection):
                 yield self._connection
             return
         try:
@@ -257,28 +244,12 @@ class Index:
         try:
             # All that one search asks is of one moment.
             connection.execute("BEGIN")
-            with self._interrupted(connection):
+            with self._limit.interrupt(connection):
                 yield connection
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._readers.append(connection)
-
-    @contextmanager
-    def _interrupted(self, connection: sqlite3.Connection) -> Iterator[None]:
-        """End the statements of the block when the time of `within_seconds` is over."""
-        _, end = getattr(self._limit, "value", (0.0, None))
-        if end is None:
-            yield
-            return
-        connection.set_progress_handler(lambda: time.monotonic() >= end, PROGRESS_STEPS)
-        try:
-            yield
-        except sqlite3.OperationalError:
-            self.check_time()
-            raise
-        finally:
-            connection.set_progress_handler(None, 0)
 
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -312,13 +283,13 @@ class Index:
         self._known(document.labels, self._labels)
         self._remove(document.key)
         values = [document.key, *(document.labels.get(name, "") for name in self._labels)]
-        id = self._connection.execute(f"INSERT INTO entry VALUES (NULL, {_marks(values)})", values).lastrowid
+        id = self._connection.execute(f"INSERT INTO entry VALUES (NULL, {question_marks(values)})", values).lastrowid
         texts: list[str] = []
         for name in self._columns:
             text = UNSAYABLE.sub(" ", document.texts.get(name, ""))
             texts += (text, " ".join(parts(text)))
         names = ", ".join(f"c_{name}, p_{name}" for name in self._columns)
-        self._connection.execute(f"INSERT INTO found (rowid, {names}) VALUES ({id}, {_marks(texts)})", texts)
+        self._connection.execute(f"INSERT INTO found (rowid, {names}) VALUES ({id}, {question_marks(texts)})", texts)
         return {word.lower() for text in texts for word in _WORD.findall(text)}
 
     def _remove(self, key: str) -> int:
@@ -364,40 +335,6 @@ class Index:
         return first, _only(joined([*spoken[:-1], last], every), within)
 
 
-class _Vocabulary:
-    """The words of an index, seen through one connection."""
-
-    def __init__(self, connection: sqlite3.Connection, check_time: Callable[[], None]) -> None:
-        self._connection = connection
-        self._check_time = check_time
-
-    def between(self, begin: str, end: str, most: int) -> list[str]:
-        return self._words("folded >= ? AND folded < ? LIMIT ?", begin, end, most)
-
-    def containing(self, part: str, letters: int, most: int) -> list[str]:
-        condition = "instr(folded, ?) > 0 AND length(folded) >= ? ORDER BY length(folded), folded LIMIT ?"
-        return self._words(condition, part, letters, most)
-
-    def known(self, forms: Iterable[str]) -> list[str]:
-        asked = list(forms)
-        batches = (asked[begin : begin + 500] for begin in range(0, len(asked), 500))
-        return [word for batch in batches for word in self._words(f"folded IN ({_marks(batch)})", *batch)]
-
-    def documents(self, word: str) -> int:
-        sql = "SELECT count(*) FROM found WHERE found MATCH ?"
-        return int(self._connection.execute(sql, (quoted(word),)).fetchone()[0])
-
-    def has(self, expression: str) -> bool:
-        """Whether an expression finds any document."""
-        self._check_time()
-        sql = "SELECT 1 FROM found WHERE found MATCH ? LIMIT 1"
-        return self._connection.execute(sql, (expression,)).fetchone() is not None
-
-    def _words(self, condition: str, *values: object) -> list[str]:
-        self._check_time()
-        return [word for (word,) in self._connection.execute(f"SELECT word FROM word WHERE {condition}", values)]
-
-
 def _only(expression: str, within: Sequence[str]) -> str:
     """An expression that looks into some columns alone."""
     columns = " ".join(f"c_{name} p_{name}" for name in within)
@@ -433,7 +370,3 @@ def require(connection: sqlite3.Connection, module: str) -> None:
         version = sqlite3.sqlite_version
         expected = f"expected an SQLite with {module} compiled in; this is {version} without it, so there is no search"
         raise ConfigError("SQLite", "", expected)
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))

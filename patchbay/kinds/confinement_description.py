@@ -7,57 +7,49 @@ Sources: DESIGN section 6; THREATS 1.6.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from patchbay.processes.confinement.protections import NAMESPACES, told
+from patchbay.kind import NOTHING_RUNS, Confinement, kind_named
+from patchbay.processes.confinement.protections import told
 from patchbay.processes.limits import MEMORY
 from patchbay.processes.sandbox import IF_AVAILABLE, available
 
+NOTHING = NOTHING_RUNS
 WALLS = "sandboxed: read-only root, private /tmp, no network"
 WITHOUT = "without the sandbox that it would have, as bubblewrap does not work here"
 REFUSED = "nothing of it runs: it asks for a sandbox, and bubblewrap does not work here"
 INSIDE = "nothing of it runs: it asks for a sandbox, and code inside the hub has none"
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
-    """Where the code of a server runs.
+def confinement(
+    kind: str, config: Mapping[str, Any], isolation: str = "process", memory: int = MEMORY, upstream: Any = None
+) -> Confinement:
+    """How a server of this kind with this configuration runs.
 
-    `isolation` is `process`, `inline` (inside the hub), `program` (a mounted one) or `none` (the hub runs nothing of
-    it); `memory` in MiB, None where nothing bounds it; `asked` says that a sandbox was asked for, `sandboxed` that
-    there is one. `sentence` says all of it.
+    `isolation` and `memory` (MiB) are the hub's defaults, `upstream` is the connection to a mounted server.
     """
-
-    isolation: str
-    memory: int | None
-    asked: bool
-    sandboxed: bool
-    sentence: str
+    return kind_named(kind).confine(config, isolation, memory, upstream)
 
 
-NOTHING = Confinement("none", None, False, False, "nothing of it runs here")
+def confine_inline(config: Mapping[str, Any]) -> Confinement:
+    """The confinement of code inside the hub, where there is no sandbox."""
+    sandbox = config.get("sandbox", False)
+    if sandbox and sandbox != IF_AVAILABLE:
+        return replace(NOTHING, asked=True, sentence=INSIDE)
+    return Confinement("inline", None, bool(sandbox), False, "unconfined, inside the hub")
 
 
-def confinement(kind: str, config: Mapping[str, Any], isolation: str = "process", memory: int = MEMORY) -> Confinement:
-    """How a server of this kind with this configuration runs; `isolation` and `memory` (MiB) are the hub's defaults."""
+def confine_process(place: str, config: Mapping[str, Any], memory: int) -> Confinement:
+    """The confinement of code in processes of its own; `place` begins the sentence."""
     sandbox = config.get("sandbox", False)
     asked = bool(sandbox)
-    if kind not in ("python", "shell"):
-        return replace(NOTHING, asked=asked)
-    needed = asked and sandbox != IF_AVAILABLE
-    inline = config.get("isolation", "process" if config.get("environment") else isolation) == "inline"
-    if kind == "python" and inline:
-        if needed:
-            return replace(NOTHING, asked=True, sentence=INSIDE)
-        return Confinement("inline", None, asked, False, "unconfined, inside the hub")
     most = int(config.get("memory", memory))
     walled = asked and available()
-    if needed and not walled:
+    if asked and sandbox != IF_AVAILABLE and not walled:
         return replace(NOTHING, asked=True, sentence=REFUSED)
-    own = "in a process of its own" if kind == "python" else "in a process of its own for each call"
     rest = f", {WALLS}" if walled else f", {WITHOUT}" if asked else ""
-    return Confinement("process", most, asked, walled, f"{own}, memory {most} MiB{rest}")
+    return Confinement("process", most, asked, walled, f"{place}, memory {most} MiB{rest}")
 
 
 def protections(kind: str, runs: Confinement, names: Sequence[str], version: int) -> list[dict[str, Any]]:
@@ -67,5 +59,6 @@ def protections(kind: str, runs: Confinement, names: Sequence[str], version: int
     """
     if runs.isolation != "process":
         return []
-    held = names if kind == "python" else [name for name in names if name != NAMESPACES]
+    lacks = kind_named(kind).lacks
+    held = [name for name in names if name not in lacks]
     return [{"what": what, "holds": holds, "sentence": said} for what, holds, said in told(held, version)]

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from patchbay.descriptors import Found
 from patchbay.errors import ConfigError
-from patchbay.kinds.python.discovery.functions import python
-from patchbay.kinds.shell.discovery import detect, shell
-
-__all__ = ["LARGEST", "detect", "discover"]
+from patchbay.kind import DEFAULT_KIND, definition_kinds, recognized_kind
 
 LARGEST = 1024 * 1024
 """Bytes of a definition that is read."""
 
-READERS: Mapping[str, Callable[[str, str], Found]] = {"python": python, "shell": shell}
-
 
 def discover(kind: str, name: str, source: bytes) -> Found:
-    """What a definition of some kind (`python`, `shell`, `static`) offers under the server's `name`.
+    """What a definition of a kind offers under the server's `name`.
 
     A function that cannot be listed is a Problem. A definition that cannot be read at all raises
     ConfigError, which names the line: broken syntax, bytes that are not UTF-8, NUL bytes, more than LARGEST bytes.
     """
-    if kind == "static":
+    kinds = {each.name: each for each in definition_kinds()}
+    if kind not in kinds:
+        *others, last = kinds
+        raise ConfigError(name, "kind", f"expected {', '.join(others)} or {last}, got {kind!r}")
+    read = kinds[kind].discover
+    if read is None:
         return Found()
-    if kind not in READERS:
-        raise ConfigError(name, "kind", f"expected python, shell or static, got {kind!r}")
     text = decoded(name, source)
     try:
-        return READERS[kind](name, text)
+        return read(name, text)
     except RecursionError as problem:
         raise ConfigError(name, "line 1", "nested too deeply to be read; expected a simpler definition") from problem
+
+
+def detect(source: bytes) -> str:
+    """The kind of a definition without a file name (V-F10): the one that recognizes it, else Python."""
+    found = recognized_kind(source)
+    return found.name if found is not None else DEFAULT_KIND
 
 
 def decoded(name: str, source: bytes) -> str:

@@ -1,8 +1,4 @@
-"""What runs tools: one file or folder per kind of definition, each a filler of the seam in `activation.py`.
-
-`python.py` (inside the hub), `hosts/` (Python in processes of its own), `shell.py` and `upstream.py` (mounted
-servers) are the fillers and do not know each other; the other files are what they are made of.
-"""
+"""From a definition to the handler that runs it: its kind makes it, in the way in which this hub runs code."""
 
 from __future__ import annotations
 
@@ -13,10 +9,8 @@ from typing import Any
 
 from patchbay.activation import Handler
 from patchbay.errors import ConfigError
-from patchbay.kinds.python.inline import python_handler
-from patchbay.kinds.python.workers.handler import hosted_handler
+from patchbay.kind import find_kind
 from patchbay.kinds.python.workers.worker_pool import Hosts
-from patchbay.kinds.shell.handler import shell_handler
 from patchbay.processes.limits import MEMORY, Limits
 from patchbay.processes.sandbox import is_sandboxed
 
@@ -40,25 +34,10 @@ def handler_for(
 
     Raises ConfigError for a sandbox that is asked for and cannot be had.
     """
-    config = config or {}
-    environment = config.get("environment", {})
-    if kind not in ("shell", "python"):
+    row = find_kind(kind)
+    if row is None or row.make_handler is None:
         return None
-    using = using or Handlers()
-    inline = kind == "python" and (
-        using.hosts is None or config.get("isolation", "process" if environment else using.isolation) == INLINE
-    )
-    writes = (*using.writes, *config.get("writes", ()))
-    limits = Limits(config.get("memory", using.memory), is_sandboxed(config, inline, name), writes)
-    if kind == "shell":
-        if using.hosts is None:
-            return shell_handler(source, cid, name, environment, limits)
-        around = (using.hosts.hidden, using.hosts.wanted, using.hosts.kept)
-        return shell_handler(source, cid, name, environment, limits, *around)
-    if inline or using.hosts is None:
-        return python_handler(source, cid, name)
-    own = using.folder_of(name) if using.folder_of is not None else None
-    return hosted_handler(using.hosts, source, cid, name, limits, environment, own)
+    return row.make_handler(source, cid, name, config or {}, using or Handlers())
 
 
 @dataclass(frozen=True)
@@ -79,6 +58,11 @@ class Handlers:
     def __post_init__(self) -> None:
         if self.isolation not in ISOLATIONS:
             raise ConfigError("isolation", "", f"expected {' or '.join(ISOLATIONS)}, got {self.isolation!r}")
+
+    def limits(self, config: Mapping[str, Any], inline: bool, name: str) -> Limits:
+        """The limits of a server's processes. Raises ConfigError for a sandbox that cannot be had."""
+        writes = (*self.writes, *config.get("writes", ()))
+        return Limits(config.get("memory", self.memory), is_sandboxed(config, inline, name), writes)
 
     def __call__(
         self, kind: str, source: bytes, cid: str, name: str, config: Mapping[str, Any] | None = None

@@ -66,7 +66,7 @@ def read_resource(turn: Turn) -> Answers:
     uri = turn.params.get("uri")
     if not isinstance(uri, str) or not uri:
         raise InvalidParams("params.uri has to be a string, the URI of a resource")
-    found = find_resource(turn.desk.catalogue, turn.server, uri)
+    found = find_resource(turn.desk.catalogue, turn.server, uri, turn.caller.wire.principal)
     call = _call(turn, found.descriptor, found.variables)
     events = resource_events(turn.desk.catalogue, turn.server, found, call)
 

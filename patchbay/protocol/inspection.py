@@ -20,13 +20,15 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay import __version__
-from patchbay.catalogue.mounted import mounted
+from patchbay.catalogue.build import Workshop, configured_server
 from patchbay.catalogue.rows import Row
 from patchbay.catalogue.servers import Server
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Era, Local, Reach, Stdio
 from patchbay.client.errors import Unreachable
+from patchbay.config import Configs
 from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
+from patchbay.kind import CONFIGURATION_KIND
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.configuration import Mount, mount_of
 from patchbay.kinds.mount.standing_connection import Ground, Keeper
@@ -128,9 +130,10 @@ class Guests:
         """The server as its lists are now; made again when they are others."""
         lists, built = snapshots.names(guest.store).get(NAME), guest.built
         if built is None or built[0] != lists:
-            row = Row(NAME, "static", "", origin="an address")
+            row = Row(NAME, CONFIGURATION_KIND, "", origin="an address")
             fields = wanted.fields | {"public": wanted.public}
-            built = guest.built = lists, mounted(row, guest.mount.digest, fields, guest.keepers, self._timeout)
+            shop = Workshop(guest.store.blobs, Configs(guest.store.blobs), self._timeout, keepers=guest.keepers)
+            built = guest.built = lists, configured_server(row, guest.mount.digest, fields, shop)
         return built[1]
 
     def close(self) -> None:

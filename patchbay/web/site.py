@@ -83,7 +83,7 @@ class Site:
     def detail(self, server: Server) -> dict[str, Any]:
         """Everything that pages show of a server, with `protections`: what keeps its code away from the hub."""
         said = detail(server, self.settings)
-        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory)
+        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.upstream)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
         return said | {"protections": rows}

@@ -18,8 +18,19 @@ class Package:
     tool: str
     arguments: dict[str, Any]
     says: str
+    varying: frozenset[str] = frozenset()
+    """Tools that the server has by what its client can do: the client and the hub differ in that."""
 
 
+EVERYTHING_VARYING = frozenset(
+    {
+        "get-roots-list",
+        "simulate-research-query",
+        "trigger-elicitation-request",
+        "trigger-sampling-request",
+        "trigger-url-elicitation",
+    }
+)
 OFFICIAL = "mcp+npx://@modelcontextprotocol"
 
 PACKAGES = [
@@ -88,7 +99,14 @@ PACKAGES = [
         {"thought": "a thought"},
         "a thought",
     ),
-    Package("server-everything", f"{OFFICIAL}/server-everything", "echo", {"message": "hello"}, "Echo: hello"),
+    Package(
+        "server-everything",
+        f"{OFFICIAL}/server-everything",
+        "echo",
+        {"message": "hello"},
+        "Echo: hello",
+        EVERYTHING_VARYING,
+    ),
     Package(
         "server-filesystem",
         f"{OFFICIAL}/server-filesystem?launch.arg={{folder}}",

@@ -5,6 +5,7 @@ One tool, `honest`, is within all bounds and answers `pong`.
 
 import json
 import sys
+from typing import Any
 
 SCHEMA = {"type": "object"}
 DEEP: dict[str, object] = {"type": "object"}
@@ -34,7 +35,7 @@ INFO = {
     "serverInfo": {"name": "l", "version": "1", "title": "A\u2067title"},
     "instructions": "i" * 65_537,
 }
-PAGES = {
+PAGES: dict[str, Any] = {
     "tools/list": [TOOLS, MANY[:3_000], MANY[3_000:]],
     "prompts/list": [[{"name": f"bad\u200b{number}"} for number in range(500)]],
     "resources/list": [[{"uri": f"a://{'u' * 1_100}", "name": "long"}, {"uri": "a://short", "name": "s\u202eh"}]],
@@ -45,7 +46,8 @@ for line in sys.stdin:
     asked = json.loads(line)
     if "method" not in asked or "id" not in asked:
         continue
-    method, answer = asked["method"], {"error": {"code": -32601, "message": "no"}}
+    method: str = asked["method"]
+    answer: dict[str, Any] = {"error": {"code": -32601, "message": "no"}}
     if method == "initialize":
         answer = {"result": INFO}
     elif method in PAGES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -22,7 +23,10 @@ def post(hub: Hub, path: str, message: Any, extra: dict[str, str] | None = None)
     finally:
         connection.close()
     kind = (answer.getheader("Content-Type") or "").partition(";")[0]
-    readers = {"text/event-stream": sse_messages, "application/json": lambda data: [orjson.loads(data)]}
+    readers: dict[str, Callable[[bytes], list[Any]]] = {
+        "text/event-stream": sse_messages,
+        "application/json": lambda data: [orjson.loads(data)],
+    }
     messages = readers[kind](body) if kind in readers else []
     headers = {name.title(): value for name, value in answer.headers.items()}
     return Answer(answer.status, headers, body, messages)

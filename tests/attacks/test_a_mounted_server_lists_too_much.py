@@ -39,7 +39,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def ask(hub: Hub, path: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request."""
-    return post(hub, path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).last
+    answer: dict[str, Any] = post(hub, path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).last
+    return answer
 
 
 def call(hub: Hub, path: str, name: str) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import public_address
 from patchbay.errors import PatchbayError
 from tests.attacks.leading import Leading, Witness, leading, witness
-from tests.serving.running import BOUND, ROOT, running, until
+from tests.checkout import ROOT
+from tests.serving.running import BOUND, running, until
 
 HERE = (
     "127.0.0.1",

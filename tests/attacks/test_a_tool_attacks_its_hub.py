@@ -21,7 +21,8 @@ import pytest
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from tests.attacks.attackers import WAYS, attack, attack_with_power, attacked, command, is_refused
-from tests.serving.running import BOUND, ROOT, Hub, marks, until
+from tests.checkout import ROOT
+from tests.serving.running import BOUND, Hub, marks, until
 
 pytestmark = pytest.mark.process
 

@@ -16,7 +16,8 @@ import orjson
 import pytest
 
 from patchbay.documents.search import MAX_SEARCH_SECONDS
-from tests.serving.running import BOUND, ROOT, Hub, Worker, running
+from tests.checkout import ROOT
+from tests.serving.running import BOUND, Hub, Worker, running
 
 pytestmark = pytest.mark.process
 

@@ -16,6 +16,11 @@ from tests.serving.running import Hub, until
 pytestmark = pytest.mark.process
 
 KNOWS: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {}}
+METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("tasks/get", {}),
+    ("tasks/update", {"inputResponses": {}}),
+    ("tasks/cancel", {}),
+)
 WORD = re.compile(rb"[A-Za-z0-9_-]{12,}")
 
 
@@ -38,7 +43,7 @@ def test_a_task_answers_to_its_id_alone_and_the_id_is_shown_nowhere(hub: Hub) ->
     found = {word.decode() for word in WORD.findall(shown)}
     assert digest_of(id) in found
     for word in [digest_of(id), *sorted(found)[:: max(1, len(found) // 100)]]:
-        for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
+        for method, more in METHODS:
             assert of_task(hub, method, word, **more)["error"]["code"] == -32602, word
     answers = {"ask-1": {"action": "accept", "content": {"name": "Mallory"}}}
     for server in ("echo", ""):

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from patchbay.store import DATABASE_FILE as FILE
-from tests.serving.running import BOUND, ROOT, refused, running, until
+from tests.checkout import ROOT
+from tests.serving.running import BOUND, refused, running, until
 
 pytestmark = pytest.mark.process
 

@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Playwright, expect
 
 from tests.serving.running import Hub
 
@@ -44,11 +44,15 @@ class Tab:
         self.page: Page = self.context.new_page()
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda problem: self.faults.append(f"error: {problem}"))
-        self.page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.faults.append(f"console: {message.text} at {message.location.get('url')}")
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def refused(self, status: int) -> None:
         """Take note that the endpoint refused something, which Chromium writes to its console; it has to be there."""

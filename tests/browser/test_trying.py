@@ -119,8 +119,8 @@ def test_no_tool_of_a_reference_server_is_left_out(tab: Tab, base: str) -> None:
     called |= {("everything", each[0]) for each in (*ASKING, *TASKS)} | {
         ("everything", each) for each in (*AT_ONCE, *FAILING)
     }
-    for server, names in (("arbor", ARBOR), ("cone", CONE), ("claudecode", CLAUDECODE)):
-        called |= {(server, name) for name in names}
+    for server, tools in (("arbor", ARBOR), ("cone", CONE), ("claudecode", CLAUDECODE)):
+        called |= {(server, name) for name in tools}
     offered = set()
     for server in tab.context.request.get(f"{base}/servers.json").json():
         if server["name"] not in OWN:

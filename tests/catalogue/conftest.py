@@ -13,7 +13,8 @@ import pytest
 
 from patchbay.activation import Call
 from patchbay.boot import canonical_json, change
-from patchbay.catalogue.catalogue import CHANGED, Catalogue
+from patchbay.boot.changes import CHANGED
+from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.settings import Settings

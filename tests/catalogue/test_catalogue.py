@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchbay.boot import canonical_json, change, import_image
+from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.rows import RESERVED
 from patchbay.cid import cid_of
 from patchbay.errors import UnavailableServer, UnknownServer
@@ -301,6 +303,10 @@ def test_a_transform_runs_again_when_its_server_says_so(bench: Any, until: Until
     until(lambda: len(changes(bench, "hello")) == 2)
 
 
+def has_tool(catalogue: Catalogue, tool: str) -> bool:
+    return tool in {name for server in catalogue.all() for name in server.tools}
+
+
 def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, until: Until, tmp_path: Path) -> None:
     """DESIGN section 6: several processes"""
     stores = [open_store("sqlite", tmp_path / "db") for _ in range(2)]
@@ -313,11 +319,7 @@ def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, unti
             row = stores[0].blobs.put(canonical_json({"definition_cid": definition, "kind": "python", "enabled": True}))
             change(stores[0], {"servers/hi": row}, "test", "test")
             for catalogue in catalogues:
-                until(
-                    lambda catalogue=catalogue, tool=tool: (
-                        tool in {name for one in catalogue.all() for name in one.tools}
-                    )
-                )
+                until(partial(has_tool, catalogue, tool))
 
         def entries() -> list[Any]:
             return [json.loads(entry.data)["kinds"] for entry in stores[1].journal.read("changes/hi")]

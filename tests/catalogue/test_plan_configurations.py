@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,10 @@ def test_a_listed_address_of_a_tool_or_server_reads_as_the_unlisted_one_does(hub
     assert read(hub, "echo", "server://planned/planned?word=ho") == "ho 1"
 
 
+def is_refused(hub: Hub, sentence: str) -> bool:
+    return sentence in hub.catalogue.refused.get("far.mcp.json", "")
+
+
 def test_a_transform_named_by_a_path_is_run_again_when_its_file_changes(hub: Hub, tmp_path: Path) -> None:
     """T4.4, T10.5: and a path that leads out of the folder, or to nothing, is refused with a sentence."""
     (tmp_path / "servers" / "t").mkdir(parents=True)
@@ -139,5 +144,5 @@ def test_a_transform_named_by_a_path_is_run_again_when_its_file_changes(hub: Hub
     assert own.call("far", "second").text == "f"
     for path, sentence in (("../app.py", "in the folder of the server"), ("t/none.py", "there is no file")):
         (tmp_path / "servers" / "far.mcp.json").write_text(json.dumps({"tools_transform_cid": path}))
-        until(lambda words=sentence: words in own.catalogue.refused.get("far.mcp.json", ""), f"{path} is refused")
+        until(partial(is_refused, own, sentence), f"{path} is refused")
     own.close()

@@ -15,7 +15,8 @@ from patchbay import exit_codes
 from patchbay.cli import jn, main
 from patchbay.cli.messages import Commands
 from patchbay.client.connection.environment import launch_environment
-from tests.cli.desk import ROOT, SEARCH, Desk, launch
+from tests.checkout import ROOT
+from tests.cli.desk import SEARCH, Desk, launch
 from tests.client.peers import fetched
 
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")

@@ -95,7 +95,8 @@ def test_pipelines_run_over_fetched_servers(desk: Desk) -> None:
         f'| jn put "{EVERYTHING}?tool=echo" | jn filter .text'
     )
     ended = desk.run(line, zones)
-    assert (ended.code, ended.records) == (exit_codes.OK, ["Echo: Europe/Berlin", "Echo: Asia/Tokyo"])
+    echoed = [json.loads(line) for line in ended.out.splitlines()]
+    assert (ended.code, echoed) == (exit_codes.OK, ["Echo: Europe/Berlin", "Echo: Asia/Tokyo"])
     line = f'jn cat "{EVERYTHING}?list=tools" | jn filter "select(.name | startswith(\\"get-\\")) | {{name}}"'
     assert desk.run(f"{line} | jn put tools.json").code == exit_codes.OK
     assert {"name": "get-sum"} in json.loads((desk.work / "tools.json").read_text())

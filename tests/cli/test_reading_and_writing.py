@@ -6,6 +6,7 @@ Issue 12 part 17.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_the_contract_that_is_printed_can_be_expected_without_a_profile(desk: De
 
 def test_a_warning_begins_with_what_breaks_the_tool_in_use_and_counts_the_rest(desk: Desk) -> None:
     """JN-46: six changes are shown."""
-    old = [
+    old: list[dict[str, Any]] = [
         {"name": f"tool{n}", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
         for n in range(9)
     ]

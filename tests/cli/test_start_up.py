@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interaction.programs import ROOT, free_port, running, running_hub
+from tests.checkout import ROOT
+from tests.interaction.programs import free_port, running, running_hub
 
 pytestmark = pytest.mark.process
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +41,23 @@ def alive(pid: int) -> bool:
         return False
 
 
-def descendants() -> set[int]:
-    """All processes below this one."""
+def children(pid: int) -> set[int]:
+    """The processes that a process has started and that have not ended."""
+    found: set[int] = set()
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found |= {int(word) for word in file.read_text().split()}
+    return found
+
+
+def descendants(leave_out: Collection[int] = ()) -> set[int]:
+    """All processes below this one, without those below a process of `leave_out`."""
     found: set[int] = set()
     left = [os.getpid()]
     while left:
-        pid = left.pop()
-        for file in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                below = {int(word) for word in file.read_text().split()}
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            left += below - found
-            found |= below
+        below = children(left.pop())
+        left += below - found - set(leave_out)
+        found |= below
     return found
 
 

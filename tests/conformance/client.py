@@ -18,17 +18,19 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from patchbay.client.addresses.targets import ANY_ISSUER, Http
+from patchbay.client.addresses.targets import ANY_ISSUER, Era, Http
 from patchbay.client.auth.client_assertions import exchanged_at
 from patchbay.client.auth.oauth import Asserted, Machine, Person, SignIn, Workload
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.negotiation import Era
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources import skills
 from tests.interaction.programs import free_port
 
 METADATA = "https://conformance-test.local/client-metadata.json"
 """The client metadata document that the suite knows; nobody fetches it."""
+
+PATIENCE_SECONDS = 120
+"""Seconds for one answer: the suite runs up to 48 of these clients at once, on a machine that may be busy."""
 
 Context = Mapping[str, Any]
 Scenario = Callable[[str, Context], None]
@@ -57,13 +59,13 @@ def reached(url: str, signin: SignIn | None = None) -> Connection:
         version="1",
         ask=answer,
         signin=signin,
-        timeout=20,
+        timeout=PATIENCE_SECONDS,
     )
 
 
 def visit(url: str) -> None:
     """What a person with a browser does: follow the redirects to the very end."""
-    with urlopen(url, timeout=10) as page:
+    with urlopen(url, timeout=PATIENCE_SECONDS) as page:
         page.read()
 
 

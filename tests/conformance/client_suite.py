@@ -17,10 +17,11 @@ from pathlib import Path
 
 import orjson
 
+from tests.checkout import ROOT
 from tests.conformance import forks
 from tests.conformance.suite import BARE, NOTHING_MAY_FAIL, SUITE, Leg, Outcome, Outcomes, outcome_of, shown
 from tests.interaction.peers import NODE
-from tests.interaction.programs import ROOT, plain_environment
+from tests.interaction.programs import plain_environment
 from tests.serving.running import until
 
 LEGS: Mapping[str, Leg] = {

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.conformance.suite import LEGS, Leg, Outcomes, faults, outcomes_in, run
-from tests.interaction.programs import ROOT, Hub, running_hub
+from tests.interaction.programs import Hub, running_hub
 
 
 @pytest.fixture(scope="module")

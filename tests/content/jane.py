@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from tests.interaction.programs import ROOT, plain_environment
+from tests.checkout import ROOT
+from tests.interaction.programs import plain_environment
 
 BOUND = 60.0
 

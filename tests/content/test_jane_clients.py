@@ -16,10 +16,11 @@ import mcp
 import pytest
 from mcp.client.stdio import StdioServerParameters
 
+from tests.checkout import ROOT
 from tests.content.jane import BOUND, command
 from tests.documents.corpus import unpack
 from tests.interaction.peers import INSPECTOR, MODERN, NODE, PEERS, texts
-from tests.interaction.programs import ROOT, Hub, plain_environment, running_hub
+from tests.interaction.programs import Hub, plain_environment, running_hub
 
 pytestmark = [pytest.mark.process, pytest.mark.node]
 

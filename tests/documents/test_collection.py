@@ -12,12 +12,12 @@ import pytest
 
 from patchbay.cid import cid_of
 from patchbay.documents import history
-from patchbay.documents import index as shelf
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, Unreadable
 from patchbay.documents.files import OWN, TEMPORARY
 from patchbay.documents.index import Change
 from patchbay.errors import ToolFailed
+from patchbay.fulltext.index import Document, Index
 from patchbay.sqlite import sqlite3
 from tests.hubs import until
 
@@ -113,13 +113,13 @@ def test_only_what_changed_is_read_again(root: Path, monkeypatch: pytest.MonkeyP
     with Library(root) as library:
         assert len(library.refresh()) == 20
     indexed: list[str] = []
-    put = shelf.Index.put
+    put = Index.put
 
-    def counted(self: shelf.Index, *documents: shelf.Words) -> None:
+    def counted(self: Index, *documents: Document) -> None:
         indexed.extend(document.key for document in documents)
         put(self, *documents)
 
-    monkeypatch.setattr(shelf.Index, "put", counted)
+    monkeypatch.setattr(Index, "put", counted)
     with Library(root) as library:
         assert library.refresh() == [] and len(library.rows()) == 20
         os.utime(root / "3.md")

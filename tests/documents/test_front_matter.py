@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from patchbay.documents import front_matter
 from patchbay.documents.errors import Unreadable
 
-WORDS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=30)
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -38,7 +38,7 @@ VALUES = st.recursive(
 )
 KEYS = st.one_of(st.text(string.ascii_letters, min_size=1, max_size=10), WORDS)
 METADATA = st.dictionaries(KEYS, VALUES, max_size=6)
-BODIES = st.text(st.characters(blacklist_categories=("Cs",)), max_size=200)
+BODIES = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
 
 def same(one: Any, other: Any) -> bool:

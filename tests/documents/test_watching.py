@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import watchfiles
 
 from patchbay.documents import watching
 from patchbay.documents.collection import Library
@@ -40,11 +41,10 @@ def test_the_kernel_tells_of_edits_moves_and_new_folders(root: Path, monkeypatch
     (prepared / "deep").mkdir(parents=True)
     (prepared / "deep/b.md").write_text("# B")
     begun: list[int] = []
-    watch = watching.watch
 
     def counted(*folders: Path, **options: Any) -> Any:
         begun.append(len(folders))
-        return watch(*folders, **options | {"rust_timeout": 600_000})
+        return watchfiles.watch(*folders, **options | {"rust_timeout": 600_000})
 
     monkeypatch.setattr(watching, "watch", counted)
     heard: list[Change] = []

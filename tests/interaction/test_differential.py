@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.hubs import sse_messages
 from tests.interaction.cases import LEGACY, Case, cases
-from tests.interaction.programs import BOUND, ROOT, Hub, free_port, running
+from tests.interaction.programs import BOUND, Hub, free_port, running
 
 pytestmark = pytest.mark.process
 

@@ -8,9 +8,12 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
+import httpx2
 import mcp
 import pytest
+from mcp.types import TextResourceContents
 
+from tests.hubs import modern_request
 from tests.interaction.peers import MODERN
 from tests.interaction.programs import BOUND, running_hub
 
@@ -126,15 +129,33 @@ async def linked(client: mcp.Client, content: Any) -> list[Any]:
 Ask = Callable[[Callable[[mcp.Client], Awaitable[Any]]], Any]
 
 
-def test_a_promised_result_comes_whole_as_json_and_by_reference_in_a_stream(ask: Ask) -> None:
+async def lines(client: mcp.Client, result: Any) -> list[str]:
+    """The lines of a result that has them, or that leads to them because it was streamed."""
+    if not result.is_error:
+        return list(result.structured_content["lines"])
+    assert result.structured_content is None and "The call worked" in result.content[0].text
+    kept, *_ = await linked(client, result.content)
+    return list(json.loads(kept.text)["lines"])
+
+
+def test_a_client_that_takes_json_alone_gets_a_promised_result_whole(addresses: dict[str, str]) -> None:
+    """However long the call takes, and though the tool reports progress."""
+    message, headers = modern_request("tools/call", {"name": "promised", "arguments": {"count": 20_000}})
+    known = {"Content-Type": "application/json", "Accept": "application/json", **headers}
+    answer = httpx2.post(addresses["itself"], json=message, headers=known, timeout=BOUND)
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json()["result"]["structuredContent"] == {"lines": ["x" * 100] * 20_000}
+
+
+def test_a_promised_result_comes_whole_and_by_reference_in_a_stream(ask: Ask) -> None:
     async def question(client: mcp.Client) -> None:
-        quick = await client.call_tool("quick", {"count": 20_000})
-        assert not quick.is_error and len(quick.structured_content["lines"]) == 20_000
-        noted = await client.call_tool("quick", {"count": 20_000}, progress_callback=_heard)
-        assert noted.is_error or len(noted.structured_content["lines"]) == 20_000
+        # A call that takes longer than a quarter of a second is streamed, as is one that reports progress.
+        for heard in (None, _heard):
+            quick = await client.call_tool("quick", {"count": 20_000}, progress_callback=heard)
+            assert await lines(client, quick) == ["x" * 100] * 20_000
         result = await client.call_tool("promised", {"count": 20_000}, progress_callback=_heard)
-        assert result.is_error and "The call worked" in result.content[0].text
-        assert len(json.loads((await linked(client, result.content))[0].text)["lines"]) == 20_000
+        assert result.is_error
+        assert await lines(client, result) == ["x" * 100] * 20_000
         small = await client.call_tool("promised", {"count": 3}, progress_callback=_heard)
         assert small.structured_content == {"lines": ["x" * 100] * 3}
 
@@ -178,6 +199,7 @@ def test_a_long_message_is_cut_and_many_texts_go_by_reference(ask: Ask) -> None:
 def test_a_large_resource_that_takes_a_while_is_read_whole(ask: Ask) -> None:
     async def question(client: mcp.Client) -> None:
         (page,) = (await client.read_resource("big://page")).contents
+        assert isinstance(page, TextResourceContents)
         assert page.text == "r" * 2_000_000
 
     ask(question)

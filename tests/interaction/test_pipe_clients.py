@@ -15,8 +15,9 @@ import pytest
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
 
+from tests.checkout import ROOT
 from tests.interaction.peers import INSPECTOR, MODERN, NODE, names, texts
-from tests.interaction.programs import BOUND, ROOT, Hub, plain_environment
+from tests.interaction.programs import BOUND, Hub, plain_environment
 from tests.interaction.test_clients import USES, Use
 
 pytestmark = [pytest.mark.process]

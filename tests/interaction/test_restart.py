@@ -210,7 +210,8 @@ def test_a_replay_that_waits_for_more_does_not_hold_up_the_end_of_the_hub(place:
         again = client.listen(begin)
         next(again)
         hub.terminate()
-        assert list(again) == []
+        # A machine that is busy for seconds may see the killed call as lost before the end; its stream says so.
+        assert [message["error"]["code"] for _, message in again] in ([], [-32603])
         assert hub.wait(BOUND) == 0
 
 

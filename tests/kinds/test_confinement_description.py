@@ -16,6 +16,7 @@ from patchbay.kinds.confinement_description import (
     confinement,
     protections,
 )
+from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.python.workers.worker_pool import Hosts
 from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
@@ -58,7 +59,7 @@ CONFIGS: list[dict[str, Any]] = [{}, {"isolation": "inline"}, {"isolation": "pro
 def test_it_says_where_the_handler_runs(config: dict[str, Any], isolation: str) -> None:
     handlers = Handlers(Hosts(), isolation)
     handler = handlers("python", b"def f(): ...", "bafk", "f", config)
-    hosted = "hosts" in getattr(handler, "__module__", "")
+    hosted = handler.__module__ == hosted_handler.__module__
     assert hosted == (confinement("python", config, isolation).isolation == "process")
 
 

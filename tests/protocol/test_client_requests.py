@@ -9,11 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.errors import InvalidParams
+from patchbay.jsonrpc import Request
 from patchbay.protocol import client_requests
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import BOTH, Hub
 
-ELICIT = {"elicitation": {}}
+ELICIT: dict[str, Any] = {"elicitation": {}}
 
 
 def accept(**content: Any) -> dict[str, Any]:
@@ -80,16 +82,16 @@ def test_a_state_belongs_to_its_tool_and_arguments(zoo: Hub) -> None:
 
 def test_a_state_is_good_for_a_limited_time_and_for_its_principal(zoo: Hub) -> None:
     """THREATS 1.3."""
-    request = client_requests.Request(1, "tools/call", {"name": "asks"})
+    request = Request(1, "tools/call", {"name": "asks"})
     journal = MemoryStore().journal
     states = client_requests.States(b"k" * 32, journal)
     mine, theirs = client_requests._binding(request, "ada"), client_requests._binding(request, "bob")
     state = states.seal(mine, {"name": 1})
-    again = client_requests.Request(2, "tools/call", {"name": "asks", "requestState": state})
+    again = Request(2, "tools/call", {"name": "asks", "requestState": state})
     assert states.answers(again, mine) == {"name": 1}
-    with pytest.raises(client_requests.InvalidParams, match="another call"):
+    with pytest.raises(InvalidParams, match="another call"):
         states.answers(again, theirs)
-    with pytest.raises(client_requests.InvalidParams, match="too old"):
+    with pytest.raises(InvalidParams, match="too old"):
         client_requests.States(b"k" * 32, journal, seconds=-1).answers(again, mine)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,15 @@ class Failing(MemoryStore):
 
 def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """SUB-C11, X-19: with several workers, a call is cancelled in the one that runs it."""
-    looks = []
+    looks: list[int] = []
     get = LocalSubscription.get
+
+    def counted(self: LocalSubscription, timeout: float) -> Any:
+        looks.append(1)
+        return get(self, timeout)
+
     monkeypatch.setattr(request_context, "LOOK", 0.01)
-    monkeypatch.setattr(LocalSubscription, "get", lambda self, timeout: looks.append(1) or get(self, timeout))
+    monkeypatch.setattr(LocalSubscription, "get", counted)
     store, running, flag, before = Failing(), Running(), CancelFlag(), set(threading.enumerate())
     here, there = Cancellations(running, store, alone=False), Cancellations(Running(), store, alone=False)
     here.listen()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from patchbay.activation import CancelFlag
@@ -41,11 +43,12 @@ def test_a_session_that_is_held_in_memory_expires(journal: Journal, alone: bool)
 
 
 @pytest.mark.parametrize(("wanted", "hit"), [(1, 0), ("1", 1), (True, None), (1.0, None), (None, None), ([1], None)])
-def test_a_cancellation_hits_the_request_whose_id_has_the_same_type(wanted: object, hit: int | None) -> None:
+def test_a_cancellation_hits_the_request_whose_id_has_the_same_type(wanted: Any, hit: int | None) -> None:
     """SUB-C11: 1 and "1" are two requests."""
     running = Running()
     flags = [CancelFlag(), CancelFlag()]
-    for id, flag in zip((1, "1"), flags, strict=True):
+    ids: tuple[int | str, ...] = (1, "1")
+    for id, flag in zip(ids, flags, strict=True):
         running.add("session", id, flag)
     assert running.cancel("session", wanted, "no longer needed") is (hit is not None)
     assert [bool(flag) for flag in flags] == [place == hit for place in range(2)]

@@ -14,11 +14,13 @@ from typing import Any
 import mcp
 import orjson
 import pytest
+from mcp.types import TextContent
 
 from patchbay.boot import change
 from patchbay.protocol.versions import REVISIONS
+from tests.checkout import ROOT
 from tests.hubs import MODERN, Answer, Hub, modern_request
-from tests.interaction.programs import ROOT, running_hub
+from tests.interaction.programs import running_hub
 from tests.protocol.tasks.jobs import JOBS, KNOWS, ended
 from tests.protocol.test_tools import listed
 from tests.zoo import CONFIG, ZOO
@@ -324,6 +326,7 @@ def test_the_python_sdk_searches_and_calls(mode: str, tmp_path: Any) -> None:
             found = (await client.call_tool(SEARCH, {"query": "greet someone"})).structured_content["tools"][0]["name"]
             called = await client.call_tool(CALL, {"name": found, "arguments": {"name": "Ada"}})
             failed = await client.call_tool(CALL, {"name": "fails"})
+            assert isinstance(called.content[0], TextContent)
             return tools, found, called.content[0].text, failed.is_error
 
     with running_hub(tmp_path / "hub", files) as hub:

@@ -114,8 +114,8 @@ def test_parameters_of_the_wrong_type_are_invalid_params(hub: Hub) -> None:
     for params in ({"name": 5}, {"name": "visit", "arguments": [1]}, {"name": "visit", "arguments": "x"}):
         for answer in (hub.legacy("town", "tools/call", params), hub.modern("town", "tools/call", params)):
             assert answer.error["code"] == -32602, params
-    for method, params in (("resources/read", {"uri": 5}), ("prompts/get", {"name": []})):
-        assert hub.legacy("town", method, params).error["code"] == -32602
+    for method, wanted in (("resources/read", {"uri": 5}), ("prompts/get", {"name": []})):
+        assert hub.legacy("town", method, wanted).error["code"] == -32602
     wrong = {"name": "visit", "arguments": {"place": 5}}
     for version in ("2024-11-05", "2025-03-26", "2025-06-18"):
         error = hub.legacy("town", "tools/call", wrong, version=version).error

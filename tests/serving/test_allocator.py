@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.interaction.programs import ROOT
+from tests.checkout import ROOT
 
 NAME = "_RJEM_MALLOC_CONF"
 

@@ -11,13 +11,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.client.peers import fetched, uv_cache
 from tests.hubs import until
-from tests.interaction.programs import ROOT, Hub, running_hub, status_of
+from tests.interaction.programs import Hub, running_hub, status_of
 
 pytestmark = pytest.mark.process
 
@@ -62,13 +64,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield running
 
 
-def run(line: str, folder: Path) -> str:
-    """What a command prints in a folder that looks like a checkout."""
+def run(line: str, folder: Path, hub: Hub) -> str:
+    """What a command prints in a folder that looks like a checkout, where commands use the folders of this hub."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("JN_", "PATCHBAY_"))}
     environment = own | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(folder),
         "UV_CACHE_DIR": uv_cache(),
+        "PATCHBAY_SERVERS": str(hub.servers),
+        "PATCHBAY_DATA": str(hub.servers.parent / "data"),
         **fetched("mcp-server-time"),
     }
     done = subprocess.run(
@@ -76,6 +80,10 @@ def run(line: str, folder: Path) -> str:
     )
     assert done.returncode == 0, f"{line}\n{done.stderr or done.stdout}"
     return done.stdout
+
+
+def is_served(hub: Hub, name: str) -> bool:
+    return status_of(f"{hub.url}/mcp/meta/{name}") == 200
 
 
 def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path) -> None:
@@ -88,12 +96,12 @@ def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path
                 continue
             if "curl" in line:
                 until(lambda: status_of(f"{hub.url}/mcp/meta/greeter") == 200, "the new server")
-            said = run(line.replace(HUB, hub.url), tmp_path)
+            said = run(line.replace(HUB, hub.url), tmp_path, hub)
             assert said.strip() == shown.strip() if shown else True, line
             ran.append(line.split()[0])
     assert {"cat", "curl", "patchbay", "cp", "jn"} <= set(ran)
     for name in ("greeter", "bash", "jane"):
-        until(lambda name=name: status_of(f"{hub.url}/mcp/meta/{name}") == 200, f"the server {name}")
+        until(partial(is_served, hub, name), f"the server {name}")
     assert (hub.servers / "time.json").is_file()
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.serving.running import ROOT
+from tests.checkout import ROOT
 
 
 def program(folder: Path, name: str, script: str) -> None:

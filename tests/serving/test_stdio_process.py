@@ -17,8 +17,9 @@ import orjson
 import pytest
 
 from patchbay import exit_codes
+from tests.checkout import ROOT
 from tests.hubs import modern_request, until
-from tests.interaction.programs import BOUND, ROOT, plain_environment
+from tests.interaction.programs import BOUND, plain_environment
 from tests.kinds.python.workers.conversing import family
 from tests.serving.running import alive, marks
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,14 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     opened.close()
 
 
-def python(program: str, folder: Path, **pipes: int) -> subprocess.Popen[str]:
+def python(program: str, folder: Path, **pipes: Any) -> subprocess.Popen[str]:
     """Another process that runs a program with `store` opened on the folder."""
     opening = "import sys\nfrom pathlib import Path\nfrom patchbay.stores.sqlite import SqliteStore\n"
     opening += f"store = SqliteStore(Path({str(folder)!r}))\n"
-    return subprocess.Popen([sys.executable, "-c", opening + program], cwd=ROOT, text=True, **pipes)
+    started: subprocess.Popen[str] = subprocess.Popen(
+        [sys.executable, "-c", opening + program], cwd=ROOT, text=True, **pipes
+    )
+    return started
 
 
 def change_row(folder: Path, statement: str, *values: object) -> None:

@@ -21,7 +21,10 @@ def slow_call(token: Any = None, tool: str = "slow") -> dict[str, Any]:
 def test_a_post_is_answered_under_its_session(zoo: Hub) -> None:
     """T9.1, T8.1, VWR-3, VWR-7, VWR-11: initialize, list, call."""
     session = zoo.open("zoo")
-    assert zoo.send("zoo", {"jsonrpc": "2.0", "method": "notifications/initialized"}, {"Mcp-Session-Id": session})
+    initialized = zoo.send(
+        "zoo", {"jsonrpc": "2.0", "method": "notifications/initialized"}, {"Mcp-Session-Id": session}
+    )
+    assert initialized.status == 202
     assert zoo.legacy("zoo", "tools/list", session=session).headers["Mcp-Session-Id"] == session
     call = zoo.legacy("zoo", "tools/call", {"name": "greet", "arguments": {"name": "Bo"}}, session=session)
     assert call.text == "Hello, Bo!"
@@ -33,7 +36,7 @@ def test_get_with_a_session_is_a_stream_of_changes(zoo: Hub) -> None:
     response = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
     assert (response.status_code, response.mimetype) == (200, "text/event-stream")
     assert response.headers["Cache-Control"] == "no-cache"
-    assert next(iter(response.response)).startswith(b"id: changes-")
+    assert next(response.iter_encoded()).startswith(b"id: changes-")
     response.close()
 
 

@@ -176,9 +176,11 @@ def test_a_session_that_another_process_ends_takes_its_calls_and_streams_along(b
     headers = {"Mcp-Session-Id": session, "Accept": "application/json"}
     call = threading.Thread(target=lambda: one.send("one", hanging(), headers), daemon=True)
     reader = threading.Thread(target=lambda: list(frames), daemon=True)
-    call.start(), reader.start()
+    call.start()
+    reader.start()
     until(lambda: running(one), "the call runs")
     assert delete(other, session) == 204
-    call.join(BOUND), reader.join(BOUND)
+    call.join(BOUND)
+    reader.join(BOUND)
     assert not call.is_alive() and not reader.is_alive()
     stream.close()

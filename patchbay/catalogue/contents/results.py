@@ -54,9 +54,13 @@ class Results:
             self._make_room(owner)
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
+    def is_own(self, cid: str, key: str, principal: str) -> bool:
+        """Whether this hub made a key: for this canonical CID and this principal."""
+        return hmac.compare_digest(self._key_of(cid, principal).encode(), key.encode("utf-8", "replace"))
+
     def read(self, cid: str, key: str, principal: str) -> bytes | None:
         """The result of a canonical CID; None for a wrong key, another principal, or when its time is over."""
-        if not hmac.compare_digest(self._key_of(cid, principal).encode(), key.encode("utf-8", "replace")):
+        if not self.is_own(cid, key, principal):
             return None
         found = self._journal.tail(f"{TOPIC}{_owner(principal)}/{cid}", 1)
         if not found or time.time() - found[0].at > self._seconds * 1.5:

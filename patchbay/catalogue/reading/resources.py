@@ -26,6 +26,7 @@ from patchbay.catalogue.reading.last_outputs import last_output
 from patchbay.catalogue.reading.queries import arguments_of
 from patchbay.catalogue.reading.uri_templates import compiled, decoded
 from patchbay.catalogue.servers import Server
+from patchbay.cid import canonical
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, InvalidParams, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done
@@ -69,9 +70,9 @@ class Place:
         return self.descriptor.wire.get("mimeType")
 
 
-def find_resource(plugged: Plugged, server: Server, uri: str) -> Place:
+def find_resource(plugged: Plugged, server: Server, uri: str, principal: str) -> Place:
     """Where a URI leads, seen from a server. Raises ResourceNotFound, and InvalidParams for a URI that is wrong."""
-    if server.upstream is not None and not _is_own_content(plugged, uri):
+    if server.upstream is not None and not _is_own_content(plugged, uri, principal):
         return Place(uri, server, server.resources.get(uri) or unlisted(uri))
     own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None and own.target:
@@ -95,17 +96,18 @@ def unlisted(uri: str) -> Descriptor:
     return Descriptor("resource", uri, {"uri": uri, "name": uri}, target_of("resource", uri), "discovered")
 
 
-def _is_own_content(plugged: Plugged, uri: str) -> bool:
+def _is_own_content(plugged: Plugged, uri: str, principal: str) -> bool:
     """Whether the hub answers for a URI beside a mounted server: a large result of its own, or the configuration.
 
-    A large result that the hub does not keep is one of the mounted server.
+    A large result whose key this hub did not make is one of the mounted server.
     """
     scheme, _, rest = uri.partition("://")
     cid, _, query = rest.partition("?")
     try:
         if scheme != "cid":
             return False
-        return plugged.contents.is_public(cid) or bool(key_in(query) and not plugged.store.blobs.missing([cid]))
+        own = plugged.contents.results.is_own(canonical(cid), key_in(query), principal)
+        return own or plugged.contents.is_public(cid)
     except ContentError:
         return False
 
@@ -269,7 +271,7 @@ def _size(content: Mapping[str, Any]) -> int:
 
 def read_resource(plugged: Plugged, server: Server, uri: str, call: Call, limit: int) -> list[dict[str, Any]]:
     """Read a resource at once: its contents. Raises ResourceNotFound, ToolFailed, InvalidParams."""
-    place = find_resource(plugged, server, uri)
+    place = find_resource(plugged, server, uri, call.principal)
     fold = Fold()
     for event in resource_events(plugged, server, place, call):
         fold.add(event)

@@ -24,7 +24,6 @@ from pathlib import Path
 from patchbay.boot import change
 from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import Row, name_problem, parse_row
-from patchbay.catalogue.servers import Kind
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.references import References
@@ -32,6 +31,7 @@ from patchbay.catalogue.watching.settling import CONFIG, Settling, Signature, is
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
+from patchbay.kind import code_endings, kind_of_file, known_kinds
 from patchbay.store import Store
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,6 @@ NAMED = 10
 
 AGAIN_SECONDS = 0.05
 """Between the first two looks, when the hub starts."""
-
-ENDINGS: dict[str, Kind] = {".py": "python", ".sh": "shell", ".json": "static"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,7 @@ class Folder:
         except FileNotFoundError:
             return
         for entry in listed:
-            if is_temporary(entry.name) or Path(entry.name).suffix not in ENDINGS:
+            if is_temporary(entry.name) or kind_of_file(entry.name) is None:
                 continue
             try:
                 found = entry.stat()
@@ -176,25 +174,29 @@ class Folder:
     def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, Wanted]:
         """The servers that the files make, by name."""
         wanted: dict[str, Wanted] = {}
-        for file in sorted(files, key=lambda file: list(ENDINGS).index(Path(file).suffix)):
+        endings = [ending for kind in known_kinds() for ending in kind.endings]
+        for file in sorted(files, key=lambda file: endings.index(Path(file).suffix)):
             if file.endswith(CONFIG):
-                if not any(file.removesuffix(CONFIG) + ending in files for ending in (".py", ".sh")):
-                    stem = file.removesuffix(CONFIG)
-                    refused[file] = f"expected {stem}.py or {stem}.sh beside it, which it would configure"
+                beside = [file.removesuffix(CONFIG) + ending for ending in code_endings()]
+                if not any(each in files for each in beside):
+                    refused[file] = f"expected {' or '.join(beside)} beside it, which it would configure"
                 continue
-            name, kind = server_of(file), ENDINGS[Path(file).suffix]
+            name, kind = server_of(file), kind_of_file(file)
+            assert kind is not None, f"{file} is no definition"
             problem = name_problem(name)
             if name in wanted:
                 problem = f"{wanted[name].file} is the server {name} already: rename one of the two"
             elif problem is None:
                 config = name + CONFIG
                 definition = self._cid(file, files[file], refused)
-                own = self._cid(config, files[config], refused) if config in files and kind != "static" else None
-                if kind != "static" and config in refused:
+                own = (
+                    self._cid(config, files[config], refused) if config in files and not kind.is_configuration else None
+                )
+                if not kind.is_configuration and config in refused:
                     # Without it more could be listed than its author wants.
                     problem = f"its configuration {config} cannot be used: {refused[config]}"
                 elif definition is not None:
-                    wanted[name] = Wanted(file, Row(name, kind, definition, own))
+                    wanted[name] = Wanted(file, Row(name, kind.name, definition, own))
             if problem:
                 refused[file] = problem
         return wanted

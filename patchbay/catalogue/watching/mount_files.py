@@ -16,10 +16,9 @@ import orjson
 from patchbay.catalogue.rows import name_problem
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
+from patchbay.kind import code_endings
 from patchbay.kinds.mount.configuration import mount_of
-
-CODE = (".py", ".sh")
-"""Endings of definitions that would have the same name."""
+from patchbay.kinds.mount.kind import KIND
 
 
 def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: bool, how: str = "--replace") -> Path:
@@ -33,7 +32,7 @@ def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: boo
     file = folder / f"{name}.json"
     text = json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
     mount_of(name, parse_config(text, file.name), file.name)
-    for other in (folder / f"{name}{ending}" for ending in CODE):
+    for other in (folder / f"{name}{ending}" for ending in code_endings()):
         if other.exists():
             raise ConfigError(str(other), "", f"expected no server {name} yet: give the mount another name")
     if file.exists() and not (replace and is_mount(file)):
@@ -51,4 +50,4 @@ def is_mount(file: Path) -> bool:
         found = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return False
-    return isinstance(found, dict) and found.get("kind") == "upstream"
+    return isinstance(found, dict) and found.get("kind") == KIND.name

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from patchbay.client.addresses.targets import Http, Reach, Stdio, masked_url
-from patchbay.kinds.confinement_description import Confinement
+from patchbay.kind import Confinement
 
 
 def mount_confinement(reach: Reach | None) -> Confinement:

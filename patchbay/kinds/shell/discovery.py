@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from patchbay.descriptors import Descriptor, Found, encodable
 from patchbay.errors import ConfigError
@@ -58,11 +58,11 @@ def comment(lines: Sequence[str]) -> str:
     return encodable(" ".join(words))
 
 
-def detect(source: bytes) -> Literal["python", "shell"]:
-    """The language of a definition (V-F10): shell for a shell's shebang or `@bash_command`, else Python."""
+def is_shell(source: bytes) -> bool:
+    """Whether a definition begins with a shell's shebang or `@bash_command` (V-F10)."""
     first = source[:1024].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
     marked = first.split(maxsplit=1)[:1] == [MARK]
-    return "shell" if marked or interpreter(first) in SHELLS else "python"
+    return marked or interpreter(first) in SHELLS
 
 
 def interpreter(first: str) -> str:

@@ -15,15 +15,16 @@ from flask import Blueprint, Response
 
 from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import Saving
-from patchbay.catalogue.servers import Kind, Server
+from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, Overtaken, Refused, UnknownServer
+from patchbay.kind import DEFAULT_KIND, kind_named
 from patchbay.kinds.discovery import LARGEST, detect
 from patchbay.web.operator.changes import WHO, reason, typed, why_not
 from patchbay.web.operator.login import seen_elsewhere
 from patchbay.web.pages.answers import answer
 from patchbay.web.pages.data import tool
 from patchbay.web.pages.mcp import shown
-from patchbay.web.pages.server import LANGUAGES, definition_text, meaning
+from patchbay.web.pages.server import definition_text, meaning
 from patchbay.web.rendering.highlighting import highlighted
 from patchbay.web.site import Site
 
@@ -53,7 +54,7 @@ class Draft:
     """What somebody is writing: `base` is the definition it started from, None for a new server."""
 
     name: str
-    kind: Kind
+    kind: str
     text: str
     base: str | None = None
     current: Server | None = None
@@ -67,7 +68,7 @@ class _Views:
         self._saving = Saving(self._store, site.settings.servers)
 
     def new(self) -> Response:
-        return self._page(Draft("", "python", SAMPLE))
+        return self._page(Draft("", DEFAULT_KIND, SAMPLE))
 
     def edit(self, name: str) -> Response:
         """Raises UnknownServer, Refused for a definition that is no text."""
@@ -125,6 +126,7 @@ class _Views:
             "servers",
             {"name": draft.name, "kind": draft.kind, "source": draft.text, "problem": problem},
             draft=draft,
+            label=kind_named(draft.kind).title,
             largest=LARGEST,
             seen=_told(draft, seen) if seen else None,
             change=meaning(draft.current, seen.server) if seen and draft.current and seen.server else None,
@@ -149,7 +151,7 @@ def _told(draft: Draft, seen: Preview) -> dict[str, Any]:
         # An empty name is not yet a mistake.
         "naming": seen.naming if draft.name else None,
         "fault": seen.fault,
-        "excerpt": excerpt(draft.text, LANGUAGES[draft.kind], line) if line else [],
+        "excerpt": excerpt(draft.text, kind_named(draft.kind).language, line) if line else [],
         "kind": draft.kind,
         "tools": [tool(server.name, one) for one in tools[:LISTED]] if server else [],
         "more": [one.name for one in tools[LISTED:]],

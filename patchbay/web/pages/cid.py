@@ -14,13 +14,14 @@ from urllib.parse import quote
 from flask import Response, request
 
 from patchbay.catalogue.contents.links import In, Links
+from patchbay.kind import kind_named
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.rendering.content_kinds import dump, image_type, kind_of, text_of
 from patchbay.web.rendering.highlighting import source
 from patchbay.web.rendering.markdown import MOST_RENDERED, markdown
 from patchbay.web.site import Site
 
-EXTENSIONS = {"python": "py", "shell": "sh", "json": "json", "markdown": "md", "text": "txt", "binary": "bin"}
+EXTENSIONS = {"json": "json", "markdown": "md", "text": "txt", "binary": "bin"}
 
 
 class ContentPages:
@@ -65,7 +66,9 @@ class ContentPages:
 
     def _extension(self, kind: str, data: bytes) -> str:
         image = image_type(data)
-        return image.removeprefix("image/") if image else EXTENSIONS[kind]
+        if image:
+            return image.removeprefix("image/")
+        return EXTENSIONS.get(kind) or kind_named(kind).endings[0].removeprefix(".")
 
     def _known_as(self, cid: str) -> Iterator[str]:
         """What the servers say it is: their definition, or a resource of some media type."""

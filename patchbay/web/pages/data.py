@@ -16,8 +16,8 @@ from urllib.parse import quote
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.hidden_characters import show_hidden_characters
-from patchbay.kinds.confinement_description import Confinement, confinement
-from patchbay.kinds.mount.description import mount_confinement
+from patchbay.kind import Confinement
+from patchbay.kinds.confinement_description import confinement
 from patchbay.settings import Settings
 
 HINTS = {
@@ -92,9 +92,7 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
 
 def runs(server: Server, settings: Settings) -> Confinement:
     """Where the code of a server runs."""
-    if server.upstream is not None:
-        return mount_confinement(server.upstream.reach)
-    return confinement(server.kind, server.config, settings.isolation, settings.memory)
+    return confinement(server.kind, server.config, settings.isolation, settings.memory, server.upstream)
 
 
 def detail(server: Server, settings: Settings) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.client.contracts.drift import detect_schema_changes, worst
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
+from patchbay.kind import kind_named
 from patchbay.store import Store
 from patchbay.web.operator.changes import why_not
 from patchbay.web.pages.answers import answer
@@ -30,9 +31,6 @@ from patchbay.web.site import Site
 
 PAST = 50
 """How many moves a page shows."""
-
-LANGUAGES = {"python": "python", "shell": "shell", "static": "json", "upstream": "json"}
-"""In which language the definition of each kind of server is."""
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
 
@@ -57,7 +55,7 @@ class _Views:
                 "versions": versions,
                 "past": past(self._store, f"servers/{found.name}"),
             },
-            code=source(text, LANGUAGES[found.kind]) if text is not None else None,
+            code=source(text, kind_named(found.kind).language) if text is not None else None,
             wrong=wrong_lines(found),
             config=source(pretty(found.config), "json") if found.config else None,
             sealed=why_not(self._site),
@@ -158,7 +156,7 @@ def wrong_lines(server: Server) -> dict[int, str]:
 
 
 def _own_config(server: Server) -> str | None:
-    return None if server.kind in ("static", "upstream") else server.config_cid
+    return None if kind_named(server.kind).is_configuration else server.config_cid
 
 
 def _listed(server: Server, group: str) -> Mapping[str, Descriptor]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.kinds.discovery import detect
+from patchbay.kind import known_kinds, recognized_kind
 from patchbay.kinds.python.discovery.syntax import module_of
 
 IMAGES = (
@@ -49,19 +49,21 @@ def text_of(data: bytes) -> str | None:
 
 
 def kind_of(data: bytes, known_as: Iterable[str] = ()) -> str:
-    """`image`, `binary`, `json`, `python`, `shell`, `markdown` or `text`; `known_as` is what others call it."""
+    """`image`, `binary`, `json`, `markdown`, `text` or a kind of definition; `known_as` is what others call it."""
     if image_type(data):
         return "image"
     text = text_of(data)
     if text is None:
         return "binary"
-    said = [kind for kind in known_as if kind in ("python", "shell", "markdown")]
+    named = {"markdown", *(kind.name for kind in known_kinds() if not kind.is_configuration)}
+    said = [kind for kind in known_as if kind in named]
     if said:
         return said[0]
     if is_json(text):
         return "json"
-    if detect(data) == "shell":
-        return "shell"
+    recognized = recognized_kind(data)
+    if recognized is not None:
+        return recognized.name
     if len(text) <= MOST_PARSED and _is_python(text):
         return "python"
     return "markdown" if _MARKDOWN.search(text[:MOST_PARSED]) else "text"

@@ -14,13 +14,16 @@ from functools import cache, lru_cache
 
 import orjson
 from pygments.lexer import Lexer
+from pygments.lexers import find_lexer_class_by_name
 from pygments.lexers.data import JsonLexer
 from pygments.lexers.markup import MarkdownLexer
 from pygments.lexers.python import PythonLexer
 from pygments.lexers.shell import BashLexer
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Operator, String, _TokenType
+from pygments.util import ClassNotFound
 
 from patchbay.cid import is_cid
+from patchbay.kind import known_kinds
 from patchbay.web.rendering.templates import MOST_INDENTED, pretty
 from patchbay.web.rendering.time_limits import TookTooLong, within
 
@@ -74,7 +77,7 @@ class Source:
 
 
 def source(text: str, language: str) -> Source:
-    """A text in a language (`python`, `shell`, `json`, `markdown`; any other is plain). JSON is indented first."""
+    """A text in a language (`json`, `markdown`, a kind of server; any other is plain). JSON is indented first."""
     shown = indented(text) if language == "json" else text
     cut = len(shown) > MOST_SHOWN
     return Source(language, highlighted(shown[:MOST_SHOWN], language), cut)
@@ -100,7 +103,7 @@ def readable(text: str) -> str:
 
 
 def _pieces(text: str, language: str) -> list[Piece]:
-    lexer = _LEXERS.get(language)
+    lexer = _lexer(language)
     if lexer is None or len(text) > MOST_COLOURED:
         return [("", text)]
     tokens = lexer(stripnl=False, ensurenl=False).get_tokens_unprocessed
@@ -108,6 +111,18 @@ def _pieces(text: str, language: str) -> list[Piece]:
         return within(MOST_SECONDS, lambda: [(_class_of(kind), value) for _, kind, value in tokens(text)], "the text")
     except TookTooLong:
         return [("", text)]
+
+
+def _lexer(language: str) -> type[Lexer] | None:
+    """The lexer of a language of the pages, or of a kind of server and its language; None for any other."""
+    found = _LEXERS.get(language)
+    named = next((kind.language for kind in known_kinds() if language in (kind.name, kind.language)), None)
+    if found is not None or named is None:
+        return found
+    try:
+        return _LEXERS.get(named) or find_lexer_class_by_name(named)
+    except ClassNotFound:
+        return None
 
 
 @cache

@@ -14,10 +14,10 @@ import pytest
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure, Overdue, Unreachable
+from tests.checkout import ROOT
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import ENVIRON, SCRIPTED, alive, descendants, held, opened, text
 from tests.hubs import until
-from tests.interaction.programs import ROOT
 
 
 def test_a_program_is_started_asked_and_ended() -> None:

@@ -14,19 +14,19 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from patchbay.client.addresses.targets import Http, Local, Reach, Stdio
+from patchbay.client.addresses.targets import Era, Http, Local, Reach, Stdio
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.message_streams import MOST_OWED, Traffic
-from patchbay.client.connection.negotiation import Era
 from patchbay.client.connection.pool import Connections
 from patchbay.client.errors import McpFailure, Overdue, Unreachable
 from patchbay.errors import InvalidParams
 from patchbay.events import Log, Pause, Progress, Question
 from patchbay.protocol.callers import Wire
 from tests import hubs
+from tests.checkout import ROOT
 from tests.client.reaching import ENVIRON, descendants, opened, scripted, text
 from tests.hubs import until
-from tests.interaction.programs import ROOT, Hub, free_port, running, running_hub
+from tests.interaction.programs import Hub, free_port, running, running_hub
 
 pytestmark = pytest.mark.process
 
@@ -51,7 +51,16 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hubs.Hub]:
 
 def piped(folder: Path, server: str = "everything") -> Stdio:
     """A server of a hub that is started for one client."""
-    arguments = ("-m", "patchbay", "stdio", server, "--data", str(folder / "data"), "--servers", str(folder))
+    arguments: tuple[str, ...] = (
+        "-m",
+        "patchbay",
+        "stdio",
+        server,
+        "--data",
+        str(folder / "data"),
+        "--servers",
+        str(folder),
+    )
     arguments += ("--enable", "everything")
     return Stdio(sys.executable, arguments, {"PYTHONPATH": str(ROOT)})
 

@@ -23,10 +23,11 @@ from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.direct_http import Direct
 from patchbay.client.errors import McpFailure, Overdue, Unreachable
 from patchbay.events import Progress
+from tests.checkout import ROOT
 from tests.client.bad import Bad, Handler, Json, echo, never
 from tests.client.reaching import text
 from tests.hubs import until
-from tests.interaction.programs import ROOT, free_port, running, running_hub
+from tests.interaction.programs import free_port, running, running_hub
 
 ERAS = ("legacy", "modern")
 DEFINITION = ROOT / "tests/kinds/mount/upstream_definition.py"

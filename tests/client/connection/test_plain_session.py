@@ -133,7 +133,7 @@ def modern_asking(handler: Handler, body: Json) -> None:
     """The same in the newest revision: a first answer that asks, and a second."""
     answers = body["params"].get("inputResponses")
     asked = {"q": {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": {}}}}
-    result = {"resultType": "input_required", "inputRequests": asked, "requestState": "s"}
+    result: Json = {"resultType": "input_required", "inputRequests": asked, "requestState": "s"}
     if answers is not None:
         result = {"resultType": "complete", "content": [{"type": "text", "text": json.dumps(answers["q"])}]}
     handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result})
@@ -220,7 +220,7 @@ def test_a_session_is_ended_when_the_connection_is_closed(start: Start) -> None:
         if body.get("method") != "initialize":
             return False
         result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-        handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result}, **{"Mcp-Session-Id": "abc"})
+        handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result}, 200, **{"Mcp-Session-Id": "abc"})
         return True
 
     ended: list[str | None] = []

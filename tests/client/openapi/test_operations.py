@@ -11,10 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from patchbay.client.addresses.launchers import NAMED
 from patchbay.client.contracts.contract import contract_cid, schema_hash
 from patchbay.client.contracts.drift import detect_schema_changes
 from patchbay.client.errors import Unreachable
-from patchbay.client.openapi.documents import NAMED, api_in_file, api_of
+from patchbay.client.openapi.documents import api_in_file, api_of
 from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.openapi.operations import Api, DocumentError
 from patchbay.client.openapi.requests import Call, base_url, call_of
@@ -38,7 +39,7 @@ def test_every_document_of_a_public_collection_gives_tools_whose_schemas_are_val
             for schema in (tool["inputSchema"], tool.get("outputSchema", True)):
                 jsonschema.Draft202012Validator.check_schema(schema)
                 refs = re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema))
-                assert all(ref in schema["$defs"] for ref in refs), path  # type: ignore[index]
+                assert all(ref in schema["$defs"] for ref in refs), path
         assert len(schema_hash(tools)) == 64 and contract_cid(tools) and not detect_schema_changes(tools, tools)
         version = path.relative_to(examples).parts[0]
         seen[version] = seen.get(version, 0) + len(tools)

@@ -151,19 +151,25 @@ def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, name: s
 @pytest.mark.process
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_a_changed_list_passes_through(upstream: Hub, hub: Hub, name: str) -> None:
+    """The tool has a name of its own for each mount: both mounts show one upstream, each with a delay of its own."""
     heard: list[str] = []
+    fresh = f"fresh_{name}"
     file = upstream.servers / "work.py"
     before = file.read_text("utf-8")
     with opened(hub, name, "modern", listener=lambda method, _: heard.append(method)) as caller, caller.listening():
-        tools = {tool["name"] for tool in caller.tools()}
+
+        def is_listed() -> bool:
+            return fresh in {tool["name"] for tool in caller.tools()}
+
+        assert not is_listed()
         try:
-            file.write_text(before + '\n\ndef fresh() -> str:\n    """New."""\n    return "fresh"\n', "utf-8")
-            until(lambda: "notifications/tools/list_changed" in heard, "the change to be told")
-            assert {tool["name"] for tool in caller.tools()} - tools == {"fresh"}
-            assert text(caller.call("fresh")) == "fresh"
+            file.write_text(before + f'\n\ndef {fresh}() -> str:\n    """New."""\n    return "fresh"\n', "utf-8")
+            until(lambda: "notifications/tools/list_changed" in heard, "the notification of the change")
+            until(is_listed, "the new tool in the list")
+            assert text(caller.call(fresh)) == "fresh"
         finally:
             file.write_text(before, "utf-8")
-        until(lambda: "fresh" not in {tool["name"] for tool in caller.tools()}, "the tool to go again")
+        until(lambda: not is_listed(), "the list without the tool")
 
 
 @pytest.mark.process

@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ import pytest
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
 from patchbay.kinds.mount.standing_connection import Keeper
+from tests.checkout import ROOT
 from tests.client.reaching import SCRIPTED, held
 from tests.hubs import BOUND, MODERN, Hub, sse_messages, until
-from tests.interaction.programs import ROOT, free_port, running, running_hub
+from tests.interaction.programs import free_port, running, running_hub
 
 PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
 
@@ -186,7 +188,7 @@ def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypa
     session, uris = hub.open("piped"), [f"x://{number}" for number in range(4)]
     for uri in uris:
         assert hub.legacy("piped", "resources/subscribe", {"uri": uri}, session).result == {}
-        until(lambda uri=uri: uri in asked, "the upstream to be asked")
+        until(partial(asked.__contains__, uri), "the upstream to be asked")
     assert asked == uris
 
 

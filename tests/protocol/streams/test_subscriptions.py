@@ -50,12 +50,13 @@ def test_a_saved_file_is_told_to_listeners_of_both_eras(tmp_path: Any) -> None:
         next(modern)
         session = hub.open("zoo")
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
-        old = iter(hub.client.get("/mcp/zoo", headers=headers, buffered=False).response)
+        opened = hub.client.get("/mcp/zoo", headers=headers, buffered=False)
+        old = opened.iter_encoded()
         begin = next(old).decode().split("\n")[0][4:]
         (hub.servers / "zoo.py").write_text("def two() -> str:\n    return '2'\n")
         assert next(modern)["method"] == "notifications/tools/list_changed"
         assert next(frames_of(old)) == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-        old.close()  # type: ignore[attr-defined]
+        opened.close()
         again = hub.client.get("/mcp/zoo", headers=headers | {"Last-Event-ID": begin}, buffered=False)
         stream = iter(again.response)
         assert next(frames_of(stream))["method"] == "notifications/tools/list_changed"
@@ -101,7 +102,8 @@ def test_listeners_have_a_bound_and_their_place_comes_back(tmp_path: Any) -> Non
 
 
 def test_a_wrong_filter_is_an_error(zoo: Hub) -> None:
-    for wanted in (None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": "zoo://note"}):
+    filters: tuple[Any, ...] = (None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": "zoo://note"})
+    for wanted in filters:
         assert zoo.modern("zoo", "subscriptions/listen", {"notifications": wanted}).error["code"] == -32602
 
 
@@ -114,7 +116,8 @@ def test_a_second_get_stream_of_a_session_ends_the_first(zoo: Hub) -> None:
     second = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
     next(iter(second.response))
     assert list(frames) == []
-    first.close(), second.close()
+    first.close()
+    second.close()
 
 
 def test_a_number_from_the_future_is_taken_for_the_newest(zoo: Hub) -> None:

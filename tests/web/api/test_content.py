@@ -261,7 +261,7 @@ def test_no_other_site_can_change_anything(hub: Hub, method: str, path: str, hea
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
 @pytest.mark.parametrize("exposed", [{}, {"host": "0.0.0.0", "access": "open"}])
-def test_only_the_operator_changes_something(tmp_path: Path, exposed: dict[str, str], method: str, path: str) -> None:
+def test_only_the_operator_changes_something(tmp_path: Path, exposed: dict[str, Any], method: str, path: str) -> None:
     hub = Hub(tmp_path, **exposed)
     root, before = hub.catalogue.store.names.get("root"), kept(hub)
     answer = hub.client.open(path, method=method, data=b"x")

@@ -14,8 +14,8 @@ import pytest
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 from patchbay.web.operator.exposure import check_exposure
+from tests.checkout import ROOT
 from tests.hubs import Hub
-from tests.serving.running import ROOT
 from tests.web.browsing import BROWSER
 from tests.web.operator.test_operators import exposed, hub, link_of, put
 

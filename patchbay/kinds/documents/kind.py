@@ -1,4 +1,4 @@
-"""A folder of documents as a Server: its tools, its template, and each document as a resource.
+"""The row of folders of documents: its tools, its template, and each document as a resource.
 
 Sources: issue "a library of documents", part 5; DESIGN section 5.
 """
@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.activation import Hub
-from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import Row
-from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
+from patchbay.errors import ConfigError
+from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
 from patchbay.kinds.documents.handler import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
@@ -28,39 +27,32 @@ NEEDED = ["uri", "path", "title"]
 MATCH = {"type": "object", "properties": {"line": {"type": "integer"}, "text": TEXT}, "required": ["line", "text"]}
 
 
-def documents(
-    row: Row,
-    version: str,
-    fields: Mapping[str, Any],
-    hub: Hub | None,
-    timeout: float,
-    pinned: bool = False,
-) -> Server:
-    """The server of a folder; `hub` gives the library whose documents are listed."""
-    enabled = row.serves(fields)
-    listing = Listing.of(fields.get("listing", {}))
-    tools = listing.kept({one.name: one for one in _tools()})
-    template = _template(row.name)
-    return Server(
-        row.name,
-        version,
-        row.kind,
-        definition=row.definition_cid,
-        config_cid=row.config_cid,
-        config={**fields, "completions": {template.name: {"path": {"function": "paths"}}}},
-        title=fields.get("title"),
-        description=fields.get("description") or f"The documents of {row.name}",
-        instructions=fields.get("instructions"),
-        tools=tools if enabled else {},
-        resources=_resources(row.name, fields["root"], hub) if enabled and hub is not None else {},
-        templates={template.name: template} if enabled else {},
-        problems=(*_without_folder(fields["root"]), *listing.problems(tools)) if enabled else (),
-        handler=documents_handler(row.name, fields["root"]),
-        enabled=enabled,
-        pinned=pinned,
-        origin=row.origin,
-        timeout=float(fields.get("timeout", timeout)),
-        listing=listing,
+FIELDS = frozenset(
+    [
+        *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
+        *("limits", "listing", "activity", "mask_errors", "root", "server_info"),
+    ]
+)
+
+
+def _check(fields: Fields, where: str) -> None:
+    root = fields.get("root", "")
+    if not root.startswith(("/", "~/")):
+        raise ConfigError(where, "root", f"expected the folder of the documents as /... or ~/...; this is {root!r}")
+
+
+def _make_parts(server: ConfiguredServer) -> ServerParts:
+    """The parts of a folder's server; its hub gives the library whose documents are listed."""
+    name, root = server.name, server.fields["root"]
+    template = _template(name)
+    return ServerParts(
+        documents_handler(name, root),
+        {one.name: one for one in _tools()},
+        _resources(name, root, server.hub) if server.hub is not None else {},
+        {template.name: template},
+        problems=tuple(_without_folder(root)),
+        description=f"The documents of {name}",
+        fields={"completions": {template.name: {"path": {"function": "paths"}}}},
     )
 
 
@@ -132,3 +124,20 @@ def _tool(name: str, title: str, about: str, takes: dict[str, Any], gives: dict[
 
 def _object(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties)} | ({"required": required} if required else {})
+
+
+KIND = Kind(
+    "documents",
+    "Definition as JSON",
+    language="json",
+    is_configuration=True,
+    configuration=Configuration(
+        ("root",),
+        FIELDS,
+        "the folder says itself",
+        _check,
+        _make_parts,
+        reaches="it serves a folder",
+        is_changing=True,
+    ),
+)

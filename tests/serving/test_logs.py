@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import logging, structlog
-from patchbay.cli import logs
+from patchbay.serving import logs
 from patchbay.settings import Settings
 logs.begin(Settings(log_format={style!r}, log_level={level!r}))
 logging.getLogger("granian").debug("quiet")

@@ -1,0 +1,47 @@
+"""The words of an index, as the reading of a query looks them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from patchbay.fulltext.words import quoted
+from patchbay.sqlite import sqlite3
+
+
+class IndexVocabulary:
+    """The words of an index, seen through one connection. `check_time` raises when no more may be asked."""
+
+    def __init__(self, connection: sqlite3.Connection, check_time: Callable[[], None]) -> None:
+        self._connection = connection
+        self._check_time = check_time
+
+    def between(self, begin: str, end: str, most: int) -> list[str]:
+        return self._words("folded >= ? AND folded < ? LIMIT ?", begin, end, most)
+
+    def containing(self, part: str, letters: int, most: int) -> list[str]:
+        condition = "instr(folded, ?) > 0 AND length(folded) >= ? ORDER BY length(folded), folded LIMIT ?"
+        return self._words(condition, part, letters, most)
+
+    def known(self, forms: Iterable[str]) -> list[str]:
+        asked = list(forms)
+        batches = (asked[begin : begin + 500] for begin in range(0, len(asked), 500))
+        return [word for batch in batches for word in self._words(f"folded IN ({question_marks(batch)})", *batch)]
+
+    def documents(self, word: str) -> int:
+        sql = "SELECT count(*) FROM found WHERE found MATCH ?"
+        return int(self._connection.execute(sql, (quoted(word),)).fetchone()[0])
+
+    def has(self, expression: str) -> bool:
+        """Whether an expression finds any document."""
+        self._check_time()
+        sql = "SELECT 1 FROM found WHERE found MATCH ? LIMIT 1"
+        return self._connection.execute(sql, (expression,)).fetchone() is not None
+
+    def _words(self, condition: str, *values: object) -> list[str]:
+        self._check_time()
+        return [word for (word,) in self._connection.execute(f"SELECT word FROM word WHERE {condition}", values)]
+
+
+def question_marks(values: Sequence[object]) -> str:
+    """As many `?` as there are values, for a statement."""
+    return ", ".join("?" * len(values))

@@ -1,0 +1,79 @@
+"""The row of mounted servers: what the upstream said of itself last, under the rules that the configuration adds.
+
+Rules: what the upstream lists is shown as it came; what cannot be served is a Problem.
+Sources: issue 5 part 7; DESIGN sections 5 and 11; THREATS 1.8; REQUIREMENTS X-16, JN-C19.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchbay.errors import ConfigError
+from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
+from patchbay.kinds.mount.configuration import mount_of
+from patchbay.kinds.mount.description import mount_confinement
+from patchbay.kinds.mount.handler import upstream_handler
+from patchbay.kinds.mount.snapshots import Snapshot
+
+OWN_FIELDS = ("address", "headers", "era")
+FIELDS = frozenset(
+    [
+        *OWN_FIELDS,
+        *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
+        *("environment", "limits", "listing", "activity", "mask_errors"),
+    ]
+)
+
+
+def _check(fields: Fields, where: str) -> None:
+    if "address" not in fields:
+        raise ConfigError(where, "address", "expected the address of the server that is mounted, or @PROFILE")
+
+
+def _make_parts(server: ConfiguredServer) -> ServerParts:
+    """The parts of a mounted server. Raises ConfigError for an address or a header that cannot be."""
+    if server.connections is None:
+        raise ConfigError(server.origin, "kind", "expected no mounted server here: nothing reaches other servers")
+    keeper = server.connections.of(mount_of(server.name, server.fields, server.origin))
+    last = keeper.last() or Snapshot(keeper.mount.digest)
+    found, problems = last.descriptors()
+    return ServerParts(
+        upstream_handler(keeper),
+        found["tool"],
+        found["resource"],
+        found["template"],
+        found["prompt"],
+        tuple(problems),
+        title=_text(last.info.get("title")),
+        description=_text(last.info.get("description")) or "",
+        instructions=last.instructions,
+        upstream=keeper,
+        offers=last.capabilities,
+        via=(keeper.id, *last.via),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _confine(config: Fields, isolation: str, memory: int, upstream: Any) -> Confinement:
+    return mount_confinement(upstream.reach if upstream is not None else None)
+
+
+KIND = Kind(
+    "upstream",
+    "Definition as JSON",
+    language="json",
+    is_configuration=True,
+    confine=_confine,
+    configuration=Configuration(
+        OWN_FIELDS,
+        FIELDS,
+        "the mounted server says itself",
+        _check,
+        _make_parts,
+        reaches="it mounts a server",
+        by_variable=True,
+    ),
+)

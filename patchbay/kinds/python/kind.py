@@ -1,0 +1,62 @@
+"""The row of Python definitions: their functions, and where these run."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from patchbay.activation import Handler
+from patchbay.kind import Confinement, Fields, Ground, Kind
+from patchbay.kinds.confinement_description import confine_inline, confine_process
+from patchbay.kinds.python.discovery.functions import python
+from patchbay.kinds.python.discovery.syntax import module_of
+from patchbay.kinds.python.inline import python_handler
+from patchbay.kinds.python.workers.handler import hosted_handler
+from patchbay.kinds.registry import INLINE, Handlers
+
+
+def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
+    inline = using.hosts is None or _is_inline(config, using.isolation)
+    limits = using.limits(config, inline, name)
+    if inline or using.hosts is None:
+        return python_handler(source, cid, name)
+    own = using.folder_of(name) if using.folder_of is not None else None
+    return hosted_handler(using.hosts, source, cid, name, limits, config.get("environment", {}), own)
+
+
+def _is_inline(config: Fields, isolation: str) -> bool:
+    """Whether it runs inside the hub. A server with an environment of its own needs processes of its own."""
+    return bool(config.get("isolation", "process" if config.get("environment") else isolation) == INLINE)
+
+
+def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
+    """Every function at the top of a definition that parses, with the names of its parameters in order."""
+    body = module_of(source).body
+    functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
+
+
+def _tool_target(ground: Ground, name: str, entry: Fields) -> dict[str, Any]:
+    same = name if name in ground.functions else None
+    chosen = entry.get("function") or same or ground.config.get("function") or "main"
+    function = ground.function(str(chosen), f"tools.{name}")
+    return {"function": function} | ({"streams": True} if function in ground.streaming else {})
+
+
+def _confine(config: Fields, isolation: str, memory: int, upstream: Any) -> Confinement:
+    if _is_inline(config, isolation):
+        return confine_inline(config)
+    return confine_process("in a process of its own", config, memory)
+
+
+KIND = Kind(
+    "python",
+    "Python",
+    language="python",
+    endings=(".py",),
+    discover=python,
+    functions=_functions,
+    tool_target=_tool_target,
+    make_handler=_make_handler,
+    confine=_confine,
+)

@@ -1,0 +1,52 @@
+"""The row of shell definitions, and what a tool of one runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchbay.activation import Handler
+from patchbay.kind import Confinement, Fields, Ground, Kind
+from patchbay.kinds.confinement_description import confine_process
+from patchbay.kinds.registry import Handlers
+from patchbay.kinds.shell.discovery import is_shell, shell
+from patchbay.kinds.shell.handler import shell_handler
+from patchbay.processes.confinement.protections import NAMESPACES
+
+
+def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
+    environment, limits = config.get("environment", {}), using.limits(config, False, name)
+    if using.hosts is None:
+        return shell_handler(source, cid, name, environment, limits)
+    around = (using.hosts.hidden, using.hosts.wanted, using.hosts.kept)
+    return shell_handler(source, cid, name, environment, limits, *around)
+
+
+def _tool_target(ground: Ground, name: str, entry: Fields) -> dict[str, Any]:
+    return {"argv": entry["argv"]} if "argv" in entry else {"takes": _text_property(entry)}
+
+
+def _text_property(entry: Fields) -> str | None:
+    """The one text that a shell tool without an argv hands to its command (V-C6); None when it takes none."""
+    if "inputSchema" not in entry:
+        return "args"
+    properties = entry["inputSchema"].get("properties", {})
+    texts = [name for name, one in properties.items() if name != "input" and one.get("type", "string") == "string"]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _confine(config: Fields, isolation: str, memory: int, upstream: Any) -> Confinement:
+    return confine_process("in a process of its own for each call", config, memory)
+
+
+KIND = Kind(
+    "shell",
+    "Shell script",
+    language="shell",
+    endings=(".sh",),
+    recognizes=is_shell,
+    discover=shell,
+    tool_target=_tool_target,
+    make_handler=_make_handler,
+    confine=_confine,
+    lacks=frozenset({NAMESPACES}),
+)

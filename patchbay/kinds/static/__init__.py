@@ -1,0 +1,1 @@
+"""Servers without code: a JSON document that says all that they list."""

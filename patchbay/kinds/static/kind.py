@@ -1,0 +1,7 @@
+"""The row of servers without code."""
+
+from __future__ import annotations
+
+from patchbay.kind import Kind
+
+KIND = Kind("static", "Definition as JSON", language="json", endings=(".json",), is_configuration=True)
