@@ -61,7 +61,7 @@ def by_mcp_2026(hub: Hub, case: Case) -> Json:
 
 
 def as_task(hub: Hub, case: Case) -> Json:
-    knows = {"extensions": {TASKS: {}}}
+    knows: dict[str, Any] = {"extensions": {TASKS: {}}}
     result = answered(hub.modern("lab", "tools/call", {"name": case.tool, "arguments": case.arguments}, knows))
     if result.get("resultType") != "task":
         return result
@@ -102,6 +102,7 @@ def from_tool(hub: Hub, case: Case) -> Json:
     given = {"tool": case.tool, "arguments": case.arguments}
     answer = hub.client.post("/caller/relay", json=given, headers={"Accept": "application/json"})
     if answer.status_code == 500:
+        assert answer.json is not None
         return failed(answer.json["error"].removeprefix("lab: "))
     assert answer.status_code == 200, answer.text
     return dict(json.loads(answer.text))
@@ -220,7 +221,7 @@ def cancel_mcp_2026(hub: Hub, key: str) -> None:
 
 
 def cancel_task(hub: Hub, key: str) -> None:
-    knows = {"extensions": {TASKS: {}}}
+    knows: dict[str, Any] = {"extensions": {TASKS: {}}}
     params = {"name": "waits", "arguments": {"key": key, "background": True}}
     task = {"taskId": hub.modern("lab", "tools/call", params, knows).result["taskId"]}
     hub.modern("lab", "tasks/cancel", task, knows)
