@@ -19,12 +19,6 @@ from typing import Any, Literal
 
 from patchbay.errors import ProtocolError
 
-MISFITS: tuple[dict[str, Any], ...] = ({}, {"b": 1}, {"a": "1"}, {"a": 1.5}, {"a": None}, {"a": []}, {"a": 1, "c": 2})
-"""Arguments that do not fit the tool `add`."""
-
-NOT_TEXT: tuple[Any, ...] = (1, None, [], {}, True)
-"""Values that do not fit a parameter of type string."""
-
 
 def echo(context, text: str = "nothing") -> str:
     """Give a text back."""
@@ -181,6 +175,13 @@ class Case(NamedTuple):
     arguments: Json
     works: bool = True
     large: bool = False
+
+
+MISFITS: tuple[dict[str, Any], ...] = ({}, {"b": 1}, {"a": "1"}, {"a": 1.5}, {"a": None}, {"a": []}, {"a": 1, "c": 2})
+"""Arguments that do not fit the tool `add`."""
+
+NOT_TEXT: tuple[Any, ...] = (1, None, [], {}, True)
+"""Values that do not fit a parameter of type string."""
 
 
 def good_cases() -> Iterator[Case]:
