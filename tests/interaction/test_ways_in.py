@@ -17,8 +17,8 @@ import pytest
 
 from patchbay.events import Content, Data, Done, Event, Failed, Pause, Text
 from patchbay.jsonrpc import Result, encode, parse
-from patchbay.protocol.callers import Wire
-from patchbay.protocol.native.subscription import asked
+from patchbay.protocol.callers import TransportInfo
+from patchbay.protocol.native.subscription import parse_request
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.views.fold import Fold
 from tests.hubs import MODERN, Answer, Hub, modern_request, until
@@ -233,11 +233,11 @@ def cancel_native(hub: Hub, key: str, method: str = "lab.waits", params: Json | 
     first = next(said)
     assert isinstance(first, Result)
     next(said)
-    request = asked(
+    request = parse_request(
         {"jsonrpc": "2.0", "id": 2, "method": "plexus_unsubscribe", "params": [parse(encode(first))["result"]]}
     )
     assert request is not None
-    answer = native(hub).answer(request, Wire("", connection="me"))
+    answer = native(hub).answer(request, TransportInfo("", connection="me"))
     assert isinstance(answer, Result)
     assert parse(encode(answer))["result"] is True
     assert not [one for one in said if not isinstance(one, Pause)]
