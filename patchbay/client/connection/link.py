@@ -83,6 +83,7 @@ class Link:
             return self._core
 
     def _begin(self) -> None:
+        from patchbay.client.connection.async_connection import AsyncConnection
 
         self.plan = replace(self.plan, adopted=self._plain.adopted if self._plain is not None else None)
         if self._signin is not None and isinstance(self.plan.reach, Http):
