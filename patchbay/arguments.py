@@ -60,13 +60,21 @@ def misfits(checker: Any, schema: Mapping[str, Any], arguments: dict[str, Any]) 
 
 def _renamed(schema: Mapping[str, Any], arguments: dict[str, Any]) -> bool:
     """Put arguments under their own names; whether there were any under another."""
-    properties = schema.get("properties", {})
     found = False
-    for name, one in properties.items():
-        alias = one.get("x-alias") if isinstance(one, Mapping) else None
-        if isinstance(alias, str) and alias in arguments and alias not in properties and name not in arguments:
+    for alias, name in aliases(schema.get("properties", {})).items():
+        if alias in arguments and name not in arguments:
             arguments[name] = arguments.pop(alias)
             found = True
+    return found
+
+
+def aliases(properties: Mapping[str, Any]) -> dict[str, str]:
+    """The other names of properties (`x-alias`) with the names that they stand for."""
+    found: dict[str, str] = {}
+    for name, one in properties.items():
+        alias = one.get("x-alias") if isinstance(one, Mapping) else None
+        if isinstance(alias, str) and alias not in properties:
+            found.setdefault(alias, name)
     return found
 
 

@@ -25,6 +25,7 @@ from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.request_context import Desk, Running
+from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
@@ -57,6 +58,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
     catalogue.hub.left = left
+    catalogue.hub.run_tool = call_from_tool
     catalogue.start()
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
     catalogue.refresh()

@@ -50,7 +50,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "granian": ("patchbay/serving/",),
     "sqlite3": ("patchbay/sqlite.py",),
     "pysqlite3": ("patchbay/sqlite.py",),
-    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext/index.py", "patchbay/documents/", "benchmarks/"),
+    "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext/", "patchbay/documents/", "benchmarks/"),
     "subprocess": ("patchbay/processes/", "patchbay/kinds/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""

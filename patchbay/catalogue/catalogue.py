@@ -17,7 +17,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from secrets import token_bytes
-from typing import Any
 from uuid import uuid4
 
 from patchbay.boot.changes import CHANGED
@@ -195,10 +194,6 @@ class Catalogue:
         self._threads.clear()
         if self._keepers is not None:
             self._keepers.close()
-
-    def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
-        """Keep the output of a successful call, where a resource shows it."""
-        self.hub.remember(server, tool, result)
 
     def rerun(self, name: str, kind: str) -> None:
         """Have a server's transforms run again, here and in every other process, then tell that `kind` changed."""

@@ -11,14 +11,12 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
 
 from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
-from patchbay.arguments import misfits, told, validator
 from patchbay.boot import variable
 from patchbay.catalogue.reading.last_outputs import keep_output
 from patchbay.catalogue.reading.resources import Plugged, read_resource
@@ -28,7 +26,6 @@ from patchbay.catalogue.tool_state import State
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings
-from patchbay.views.fold import fold
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +41,10 @@ ALONE_SECONDS = 3600.0
 """How long one of them may take."""
 
 
+RunTool = Callable[["CatalogueHub", Server, str, dict[str, Any], Call], dict[str, Any]]
+"""Runs the tool of a name for a Call whose chain names it; gives its whole result, or raises ToolFailed."""
+
+
 class Running(Plugged, Protocol):
     """The part of the catalogue that the hub needs."""
 
@@ -56,11 +57,13 @@ class Running(Plugged, Protocol):
 class CatalogueHub:
     """Lets tools read, call, remember and announce. `read_limit` in bytes.
 
-    `left` is how many seconds calls still have: infinite until the hub is to stop.
+    `left` is how many seconds calls still have: infinite until the hub is to stop. `run_tool` runs a tool for another
+    one; who puts the hub together sets it.
     """
 
     def __init__(self, catalogue: Running, read_limit: int) -> None:
         self.left: Callable[[], float] = lambda: math.inf
+        self.run_tool: RunTool = _refuse_to_run
         self._catalogue = catalogue
         self._read_limit = read_limit
         self._alone: set[CancelFlag] = set()
@@ -85,26 +88,7 @@ class CatalogueHub:
             found = self._catalogue.find(server)
         except UnknownServer as problem:
             raise ToolFailed(problem.message) from problem
-        descriptor = found.tools.get(tool)
-        if descriptor is None:
-            close = get_close_matches(tool, found.tools, 3)
-            hint = f"; did you mean {', '.join(close)}?" if close else ""
-            raise ToolFailed(f"there is no tool {tool} on {server}{hint}")
-        _check(descriptor.wire["inputSchema"], arguments, f"{server}.{tool}")
-        seconds = float(descriptor.target.get("timeout", found.timeout))
-        inner = replace(
-            _deeper(call, f"{server}.{tool}"),
-            server=server,
-            target=descriptor.target,
-            arguments=arguments,
-            deadline=min(call.deadline, time.monotonic() + seconds),
-            capabilities={},
-            progress_token=None,
-        )
-        result = fold(found.activate(descriptor, inner))
-        if not result.get("isError"):
-            self.remember(found, tool, result)
-        return result
+        return self.run_tool(self, found, tool, arguments, _deeper(call, f"{server}.{tool}"))
 
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of the calling server by itself, in at most ALONE_SECONDS. Raises ToolFailed for too many.
@@ -215,7 +199,7 @@ def _deeper(call: Call, word: str | None) -> Call:
     return replace(call, chain=chain)
 
 
-def _check(schema: Mapping[str, Any], arguments: dict[str, Any], what: str) -> None:
-    wrong = misfits(validator(schema), schema, arguments)
-    if wrong:
-        raise ToolFailed(f"the arguments do not fit {what}: {told(wrong)}")
+def _refuse_to_run(
+    hub: CatalogueHub, server: Server, name: str, arguments: dict[str, Any], call: Call
+) -> dict[str, Any]:
+    raise ToolFailed(f"{server.name}.{name} cannot be called: this hub is not put together yet")

@@ -28,12 +28,11 @@ from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.client_requests import Asker, InputRequired, OpenStream, Retried
 from patchbay.protocol.headers import check_parameters
 from patchbay.protocol.request_context import Turn
-from patchbay.protocol.results.large import limited
+from patchbay.protocol.run_tool import ToolRun, UnknownTool, find_tool, nearest, new_call, run_tool
 from patchbay.protocol.tasks.methods import created, need_tasks, passed_on
 from patchbay.protocol.tasks.tasks import TASKS, Work
-from patchbay.protocol.tools import argument_problems, broken_promise, misfit, nearest, new_call, unknown_tool
 from patchbay.protocol.translate import Notifier, block, stamped, tool_result
-from patchbay.views.fold import Fold
+from patchbay.views.fold import Fold, folded
 
 Answers = Iterator[Message | Sign]
 
@@ -43,26 +42,23 @@ _ANSWERS = ("inputResponses", "requestState")
 def call_tool(turn: Turn) -> Answers:
     """tools/call: checks, runs, and answers with what came of it."""
     name, arguments = _named(turn.params)
-    descriptor = turn.server.tools.get(name)
-    if descriptor is None:
-        yield _failed(turn, unknown_tool(turn.server, name))
-        return
-    schema = descriptor.wire["inputSchema"]
-    # Who calls by way of `call_tool` repeats the arguments of that one in headers, which has none to be repeated.
-    if turn.caller.revision.modern and turn.caller.wire.headers is not None and not turn.proxied:
-        check_parameters(turn.caller.wire.headers, schema, arguments)
-    wrong = argument_problems(turn.server, descriptor, arguments)
-    if wrong:
-        sentence = misfit(name, wrong)
+    try:
+        descriptor = find_tool(turn.server, name)
+        # Who calls by way of `call_tool` repeats the arguments of that one in headers, which has none to be repeated.
+        if turn.caller.revision.modern and turn.caller.wire.headers is not None and not turn.proxied:
+            check_parameters(turn.caller.wire.headers, descriptor.wire["inputSchema"], arguments)
+        reference = turn.desk.reference(turn.caller.wire.principal)
+        run = run_tool(turn.desk.catalogue.hub, turn.server, descriptor, arguments, reference, **_terms(turn))
+    except WrongArguments as problem:
         if turn.caller.revision.argument_errors:
-            raise InvalidParams(sentence, {"details": wrong})
-        yield _failed(turn, sentence)
+            raise InvalidParams(problem.message, problem.data) from problem
+        yield _failed(turn, problem.message)
         return
-    call = _call(turn, descriptor, arguments)
-    call.chain = (f"{turn.server.name}.{name}",)
-    yield from _conversation(
-        turn, turn.server.activate(descriptor, call), call, lambda fold: _tool_answer(turn, descriptor, fold)
-    )
+    except UnknownTool as problem:
+        yield _failed(turn, problem.message)
+        return
+    _record(turn, descriptor, run.call)
+    yield from _conversation(turn, Work(run.call, run.events, run.fold, lambda fold: _tool_answer(turn, run)))
 
 
 def read_resource(turn: Turn) -> Answers:
@@ -78,7 +74,7 @@ def read_resource(turn: Turn) -> Answers:
         result = {**_given(fold), "contents": contents_of(fold, found, turn.desk.settings.read_limit)}
         return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.stays)
 
-    yield from _conversation(turn, events, call, answer)
+    yield from _conversation(turn, _work(call, events, answer))
 
 
 def get_prompt(turn: Turn) -> Answers:
@@ -98,7 +94,7 @@ def get_prompt(turn: Turn) -> Answers:
             result["description"] = descriptor.wire["description"]
         return stamped(result, turn.server, turn.caller.revision)
 
-    yield from _conversation(turn, events, call, answer)
+    yield from _conversation(turn, _work(call, events, answer))
 
 
 def relay(turn: Turn) -> Answers:
@@ -115,7 +111,7 @@ def relay(turn: Turn) -> Answers:
         cache = not turn.request.method.startswith(("completion/", "tasks/"))
         return stamped(passed_on(dict(fold.ending.result), turn), turn.server, turn.caller.revision, cache)
 
-    yield from _conversation(turn, turn.server.activate(here, call), call, answer)
+    yield from _conversation(turn, _work(call, turn.server.activate(here, call), answer))
 
 
 def _given(fold: Fold) -> dict[str, Any]:
@@ -136,26 +132,38 @@ def _named(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
+    call = new_call(turn.desk.catalogue.hub, turn.server, descriptor, arguments, **_terms(turn))
+    _record(turn, descriptor, call)
+    return call
+
+
+def _terms(turn: Turn) -> dict[str, Any]:
+    """The fields of a Call that depend on who calls, and how."""
     meta = turn.params.get("_meta")
     meta = meta if isinstance(meta, Mapping) else {}
     token = meta.get("progressToken")
     if isinstance(token, bool) or not isinstance(token, (str, int)):
         token = None
-    call = new_call(
-        turn.desk.catalogue,
-        turn.server,
-        descriptor,
-        arguments,
-        principal=turn.caller.wire.principal,
-        capabilities=turn.caller.capabilities,
-        log_level=turn.caller.log_level,
-        progress_token=token,
-        meta=meta,
-        cancelled=turn.cancelled,
-    )
+    return {
+        "principal": turn.caller.wire.principal,
+        "capabilities": turn.caller.capabilities,
+        "log_level": turn.caller.log_level,
+        "progress_token": token,
+        "meta": meta,
+        "cancelled": turn.cancelled,
+    }
+
+
+def _record(turn: Turn, descriptor: Descriptor | None, call: Call) -> None:
+    """Tell the record of this request what is run; the call goes on under the record's trace."""
     if turn.run is not None:
-        call.meta = turn.run.calls(descriptor, call.deadline, meta)
-    return call
+        call.meta = turn.run.calls(descriptor, call.deadline, call.meta)
+
+
+def _work(call: Call, events: Events, answer: Callable[[Fold], dict[str, Any]]) -> Work:
+    """A call whose events are folded as they pass."""
+    fold = Fold()
+    return Work(call, folded(events, fold), fold, answer)
 
 
 def _failed(turn: Turn, sentence: str) -> Result:
@@ -182,11 +190,12 @@ class _Silence:
         return due
 
 
-def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold], dict[str, Any]]) -> Answers:
+def _conversation(turn: Turn, work: Work) -> Answers:
     """Drive an activation to its end; its answer is the last message. A cancelled call gets none."""
+    call, events, fold = work.call, work.events, work.fold
     notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(turn) if _answers_given(turn) else None
-    fold, reply, handed_on, silence = Fold(), None, False, _Silence()
+    reply, handed_on, silence = None, False, _Silence()
     try:
         while True:
             event = events.send(reply)
@@ -197,7 +206,7 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
                 silence.ends()
                 yield event
             elif isinstance(event, Detach):
-                task = _as_task(turn, Work(call, events, fold, answer))
+                task = _as_task(turn, work)
                 if task is not None:
                     handed_on = True
                     yield Result(turn.request.id, task)
@@ -207,7 +216,6 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
                 asker = asker or _asker(turn)
                 reply = yield from asker.ask(event, call)
             else:
-                fold.add(event)
                 for message in notifier.say(event):
                     silence.ends()
                     yield message
@@ -217,7 +225,7 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
                     _raise_for(event, turn)
                     break
         if not call.cancelled:
-            yield Result(turn.request.id, answer(fold))
+            yield Result(turn.request.id, work.answer(fold))
     except InputRequired as question:
         yield Result(turn.request.id, stamped(question.result, turn.server, turn.caller.revision))
     except Cancelled:
@@ -225,7 +233,7 @@ def _conversation(turn: Turn, events: Events, call: Call, answer: Callable[[Fold
     except ToolFailed as problem:
         fold.add(Failed(problem.message))
         if not call.cancelled:
-            yield Result(turn.request.id, answer(fold))
+            yield Result(turn.request.id, work.answer(fold))
     finally:
         if not handed_on:
             events.close()
@@ -287,15 +295,8 @@ def _asker(turn: Turn) -> Asker:
     return OpenStream(turn.desk.catalogue.store.bus, turn.caller.session)
 
 
-def _tool_answer(turn: Turn, descriptor: Descriptor, fold: Fold) -> dict[str, Any]:
-    result = fold.result()
+def _tool_answer(turn: Turn, run: ToolRun) -> dict[str, Any]:
+    result = run.result()
     if "content" not in result:  # a task that a mounted server made of the call
         return stamped(passed_on(result, turn), turn.server, turn.caller.revision)
-    if not result.get("isError"):
-        sentence = broken_promise(turn.server, descriptor, result)
-        if sentence is not None:
-            result = {"content": [*result["content"], {"type": "text", "text": sentence}], "isError": True}
-    if not result.get("isError"):
-        turn.desk.catalogue.remember(turn.server, descriptor.name, result)
-    result = limited(result, turn.desk.keep(turn.caller.wire.principal), turn.desk.settings.inline_limit, descriptor)
     return stamped(tool_result(result, turn.caller.revision), turn.server, turn.caller.revision)

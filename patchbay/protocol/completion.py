@@ -13,7 +13,7 @@ from typing import Any
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
 from patchbay.protocol.request_context import Turn
-from patchbay.protocol.tools import new_call
+from patchbay.protocol.run_tool import new_call
 from patchbay.protocol.translate import stamped
 from patchbay.views.fold import fold
 
@@ -49,7 +49,7 @@ def _given(turn: Turn, descriptor: Descriptor, function: str, typed: str) -> lis
     context = turn.params.get("context")
     others = context.get("arguments", {}) if isinstance(context, Mapping) else {}
     call = new_call(
-        turn.desk.catalogue,
+        turn.desk.catalogue.hub,
         turn.server,
         None,
         {"value": typed, "arguments": others if isinstance(others, dict) else {}},

@@ -22,6 +22,7 @@ from patchbay.protocol.callers import Caller
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.results.large import Keep
+from patchbay.protocol.run_tool import Reference
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners, cancelled_topic
 from patchbay.protocol.tasks.tasks import Tasks
@@ -143,6 +144,10 @@ class Desk:
     def keep(self, principal: str) -> Keep:
         """What keeps the large results of a principal."""
         return partial(self.catalogue.contents.results.keep, principal=principal)
+
+    def reference(self, principal: str) -> Reference:
+        """How the large results of a principal's tools go by reference."""
+        return Reference(self.keep(principal), self.settings.inline_limit)
 
 
 @dataclass(frozen=True, slots=True)

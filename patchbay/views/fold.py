@@ -10,11 +10,12 @@ Sources: REQUIREMENTS SUB-22, SUB-23, SUB-C4 to SUB-C6; MCP 2026-07-28, server/t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 
+from patchbay.activation import Events
 from patchbay.events import Content, Data, Done, Ending, Event, Failed, Text, ToolUse
 
 MOST_INDENTED = 100_000
@@ -53,13 +54,15 @@ class Fold:
         elif isinstance(event, (Done, Failed)):
             self.ending = event
 
-    def result(self) -> dict[str, Any]:
+    def result(self, ending: Ending | None = None) -> dict[str, Any]:
         """The tool result: `content`, `structuredContent` (of a call that worked), `isError`.
+
+        With `ending`, the result as it is if the events end so.
 
         Structured is the only Data that there was, or the last that adds nothing to the text: a command says lines,
         which are text, and its exit code. Where nothing else was said, it is the text too (SUB-23).
         """
-        ending = self.ending or UNFINISHED
+        ending = ending or self.ending or UNFINISHED
         if ending.result is not None:
             return dict(ending.result)
         content = [*self._items, *self._open_text()]
@@ -91,6 +94,45 @@ class Fold:
     def _open_text(self) -> list[dict[str, Any]]:
         text = "".join(self._pieces)
         return [_text(text)] if text else []
+
+
+class ValueFold(Fold):
+    """Collects the ending and, if it is `wanted`, the structured value: for events that are passed on."""
+
+    def __init__(self, wanted: bool) -> None:
+        super().__init__()
+        self._wanted = wanted
+
+    def add(self, event: Event) -> None:
+        """Take one event in, if it matters: the last Data that adds nothing to the text, else whether there is one."""
+        if isinstance(event, (Done, Failed)):
+            super().add(event)
+        elif isinstance(event, Data) and self._wanted and self.ending is None:
+            if event.text == "":
+                self._data = [event]
+            elif len(self._data) < 2 and not any(one.text == "" for one in self._data):
+                self._data.append(event)
+
+
+def folded(events: Events, into: Fold, ending: Callable[[Ending], Ending] = lambda said: said) -> Events:
+    """The events as they pass, each folded; `ending` gives the one that counts for the one that was said.
+
+    Closing this generator closes the events. A failure of `ending` leaves them open, so that it is told as a failure
+    and not as a cancelled call.
+    """
+    reply: Any = None
+    try:
+        while True:
+            event: Event = events.send(reply)
+            if isinstance(event, (Done, Failed)):
+                event = ending(event)
+            into.add(event)
+            reply = yield event
+    except StopIteration:
+        return
+    except GeneratorExit:
+        events.close()
+        raise
 
 
 def fold(events: Iterable[Event]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from patchbay.boot import canonical_json, change
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
+from patchbay.protocol.run_tool import call_from_tool
 from patchbay.settings import Settings
 from patchbay.store import Store
 
@@ -66,6 +67,7 @@ class Bench:
     def open(self, store: Store | None = None, watch: bool = False) -> Catalogue:
         """A catalogue on this store (or another one), closed after the test."""
         catalogue = Catalogue(store or self.store, self.settings, watch=watch)
+        catalogue.hub.run_tool = call_from_tool
         self.opened.append(catalogue)
         return catalogue
 

@@ -76,7 +76,7 @@ def test_a_chain_is_bounded(bench: Any, hub: Any) -> None:
     [
         ("nobody", "add", {}, "there is no server"),
         ("one", "ad", {}, "did you mean add"),
-        ("one", "add", {"a": "x", "b": 1}, "do not fit one.add: a"),
+        ("one", "add", {"a": "x", "b": 1}, "one: the arguments do not fit add: a"),
         ("one", "add", {"a": 1}, "b"),
     ],
 )
@@ -146,7 +146,7 @@ def test_an_output_is_remembered_unless_the_hub_is_read_only(bench: Any, readonl
     catalogue = bench.open()
     moves = bench.store.names.past()
     with bench.store.bus.subscribe(["updated/*"]) as mailbox:
-        catalogue.remember(catalogue.find("one"), "motto", {"content": [{"type": "text", "text": "said"}]})
+        catalogue.hub.remember(catalogue.find("one"), "motto", {"content": [{"type": "text", "text": "said"}]})
         assert (mailbox.get(0) is None) is readonly
     assert last_output(bench.store, "one", "motto") == (None if readonly else b"said")
     assert not readonly or bench.store.names.past() == moves

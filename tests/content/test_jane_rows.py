@@ -1,31 +1,19 @@
-"""Whole rows of Jane's document, one test each: reading, searching, creating and updating with every option."""
+"""Rows of Jane's document, each shown whole: filters, creating, updating, retrieving."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.content.test_jane import done, hub
 from tests.hubs import Hub
 
+__all__ = ["hub"]
+
 AT = {"type": "spec", "project": "hub", "path": "a/rooms.md"}
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    hub = Hub(tmp_path, jane_dir=str(tmp_path / "library"))
-    yield hub
-    hub.close()
-
-
-def done(hub: Hub, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The structured content of a call that has to succeed."""
-    answer = hub.call("jane", tool, arguments)
-    assert not answer.result.get("isError"), answer.text
-    return dict(answer.result["structuredContent"])
 
 
 def kept_files(library: Path) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from patchbay.arguments import aliases
 from patchbay.errors import InvalidParams
 
 DEEPEST = 16
@@ -30,7 +31,8 @@ def arguments_of(pairs: Iterable[tuple[str, str]], schema: Schema) -> dict[str, 
         texts.setdefault(name, []).append(text)
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    return {name: _argument(name, given, properties.get(name), schema) for name, given in texts.items()}
+    own = aliases(properties)
+    return {name: _argument(name, given, properties.get(own.get(name, name)), schema) for name, given in texts.items()}
 
 
 def _argument(name: str, given: list[str], wanted: Any, root: Schema) -> Any:

@@ -1,7 +1,6 @@
-"""One native call at work: the events of a tool, under the same terms as an MCP call, and none of them collected.
+"""One native call at work: the events of a tool, under the same terms as an MCP call, passed on as they come.
 
-What a whole result would be checked for is checked on the way: each text against the limit of one result, and at the
-end what the tool promised. Only what these checks need is kept.
+Each text is held to the limit of one result; `run_tool` checks the rest.
 Sources: REQUIREMENTS SUB-1, SUB-5, SUB-C3, X-14, X-15; DESIGN section 6.
 """
 
@@ -12,20 +11,19 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
-from patchbay.activation import Call, CancelFlag
+from patchbay.activation import CancelFlag
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import MissingCapability
-from patchbay.events import LOG_LEVELS, Ask, Content, Data, Detach, Done, Event, Failed, Log, Text
+from patchbay.errors import MissingCapability, WrongArguments
+from patchbay.events import LOG_LEVELS, Ask, Detach, Done, Event, Failed, Log
 from patchbay.jsonrpc import Rendered, Result
 from patchbay.protocol.callers import Wire
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.native.names import Misled, Params, arguments_for
+from patchbay.protocol.native.names import Params, TooMany, bound, unfit
 from patchbay.protocol.request_context import Desk
-from patchbay.protocol.results.large import Keep, limited
-from patchbay.protocol.tools import broken_promise, new_call
-from patchbay.views.fold import Fold, shown
+from patchbay.protocol.run_tool import ToolRun, run_tool
 
 log = logging.getLogger(__name__)
 
@@ -42,24 +40,33 @@ def events_of(
     desk: Desk, server: Server, descriptor: Descriptor, params: Params, wire: Wire, flag: CancelFlag
 ) -> Generator[Event, None, None]:
     """The events of a tool, up to its ending; the call leaves a record. Closing them cancels it. Raises Misled."""
+    schema = descriptor.wire["inputSchema"]
     try:
-        arguments = arguments_for(server, descriptor, params)
-    except Misled:
+        arguments = bound(params, list(schema.get("properties", {})), schema.get("required", ()))
+    except TooMany as problem:
         with desk.activity.begin("tools/call", descriptor.name, server, wire):
-            raise
-    name = f"{server.name}.{descriptor.name}"
-    terms = {"principal": wire.principal, "log_level": LOG_LEVEL, "chain": (name,), "cancelled": flag}
-    call = new_call(desk.catalogue, server, descriptor, arguments, **terms)
-    keep = desk.keep(wire.principal)
-    told = closing(_told(desk, server, descriptor, call, keep))
-    with desk.activity.begin("tools/call", descriptor.name, server, wire, arguments) as run, told as events:
-        call.meta = run.calls(descriptor, call.deadline, call.meta)
-        for event in events:
-            run.saw(event)
-            if isinstance(event, (Done, Failed)):
-                run.deadline = call.deadline
-                run.end(None if flag else _recorded(event))
-            yield event
+            raise unfit(server, descriptor, problem.message) from problem
+    with desk.activity.begin("tools/call", descriptor.name, server, wire, arguments) as record:
+        run = _run(desk, server, descriptor, arguments, wire, flag)
+        run.call.meta = record.calls(descriptor, run.call.deadline, run.call.meta)
+        with closing(_told(desk, run)) as events:
+            for event in events:
+                record.saw(event)
+                if isinstance(event, (Done, Failed)):
+                    record.deadline = run.call.deadline
+                    record.end(None if flag else _recorded(event))
+                yield event
+
+
+def _run(
+    desk: Desk, server: Server, descriptor: Descriptor, arguments: dict[str, Any], wire: Wire, flag: CancelFlag
+) -> ToolRun:
+    terms: dict[str, Any] = {"principal": wire.principal, "log_level": LOG_LEVEL, "cancelled": flag}
+    reference = desk.reference(wire.principal)
+    try:
+        return run_tool(desk.catalogue.hub, server, descriptor, arguments, reference, passed_on=True, **terms)
+    except WrongArguments as problem:
+        raise unfit(server, descriptor, problem.message) from problem
 
 
 def _recorded(ending: Done | Failed) -> Result:
@@ -69,84 +76,22 @@ def _recorded(ending: Done | Failed) -> Result:
     return Result(0, {"content": [{"type": "text", "text": ending.message}], "isError": True})
 
 
-def _told(desk: Desk, server: Server, descriptor: Descriptor, call: Call, keep: Keep) -> Generator[Event, None, None]:
-    """What a call says, each within the limit of one result; its ending checks what the tool promised."""
-    outcome = Outcome(server, descriptor)
-    events = server.activate(descriptor, call)
+def _told(desk: Desk, run: ToolRun) -> Generator[Event, None, None]:
+    """What a call says, each within the limit of one result."""
     try:
-        for event in events:
+        for event in run.events:
             if isinstance(event, Ask):
                 yield Failed(NO_QUESTIONS)
                 return
             if isinstance(event, Detach):
                 # As much time as a task has: the subscriber is there for as long as it likes.
-                call.deadline = time.monotonic() + desk.settings.task_minutes * 60
-            outcome.add(event)
-            if isinstance(event, (Done, Failed)):
-                yield outcome.ending(event, desk)
+                run.call.deadline = time.monotonic() + desk.settings.task_minutes * 60
+            if isinstance(event, Failed) and isinstance(event.error, MissingCapability):
+                yield replace(event, message=f"{event.message}; {NO_QUESTIONS}")
             elif not (isinstance(event, Log) and event.level in UNTOLD):
-                yield from _within(event, descriptor, desk.settings.inline_limit, keep)
+                yield from run.within_limit(event)
     except Exception:
         # Said before the events are closed: that cancels the call, and after a cancel nothing is said.
-        yield Failed(incident(log, f"in the native call {server.name}.{descriptor.name}").message)
+        yield Failed(incident(log, f"in the native call {run.server.name}.{run.descriptor.name}").message)
     finally:
-        events.close()
-
-
-class Outcome:
-    """What has to be known at the end of a call: all of it where a resource shows it, or the value it promised."""
-
-    def __init__(self, server: Server, descriptor: Descriptor) -> None:
-        self._server = server
-        self._descriptor = descriptor
-        self._shown = descriptor.name in server.remembered
-        self._promised = "outputSchema" in descriptor.wire
-        self._fold = Fold()
-        self._values = {True: 0, False: 0}
-
-    def add(self, event: Event) -> None:
-        """Take one event in, if it matters."""
-        if self._shown or (self._promised and isinstance(event, Data) and self._counts(event)):
-            self._fold.add(event)
-
-    def _counts(self, event: Data) -> bool:
-        # Of each sort, with words of its own or without, the second already says that there is more than one.
-        self._values[bool(event.text)] += 1
-        return self._values[bool(event.text)] <= 2
-
-    def ending(self, ending: Done | Failed, desk: Desk) -> Done | Failed:
-        """The ending, or the failure to keep the promise; what a resource shows is remembered."""
-        if isinstance(ending, Failed):
-            unable = isinstance(ending.error, MissingCapability)
-            return replace(ending, message=f"{ending.message}; {NO_QUESTIONS}") if unable else ending
-        if not (self._shown or self._promised):
-            return ending
-        self._fold.add(ending)
-        result = self._fold.result()
-        sentence = broken_promise(self._server, self._descriptor, result)
-        if sentence is not None:
-            return Failed(sentence)
-        desk.catalogue.remember(self._server, self._descriptor.name, result)
-        return ending
-
-
-def _within(event: Event, descriptor: Descriptor, limit: int, keep: Keep) -> tuple[Event, ...]:
-    """An event, or what stands for one with a text beyond the limit: its head and a link (X-14)."""
-    text = _text_of(event)
-    promised = isinstance(event, Data) and not event.text and "outputSchema" in descriptor.wire
-    # A character takes at most four bytes in UTF-8: most texts are passed without encoding them.
-    if text is None or len(text) * 4 <= limit or promised:
-        return (event,)
-    whole = {"content": [{"type": "text", "text": text}]}
-    cut = limited(whole, keep, limit, descriptor)
-    return (event,) if cut["content"] == whole["content"] else tuple(Content(block) for block in cut["content"])
-
-
-def _text_of(event: Event) -> str | None:
-    """The text that an event would be in a result, or None."""
-    if isinstance(event, Text):
-        return event.text
-    if isinstance(event, Data):
-        return shown(event.value) if event.text is None else event.text
-    block = event.block if isinstance(event, Content) else {}
-    return str(block["text"]) if block.get("type") == "text" else None
+        run.events.close()

@@ -17,7 +17,6 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed, UnknownServer
-from patchbay.protocol.tools import argument_problems, misfit
 from patchbay.views.native import Kind
 
 Params = Mapping[str, Any] | Sequence[Any]
@@ -92,20 +91,12 @@ def _no_activation(catalogue: Catalogue, namespace: str) -> str:
     return f"the server {server.name} has no tools"
 
 
-def arguments_for(server: Server, descriptor: Descriptor, params: Params) -> dict[str, Any]:
-    """The arguments that params stand for, checked against the tool's schema. Raises Misled."""
+def unfit(server: Server, descriptor: Descriptor, reason: str) -> Misled:
+    """Why a tool cannot run with the params that were given, and where its schema is."""
     schema = descriptor.wire["inputSchema"]
-    try:
-        arguments = bound(params, list(schema.get("properties", {})), schema.get("required", ()))
-        wrong = argument_problems(server, descriptor, arguments)
-        reason = misfit(descriptor.name, wrong) if wrong else None
-    except TooMany as problem:
-        reason = problem.message
-    if reason is None:
-        return arguments
     hints = {"method": f"{server.name}.{descriptor.name}", "reason": reason, "method_schema": schema}
     hints |= {"action": "call_activation_schema", "namespace": server.name}
-    raise Misled(reason, "invalid_params", hints, (server.name,))
+    return Misled(reason, "invalid_params", hints, (server.name,))
 
 
 class TooMany(ToolFailed):

@@ -16,6 +16,8 @@ import orjson
 
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError
+from patchbay.events import Content, Data, Event, Text
+from patchbay.views.fold import shown as shown_value
 
 Keep = Callable[[bytes], str | None]
 """Keeps a large result for its caller; answers the URI that opens it, None for one that is too large to be kept."""
@@ -54,6 +56,28 @@ def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descript
             _tell_not_kept(descriptor, problem)
             return result
     return shown
+
+
+def limited_event(event: Event, keep: Keep, limit: int, descriptor: Descriptor) -> tuple[Event, ...]:
+    """An event, or what stands for one with a text beyond the limit: its head and a link."""
+    text = _text_of(event)
+    promised = isinstance(event, Data) and not event.text and "outputSchema" in descriptor.wire
+    # A character takes at most four bytes in UTF-8: most texts are passed without encoding them.
+    if text is None or len(text) * 4 <= limit or promised:
+        return (event,)
+    whole = {"content": [{"type": "text", "text": text}]}
+    cut = limited(whole, keep, limit, descriptor)
+    return (event,) if cut["content"] == whole["content"] else tuple(Content(block) for block in cut["content"])
+
+
+def _text_of(event: Event) -> str | None:
+    """The text that an event is in a result, or None."""
+    if isinstance(event, Text):
+        return event.text
+    if isinstance(event, Data):
+        return shown_value(event.value) if event.text is None else event.text
+    block = event.block if isinstance(event, Content) else {}
+    return str(block["text"]) if block.get("type") == "text" else None
 
 
 def _tell_not_kept(descriptor: Descriptor, problem: ContentError) -> None:

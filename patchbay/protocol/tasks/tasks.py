@@ -39,7 +39,7 @@ STOPPED = "the hub was stopped before this task ended"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The rest of a call: its activation up to here, what it said so far, and how its result is made."""
+    """A call that runs: its events, the fold that they go into as they pass, and how the fold becomes the answer."""
 
     call: Call
     events: Events
@@ -176,7 +176,6 @@ class Tasks:
             if isinstance(event, Ask):
                 reply = self._asked(task, work.call, {_unused(key, used): key for key in event.questions}, event)
             else:
-                work.fold.add(event)
                 if isinstance(event, (Done, Failed)):
                     return event
 

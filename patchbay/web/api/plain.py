@@ -9,7 +9,6 @@ Sources: REQUIREMENTS VWR-24, VWR-25, V-C5, V-F6, V-F8, T14.3; DESIGN section 8.
 from __future__ import annotations
 
 import re
-import time
 from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
@@ -19,19 +18,17 @@ import orjson
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
-from patchbay.activation import Call
 from patchbay.activity.call_recording import Run
 from patchbay.activity.recorder import Activity
 from patchbay.activity.tracing import KEYS
-from patchbay.arguments import problems, told, validator
 from patchbay.catalogue.reading.queries import arguments_of
-from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import InvalidParams, ToolFailed, UnknownServer
+from patchbay.errors import InvalidParams, ToolFailed, WrongArguments
 from patchbay.events import Data, Event, Text
 from patchbay.jsonrpc import Result, parse
 from patchbay.protocol.callers import Wire
-from patchbay.views.fold import Fold, shown
+from patchbay.protocol.run_tool import ToolRun, find_tool, run_tool
+from patchbay.views.fold import shown
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
 from patchbay.wire.security import SANDBOX_CSP, check_same_origin
@@ -44,10 +41,6 @@ MOST_FIELDS = 1000
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: ?; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
-class UnknownTool(UnknownServer):
-    """The server has no tool of that name, or none that plain HTTP may run."""
-
-
 class _Views:
     def __init__(self, site: Site, activity: Activity) -> None:
         self._site = site
@@ -56,16 +49,19 @@ class _Views:
     def run(self, name: str, function: str | None = None) -> Response:
         """Run a tool and answer with what it gave. Raises UnknownServer, UnknownTool, InvalidParams."""
         server = self._site.catalogue.find(name)
-        tool = _tool(server, function or name)
+        tool = find_tool(server, function or name)
         arguments = self._arguments(tool)
         meta = {key: request.headers[key] for key in KEYS if key in request.headers}
-        with self._activity.begin("tools/call", tool.name, server, Wire(name, way="plain"), arguments, meta) as run:
-            run.client = request.headers.get("User-Agent")
-            wrong = problems(validator(tool.wire["inputSchema"]), arguments)
-            if wrong:
-                raise InvalidParams(f"the arguments do not fit {tool.name}: {told(wrong)}", {"details": wrong})
-            result, events = self._events(server, tool, arguments, run, meta)
-            run.end(Result(0, result))
+        with self._activity.begin("tools/call", tool.name, server, Wire(name, way="plain"), arguments, meta) as record:
+            record.client = request.headers.get("User-Agent")
+            try:
+                # The body of the answer holds the whole result: nothing goes by reference.
+                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, meta=meta)
+            except WrongArguments as problem:
+                raise InvalidParams(problem.message, problem.data) from problem
+            events = _events(run, record)
+            result = run.result()
+            record.end(Result(0, result))
         return answer(result, events)
 
     def _arguments(self, tool: Descriptor) -> dict[str, Any]:
@@ -88,32 +84,16 @@ class _Views:
             raise InvalidParams("the body has to be a JSON object: the arguments by name")
         return value
 
-    def _events(
-        self, server: Server, tool: Descriptor, arguments: dict[str, Any], run: Run, meta: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], list[Event]]:
-        catalogue = self._site.catalogue
-        deadline = time.monotonic() + float(tool.target.get("timeout", server.timeout))
-        call = Call(server.name, tool.target, arguments, deadline, hub=catalogue.hub)
-        call.meta = run.calls(tool, deadline, meta)
-        fold = Fold()
-        kept: list[Event] = []
-        for event in server.activate(tool, call):
-            run.saw(event)
-            fold.add(event)
-            if isinstance(event, (Text, Data)):
-                kept.append(event)
-        result = fold.result()
-        if not result.get("isError"):
-            catalogue.remember(server, tool.name, result)
-        return result, kept
 
-
-def _tool(server: Server, name: str) -> Descriptor:
-    found = server.tools.get(name)
-    if found is None:
-        known = ", ".join(sorted(server.tools)) or "none"
-        raise UnknownTool(f"{server.name} has no tool {name[:128]!r}; it has: {known}")
-    return found
+def _events(run: ToolRun, record: Run) -> list[Event]:
+    """Run a tool to its end; gives the events that the shape of the answer depends on."""
+    run.call.meta = record.calls(run.descriptor, run.call.deadline, run.call.meta)
+    kept: list[Event] = []
+    for event in run.events:
+        record.saw(event)
+        if isinstance(event, (Text, Data)):
+            kept.append(event)
+    return kept
 
 
 def _pairs(encoded: bytes) -> list[tuple[str, str]]:

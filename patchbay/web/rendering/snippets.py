@@ -61,14 +61,15 @@ def claude_code(name: str, url: str) -> str:
 def stdio_command(settings: Settings, server: str, local: bool) -> list[str]:
     """The command that serves a server ("" for all) on standard input and output.
 
-    With `local` it names the program and the folders of this hub by their paths. Set it only for a reader who may see
-    them; for other readers it names the program alone.
+    With `local` it names the program and the folders of this hub by their paths, and the shipped servers that this hub
+    switches on. Set it only for a reader who may see them; for other readers it names the program alone.
     """
     beside = Path(sys.executable).with_name("patchbay")
     program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "patchbay"]
     folders = ["--data", str(settings.data.absolute()), "--servers", str(settings.servers.absolute())]
+    enabled = ["--enable", ",".join(settings.enable)] if settings.enable else []
     words = program if local else ["patchbay"]
-    return [*words, "stdio", *([server] if server else []), *(folders if local else [])]
+    return [*words, "stdio", *([server] if server else []), *([*folders, *enabled] if local else [])]
 
 
 def snippets(name: str, url: str, command: Sequence[str] = ("patchbay", "stdio")) -> list[Snippet]:

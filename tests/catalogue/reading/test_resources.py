@@ -176,7 +176,7 @@ def test_the_last_output_of_a_tool_is_kept_for_its_resource(bench: Any, hub: Any
     """V-C10, VWR-17"""
     result = {"content": [{"type": "text", "text": "said before"}]}
     with bench.store.bus.subscribe(["updated/my"]) as mailbox:
-        hub.remember(hub.find("my"), "echo", result)
+        hub.hub.remember(hub.find("my"), "echo", result)
         assert mailbox.get(BOUND) == ("updated/my", b"my://last")
-    hub.remember(hub.find("my"), "add", {"content": [{"type": "text", "text": "not kept"}]})
+    hub.hub.remember(hub.find("my"), "add", {"content": [{"type": "text", "text": "not kept"}]})
     assert read(bench, hub, "my://last")[0]["text"] == "said before"

@@ -132,9 +132,10 @@ def test_links_open_a_client_with_the_server_filled_in() -> None:
 
 
 def test_the_places_of_this_machine_are_told_to_it_alone(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path / "data", servers=tmp_path / "servers")
+    settings = Settings(data=tmp_path / "data", servers=tmp_path / "servers", enable=("everything", "bash"))
     assert stdio_command(settings, "a", False) == ["patchbay", "stdio", "a"]
     assert str(tmp_path / "data") in stdio_command(settings, "", True)
+    assert stdio_command(settings, "", True)[-2:] == ["--enable", "everything,bash"]
 
 
 def test_definitions_that_name_each_other_do_not_fill_a_page() -> None:
