@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from patchbay.activation import Call, activate
 from patchbay.assets import PACKAGE
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL
 
@@ -50,7 +50,7 @@ def spent(kind: str, names: Sequence[str], calls: int) -> float:
     """Seconds of processor time for a pool of processes that begins, answers so many calls, and ends."""
     before = _used()
     with TemporaryDirectory() as folder:
-        hosts = Hosts(hidden=[Path(folder, "data")], protections=names, kept=[PACKAGE, Path(sys.prefix)])
+        hosts = WorkerPool(hidden=[Path(folder, "data")], protections=names, kept=[PACKAGE, Path(sys.prefix)])
         handlers = Handlers(hosts, "process", folder_of=lambda name: Path(folder, "data", name))
         handler = handlers(kind, SOURCES[kind], "cid", "bench")
         assert handler is not None

@@ -9,8 +9,8 @@ from flask import Flask
 
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
-from patchbay.kinds.python.workers.worker_pool import Hosts
-from patchbay.protocol.inspection import Guests
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
+from patchbay.protocol.inspection import InspectedServers
 from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
@@ -40,7 +40,7 @@ from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
 
 
-def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> Flask:
+def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
     """The hub as a WSGI application. Raises ConfigError or MissingBlob for settings or a boot image that are wrong.
 
     `hosts` are the processes that Python definitions run in, where several hubs are to share them.
@@ -56,7 +56,7 @@ def create_app(settings: Settings | None = None, hosts: Hosts | None = None) -> 
     drain.on_begin(site.directory.end)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
-    guests = Guests(settings, whole_environment())
+    guests = InspectedServers(settings, whole_environment())
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions["site"] = site
     app.extensions["guests"] = guests

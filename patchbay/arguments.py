@@ -14,7 +14,7 @@ import orjson
 
 from patchbay.errors import ConfigError
 
-MOST = 10
+MAX_REPORTED_PROBLEMS = 10
 """How many problems of one value are told at once."""
 
 
@@ -43,7 +43,7 @@ def problems(checker: Any, value: Any) -> list[dict[str, str]]:
     for error in checker.iter_errors(value):
         path = ".".join(str(part) for part in error.instance_path)
         found.append({"path": path, "message": error.message[:500]})
-        if len(found) == MOST:
+        if len(found) == MAX_REPORTED_PROBLEMS:
             break
     return found
 
@@ -78,7 +78,7 @@ def aliases(properties: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def told(found: list[dict[str, str]]) -> str:
+def describe_problems(found: list[dict[str, str]]) -> str:
     """Problems as one sentence."""
     parts = [f"{item['path']}: {item['message']}" if item["path"] else item["message"] for item in found]
     return "; ".join(parts)

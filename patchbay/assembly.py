@@ -17,14 +17,14 @@ from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.kinds.mount.standing_connection import Ground
-from patchbay.kinds.mount.standing_connections import Keepers
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.mount.standing_connection import MountContext
+from patchbay.kinds.mount.standing_connections import StandingConnections
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.lists import Lists
-from patchbay.protocol.request_context import Desk, Running
+from patchbay.protocol.request_context import HubServices, RunningRequests
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
@@ -36,7 +36,7 @@ from patchbay.stores import open_store
 log = logging.getLogger(__name__)
 
 
-def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None = None) -> Dispatcher:
+def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
     """A hub that is running: its servers are found, its folder is watched.
 
     `left` is how many seconds calls still have: infinite until the hub is to stop. `hosts` are the processes that
@@ -45,7 +45,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     Raises ConfigError, MissingBlob or CorruptBlob for settings, a data folder or a boot image that are wrong.
     """
     store = _opened_store(settings)
-    hosts = hosts or Hosts(
+    hosts = hosts or WorkerPool(
         settings.hosts,
         hidden=(settings.data, sign_ins(whole_environment())),
         idle=settings.hosts_idle,
@@ -54,7 +54,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     )
     key = load_key(None if settings.store == "memory" else settings.data)
     told = partial(store.bus.publish, CHANGED)
-    keepers = Keepers(Ground(store, whole_environment(), hub_id(key), __version__, told))
+    keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
     catalogue.hub.left = left
@@ -64,14 +64,14 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: Hosts | None 
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
     return Dispatcher(
-        Desk(
+        HubServices(
             catalogue=catalogue,
             settings=settings,
             sessions=sessions,
             lists=Lists(key, settings.page_size),
             listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed),
             states=States(key, store.journal),
-            running=Running(),
+            running=RunningRequests(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),
             hosts=hosts,

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from patchbay.errors import BadCid, CorruptBlob
 
-LONGEST = 512
+MAX_CID_CHARACTERS = 512
 """Characters of the longest CID string that is looked at; an identity CID carries its content."""
 
 
@@ -44,8 +44,8 @@ def canonical(text: str) -> str:
     """
     if USUAL.fullmatch(text) and cid_of_digest(b32decode(text[1:].upper() + PADDING)[len(HEAD) :]) == text:
         return text
-    if not text or len(text) > LONGEST or not text.isascii():
-        raise BadCid(f"not a CID: expected 1 to {LONGEST} ASCII characters, such as bafkrei...")
+    if not text or len(text) > MAX_CID_CHARACTERS or not text.isascii():
+        raise BadCid(f"not a CID: expected 1 to {MAX_CID_CHARACTERS} ASCII characters, such as bafkrei...")
     from multiformats import CID
 
     try:

@@ -71,7 +71,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Found:
+class Discovery:
     """What discovery reads in a definition."""
 
     descriptors: tuple[Descriptor, ...] = ()

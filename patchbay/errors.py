@@ -154,7 +154,7 @@ class ContentError(PatchbayError):
     """Something is wrong with stored content."""
 
 
-class Overtaken(ContentError):
+class StaleUpdate(ContentError):
     """A name is no longer where a change expected it; nothing was changed."""
 
     code, status = -32600, 409

@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Any, Protocol
 
 from patchbay.activation import Handler, Hub
-from patchbay.descriptors import Descriptor, Found, Problem
+from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError
 
 FILLERS = "patchbay.kinds"
@@ -51,7 +51,7 @@ NOTHING_RUNS = Confinement("none", None, False, False, "nothing of it runs here"
 
 
 @dataclass(frozen=True)
-class Ground:
+class EntryContext:
     """What the entries of a configuration refer to: the kind of server, the functions of its definition, its fields.
 
     `functions` are all functions that entries may name, listed or not, with the names of their parameters in order,
@@ -140,7 +140,7 @@ def _no_functions(source: bytes) -> dict[str, tuple[str, ...]]:
     return {}
 
 
-def _no_target(ground: Ground, name: str, entry: Fields) -> dict[str, Any]:
+def _no_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
     raise ConfigError(ground.where, f"tools.{name}", "expected a server with code; this one has nothing to run")
 
 
@@ -172,9 +172,9 @@ class Kind:
     endings: tuple[str, ...] = ()
     is_configuration: bool = False
     recognizes: Callable[[bytes], bool] = lambda source: False
-    discover: Callable[[str, str], Found] | None = None
+    discover: Callable[[str, str], Discovery] | None = None
     functions: Callable[[bytes], Mapping[str, tuple[str, ...]]] = _no_functions
-    tool_target: Callable[[Ground, str, Fields], dict[str, Any]] = _no_target
+    tool_target: Callable[[EntryContext, str, Fields], dict[str, Any]] = _no_target
     make_handler: Callable[[bytes, str, str, Fields, Any], Handler] | None = None
     confine: Callable[[Fields, str, int, Any], Confinement] = _runs_nothing
     lacks: frozenset[str] = frozenset()

@@ -17,7 +17,7 @@ DATABASE_FILE = "patchbay.sqlite3"
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class NameChange:
     """One change of one name. `cid` is None where the name was taken away; `at` is Unix time in seconds."""
 
     seq: int
@@ -29,7 +29,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One entry of a journal topic; `seq` grows within the whole journal and is never used twice."""
 
     seq: int
@@ -85,7 +85,7 @@ class Names(Protocol):
         before: int | None = None,
         prefixes: Sequence[str] = (),
         after: int = 0,
-    ) -> list[Move]:
+    ) -> list[NameChange]:
         """Moves of one name (or of all names) with a seq between `after` and `before`, newest first.
 
         With `prefixes` only those of names that begin with one of them.
@@ -100,7 +100,7 @@ class Journal(Protocol):
         """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever)."""
         ...
 
-    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
         """Entries of a topic with a seq greater than `after`, oldest first."""
         ...
 
@@ -108,7 +108,7 @@ class Journal(Protocol):
         """The seq of a topic's newest entry, 0 when it has none."""
         ...
 
-    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[Entry]:
+    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[JournalEntry]:
         """Entries of a topic, newest first; with `before`, those with a smaller seq."""
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from patchbay.cli.options import ORDER, ROWS, flag_of, shown, variable_of
+from patchbay.cli.options import ORDER, ROWS, flag_of, format_setting, variable_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
@@ -33,7 +33,7 @@ def page() -> str:
 def row(name: str) -> str:
     """One line of the table."""
     setting = ROWS[name]
-    default = f"`{shown(setting.default)}`" if shown(setting.default) else "none"
+    default = f"`{format_setting(setting.default)}`" if format_setting(setting.default) else "none"
     unit = f" {setting.metadata['unit']}" if setting.metadata["unit"] else ""
     choices = ", ".join(f"`{choice}`" for choice in setting.metadata["choices"])
     what = setting.metadata["help"] + (f" One of {choices}." if choices else "")

@@ -22,7 +22,7 @@ from werkzeug.test import TestResponse
 from patchbay.activity.recorder import Activity
 from patchbay.app import create_app
 from patchbay.boot import change
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 
 BOUND = 60.0
@@ -128,9 +128,9 @@ class Stream:
 
 
 @cache
-def shared_hosts() -> Hosts:
+def shared_hosts() -> WorkerPool:
     """The host processes of all hubs here, so that not each of them has to start its own."""
-    hosts = Hosts()
+    hosts = WorkerPool()
     atexit.register(hosts.close)
     return hosts
 
@@ -139,7 +139,7 @@ class Hub:
     """A hub with its own folders. `files` go into its servers folder."""
 
     def __init__(
-        self, folder: Path, files: Mapping[str, str] | None = None, hosts: Hosts | None = None, **settings: Any
+        self, folder: Path, files: Mapping[str, str] | None = None, hosts: WorkerPool | None = None, **settings: Any
     ) -> None:
         self.servers = folder / "servers"
         self.servers.mkdir(parents=True, exist_ok=True)

@@ -64,7 +64,7 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("patchbay/cli/progress_display.py", "patchbay.cli.progress_bar.spinner"): "start-up time: for a terminal only",
     (
         "patchbay/client/connection/link.py",
-        "patchbay.client.connection.async_connection.Core",
+        "patchbay.client.connection.async_connection.AsyncConnection",
     ): "start-up time: the official client takes 0.5 s",
     (
         "patchbay/client/connection/link.py",

@@ -1,7 +1,7 @@
-"""What is counted of calls: how many ended how, and how long they took, for each tool.
+"""Counts calls: how many ended how, and how long they took, for each tool.
 
-Labels are bounded: only names that a server has are labels, never what a stranger asked for, and beyond `MOST` of them
-the rest is counted together under `OTHERS`.
+Labels are bounded: only names that a server has become labels, never text from a request. After `MAX_COUNTED_NAMES`
+names the others are counted together under `OTHERS`.
 Source: https://prometheus.io/docs/practices/naming/ (labels, units).
 """
 
@@ -11,12 +11,12 @@ import threading
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from patchbay.activity.call_recording import Run
+from patchbay.activity.call_recording import CallRecording
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the buckets of durations, in seconds; one more bucket is without a bound."""
 
-MOST = 1000
+MAX_COUNTED_NAMES = 1000
 """Tools, prompts and resources that are counted each by itself."""
 
 OTHERS = "(others)"
@@ -34,21 +34,21 @@ class Count:
     seconds: float = 0.0
 
 
-class Tally:
+class CallCounters:
     """Counts since the process began. Safe to use from many threads."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_COUNTED_NAMES) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._counts: dict[Key, Count] = {}
 
-    def count(self, *runs: Run) -> None:
+    def count(self, *runs: CallRecording) -> None:
         """Count runs that have ended."""
         with self._lock:
             for run in runs:
                 self._count(run)
 
-    def _count(self, run: Run) -> None:
+    def _count(self, run: CallRecording) -> None:
         descriptor = run.named
         key = (run.server.name, run.method, descriptor.name if descriptor is not None else "")
         count = self._counts.get(key)

@@ -20,14 +20,14 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from patchbay.activity.event_summaries import MOST, Moment, moment
+from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, Moment, moment
 from patchbay.activity.tracing import Trace
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
 from patchbay.events import Event, Pause, Progress
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, Sign
-from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.callers import LegacySession, TransportInfo
 
 DIGEST_DIGITS = 16
 """Hexadecimal digits of the digest that stands for the id of a task or session."""
@@ -43,18 +43,18 @@ def digest_of(id: str) -> str:
 class Recorder(Protocol):
     """What a run is recorded by."""
 
-    running: set[Run]
+    running: set[CallRecording]
 
-    def look(self, run: Run, answer: Mapping[str, Any] | Rendered) -> None:
+    def look(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
         """See the answer of a run that ends."""
         ...
 
-    def take(self, run: Run) -> None:
+    def take(self, run: CallRecording) -> None:
         """Take a run that has ended."""
         ...
 
 
-class Run:
+class CallRecording:
     """One call being answered, and what is to be recorded of it. One thread at a time uses it.
 
     Used as a context: leaving it without an ending counts as cancelled, or as an error when one was raised.
@@ -62,7 +62,7 @@ class Run:
     """
 
     # Defaults of the class: most runs change few of them, and each costs time to set.
-    session: Session | None = None
+    session: LegacySession | None = None
     client: Any = None
     revision = ""
     descriptor: Descriptor | None = None
@@ -80,7 +80,7 @@ class Run:
     code: int | None = None
     task: str | None = None
 
-    def __init__(self, recorder: Recorder, method: str, name: str, server: Server, wire: Wire) -> None:
+    def __init__(self, recorder: Recorder, method: str, name: str, server: Server, wire: TransportInfo) -> None:
         self._recorder = recorder
         self.method = method
         self.name = name
@@ -118,7 +118,7 @@ class Run:
         if self.moments is None:
             self.first = now
             self.moments = []
-        if self.events < MOST:
+        if self.events < MAX_EVENTS_PER_CALL:
             self.moments.append(moment(now, event))
         self.events += 1
         if type(event) is Progress:

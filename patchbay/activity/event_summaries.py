@@ -1,7 +1,7 @@
 """What is kept of the events of a call: when each came, of what kind it was, and a few words of what it said.
 
-Only the first `MOST` events are kept, and of each no more than `LONGEST` characters: a run waits in a queue with many
-others, and an event may be large. To be called for every event, so it has to take less than a microsecond.
+The first `MAX_EVENTS_PER_CALL` events are kept, each with at most `MAX_SUMMARY_CHARACTERS` characters, because many
+recordings wait in a queue and an event may be large. This runs for every event and takes less than a microsecond.
 Source: patchbay/events.py (the kinds).
 """
 
@@ -12,10 +12,10 @@ from typing import Any
 
 from patchbay.events import Ask, Content, Data, Done, Failed, Log, Progress, Text, ToolUse
 
-MOST = 64
+MAX_EVENTS_PER_CALL = 64
 """Events of one call that are kept."""
 
-LONGEST = 160
+MAX_SUMMARY_CHARACTERS = 160
 """Characters of what an event said."""
 
 Moment = tuple[float, str, str]
@@ -30,19 +30,19 @@ def moment(now: float, event: Any) -> Moment:
     if kind is Done:
         return now, "done", ""
     words = _WORDS.get(kind)
-    return now, kind.__name__.lower(), words(event)[:LONGEST] if words is not None else ""
+    return now, kind.__name__.lower(), words(event)[:MAX_SUMMARY_CHARACTERS] if words is not None else ""
 
 
 def _progress(event: Progress) -> str:
     far = f"{event.progress:g}" if event.total is None else f"{event.progress:g} of {event.total:g}"
-    return f"{far}: {event.message[:LONGEST]}" if event.message else far
+    return f"{far}: {event.message[:MAX_SUMMARY_CHARACTERS]}" if event.message else far
 
 
 def _log(event: Log) -> str:
     data = event.data
     if isinstance(data, Mapping):
         data = data.get("message", f"an object of {len(data)} values")
-    return f"{event.level}: {data[:LONGEST]}" if isinstance(data, str) else event.level
+    return f"{event.level}: {data[:MAX_SUMMARY_CHARACTERS]}" if isinstance(data, str) else event.level
 
 
 _WORDS: dict[type, Callable[[Any], str]] = {
@@ -52,5 +52,5 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Ask: lambda event: ", ".join(question.method for question in list(event.questions.values())[:4]),
     Content: lambda event: str(event.block.get("type", "")),
     Data: lambda event: event.content_type or "JSON",
-    Failed: lambda event: str(event.message[:LONGEST]),
+    Failed: lambda event: str(event.message[:MAX_SUMMARY_CHARACTERS]),
 }

@@ -4,7 +4,8 @@ What answers a call tells a Run (`runs.py`) what it sees, and how it ended. A Ru
 without any lock; a thread takes it from there, counts it (`tally.py`) and appends records to the journal, many
 at a time. Nothing here waits for the disk, and nothing that fails here fails a call.
 
-Policies: the queue holds `MOST` runs, and a newer one is dropped when it is full: counted, but without a record.
+Policies: the queue holds `MAX_QUEUED_RECORDS` runs. When it is full, a newer one is dropped: counted, but without a
+record.
 Arguments and results are looked at only up to `KEPT` bytes each, and only while the writer keeps up (`AHEAD`).
 The thread ends when nothing has come for a while, and the interpreter does not end before it has written what is there.
 Sources: DESIGN section 10 (no lock shared by all on the hot path) and 11 (secrets); THREATS 1.6.
@@ -19,21 +20,21 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.activity.call_counters import Tally
-from patchbay.activity.call_recording import Run
+from patchbay.activity.call_counters import CallCounters
+from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import TOPIC, Filter, Page, Record, encoded, find, recent, row_of
-from patchbay.activity.retention import KEPT, contents_mode, packed, weight
+from patchbay.activity.retention import KEPT, contents_mode, estimate_size, packed
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Id, Rendered
-from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.callers import LegacySession, TransportInfo
 from patchbay.settings import Settings
 from patchbay.store import Store
 
 log = logging.getLogger(__name__)
 
-MOST = 10_000
+MAX_QUEUED_RECORDS = 10_000
 """Runs in the queue."""
 
 AHEAD = 1_000
@@ -45,7 +46,7 @@ BATCH = 500
 EVERY, SOON = 0.5, 0.05
 """Seconds between two looks at the queue; the same when the hub is ending."""
 
-IDLE = 4
+MAX_EMPTY_POLLS = 4
 """Looks at an empty queue after which the thread ends."""
 
 TRIM = 60.0
@@ -64,8 +65,8 @@ class Activity:
     """
 
     def __init__(self, store: Store, settings: Settings, tracing: Tracing | None = None, every: float = EVERY) -> None:
-        self.running: set[Run] = set()
-        self.tally = Tally()
+        self.running: set[CallRecording] = set()
+        self.tally = CallCounters()
         self.dropped = 0
         self.failed = 0
         self._store = store
@@ -74,8 +75,8 @@ class Activity:
         self._keep = settings.activity_days * DAY
         self._looks = self._keep > 0 and self._contents != "none"
         self._most = settings.activity_size
-        self._queue: deque[Run] = deque()
-        self._counted: deque[Run] = deque()
+        self._queue: deque[CallRecording] = deque()
+        self._counted: deque[CallRecording] = deque()
         self._lock = threading.Lock()
         self._counting = threading.Lock()
         self._writing = threading.Lock()
@@ -89,15 +90,15 @@ class Activity:
         method: str,
         name: str,
         server: Server,
-        wire: Wire,
+        wire: TransportInfo,
         arguments: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
-        session: Session | None = None,
+        session: LegacySession | None = None,
         revision: str = "",
         id: Id | None = None,
-    ) -> Run:
+    ) -> CallRecording:
         """A call has come in. `name` is what it names: a tool, a prompt, a URI; `meta` the request's `_meta`."""
-        run = Run(self, method, name, server, wire)
+        run = CallRecording(self, method, name, server, wire)
         run.revision = revision
         if session is not None:
             run.session = session
@@ -109,21 +110,21 @@ class Activity:
             run.trace = self.tracing.begin(run, meta or NOTHING, id)
         return run
 
-    def look(self, run: Run, answer: Mapping[str, Any] | Rendered) -> None:
+    def look(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
         """Take down how large an answer is and, where that is wanted and it is small, the answer itself."""
         if isinstance(answer, Rendered):
             run.size = len(answer.data)
             return
-        run.size = weight(answer)
+        run.size = estimate_size(answer)
         if self._looks and run.size <= KEPT and len(self._queue) < AHEAD:
             run.answer = packed(answer)
             if run.answer is not None:
                 run.size = len(run.answer)
 
-    def take(self, run: Run) -> None:
+    def take(self, run: CallRecording) -> None:
         """A run has ended: into the queue with it."""
         waiting = len(self._queue) + len(self._counted)
-        if waiting >= MOST:
+        if waiting >= MAX_QUEUED_RECORDS:
             self._drop(run)
             return
         self._queue.append(run)
@@ -174,7 +175,7 @@ class Activity:
         self.hurry()
         self.flush()
 
-    def _drop(self, run: Run) -> None:
+    def _drop(self, run: CallRecording) -> None:
         with self._lock:
             self.dropped += 1
         self.tally.count(run)
@@ -202,7 +203,7 @@ class Activity:
                 self.flush()
             except Exception:
                 log.exception("the records of some calls could not be written; they are lost")
-            if idle >= IDLE or not threading.main_thread().is_alive():
+            if idle >= MAX_EMPTY_POLLS or not threading.main_thread().is_alive():
                 self._awake = False
                 # Somebody may have put a run there and seen the thread awake just before.
                 if not self.waiting or not self._stays():

@@ -20,16 +20,16 @@ from typing import Any
 
 import orjson
 
-from patchbay.activity.call_recording import Run, digest_of
+from patchbay.activity.call_recording import CallRecording, digest_of
 from patchbay.activity.retention import mode_of
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
-from patchbay.store import Entry, Journal
+from patchbay.store import Journal, JournalEntry
 
 TOPIC = "activity"
 """The journal topic of the records, and the bus topic that says there are new ones."""
 
-SMALL = 2048
+MIN_COMPRESSED_BYTES = 2048
 """Bytes of an entry that are not worth compressing."""
 
 PAGE = 50
@@ -38,7 +38,7 @@ PAGE = 50
 SEARCHED = 50_000
 """Records that one search looks at; whoever wants to look further goes on from where it stopped."""
 
-LONGEST = 512
+MAX_NAME_CHARACTERS = 512
 """Characters that are kept of a name, and of a client's name."""
 
 OUTCOMES = ("ok", "is_error", "error", "cancelled", "timeout", "asked", "task")
@@ -49,7 +49,7 @@ _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class EventSummary:
     """One event of a call: milliseconds since the call began, its kind, and a few words where contents are kept."""
 
     ms: float
@@ -93,7 +93,7 @@ class Record:
     arguments_cid: str | None
     answer: Any
     answer_cid: str | None
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[EventSummary, ...] = ()
 
     def shown(self) -> dict[str, Any]:
         """The record as a JSON object, with its time also as ISO 8601."""
@@ -113,7 +113,7 @@ class Record:
             arguments_cid=None,
             answer=None,
             answer_cid=None,
-            moments=tuple(Moment(each.ms, each.kind, "") for each in self.moments),
+            moments=tuple(EventSummary(each.ms, each.kind, "") for each in self.moments),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class Page:
     next: str | None
 
 
-def row_of(run: Run, mode: str) -> list[Any]:
+def row_of(run: CallRecording, mode: str) -> list[Any]:
     """A run that has ended as it is kept: the fields of Record in their order, without its id.
 
     Whole milliseconds and microseconds stand for the times, SHA-256 for CIDs: the writer has to be quick.
@@ -179,7 +179,7 @@ def row_of(run: Run, mode: str) -> list[Any]:
         server.name,
         server.version,
         server.definition,
-        (descriptor.name if descriptor is not None else run.name)[:LONGEST],
+        (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS],
         descriptor.digest if descriptor is not None else None,
         run.outcome,
         run.code,
@@ -198,21 +198,21 @@ def row_of(run: Run, mode: str) -> list[Any]:
     ]
 
 
-def _session(run: Run) -> str | None:
+def _session(run: CallRecording) -> str | None:
     """The digest of the session, or of the connection, that a call came by."""
     id = run.session.nonce if run.session is not None else run.wire.connection
     return digest_of(id) if id is not None else None
 
 
-def _client(run: Run) -> str | None:
+def _client(run: CallRecording) -> str | None:
     """`name version` of whoever calls, where it said so."""
     info = run.client if run.client is not None else run.session.client if run.session is not None else None
     if isinstance(info, str):
-        return info[:LONGEST] or None
+        return info[:MAX_NAME_CHARACTERS] or None
     if not isinstance(info, Mapping):
         return None
     told = " ".join(str(info[key]) for key in ("name", "version") if isinstance(info.get(key), str))
-    return told[:LONGEST] or None
+    return told[:MAX_NAME_CHARACTERS] or None
 
 
 def _contents(data: bytes | None, mode: str) -> tuple[str | None, str | None]:
@@ -228,23 +228,23 @@ def encoded(rows: list[list[Any]]) -> bytes:
         data = orjson.dumps(rows)
     except TypeError:  # a tool may say half a surrogate pair, or an integer beyond 64 bits; the others' records stay
         data = json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace")
-    return data if len(data) < SMALL else zlib.compress(data, 1)
+    return data if len(data) < MIN_COMPRESSED_BYTES else zlib.compress(data, 1)
 
 
-def records_in(entry: Entry, contents: bool = True) -> list[Record]:
+def records_in(entry: JournalEntry, contents: bool = True) -> list[Record]:
     """The records of one entry, oldest first; without `contents` their arguments, answers, CIDs and moments are left
     out."""
     return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(_rows(entry))]
 
 
-def _newest_first(entry: Entry, contents: bool, below: int | None = None) -> Iterator[Record]:
+def _newest_first(entry: JournalEntry, contents: bool, below: int | None = None) -> Iterator[Record]:
     """The same one by one from the end, or from below a place: only what is asked for is made."""
     rows = _rows(entry)[:below]
     for place in range(len(rows) - 1, -1, -1):
         yield _record(f"{entry.seq}-{place}", rows[place], contents)
 
 
-def _rows(entry: Entry) -> list[list[Any]]:
+def _rows(entry: JournalEntry) -> list[list[Any]]:
     rows: list[list[Any]] = orjson.loads(entry.data if entry.data[:1] == b"[" else zlib.decompress(entry.data))
     return rows
 
@@ -259,7 +259,7 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
     # What takes longest of all is to write CIDs down.
     values += [*_told(arguments, arguments_digest), *_told(answer, answer_digest)]
     moments = row[WIDTH] if len(row) > WIDTH else ()
-    return Record(*values, *[tuple(Moment(us / 1000, kind, words) for us, kind, words in moments)])
+    return Record(*values, *[tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments)])
 
 
 def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:

@@ -28,7 +28,7 @@ MODES = ("none", "digest", "keep")
 STAMPS = ("resultType", "_meta", "ttlMs", "cacheScope")
 """What the protocol adds to a result: not a part of what a tool gave."""
 
-DEEPEST = 32
+MAX_SCHEMA_DEPTH = 32
 """How deep a schema is searched for secrets; one that is deeper counts as secret."""
 
 
@@ -52,7 +52,7 @@ def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:
 
 def secret(descriptor: Descriptor) -> bool:
     """Whether a tool says that something in its arguments is secret."""
-    return descriptor.kind == "tool" and _marked(descriptor.wire.get("inputSchema"), DEEPEST)
+    return descriptor.kind == "tool" and _marked(descriptor.wire.get("inputSchema"), MAX_SCHEMA_DEPTH)
 
 
 def _marked(schema: Any, depth: int) -> bool:
@@ -79,7 +79,7 @@ def packed(value: Mapping[str, Any]) -> bytes | None:
     return data if len(data) <= KEPT else None
 
 
-def weight(answer: Mapping[str, Any]) -> int:
+def estimate_size(answer: Mapping[str, Any]) -> int:
     """About how large an answer is: the characters of its texts and base64, without encoding anything."""
     total = 0
     for part in answer.get("content") or answer.get("contents") or ():

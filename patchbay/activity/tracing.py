@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Id
-from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.callers import LegacySession, TransportInfo
 
 try:
     from opentelemetry import trace as api
@@ -30,10 +30,10 @@ else:
 
 SCOPE = "patchbay"
 KEYS = ("traceparent", "tracestate", "baggage")
-LOOK = 1.0
+PROVIDER_CHECK_SECONDS = 1.0
 """Seconds between two looks whether somebody has set up where spans go."""
 
-LONGEST = 8192
+MAX_HEADER_CHARACTERS = 8192
 """Characters of one of them that are looked at."""
 
 TARGETS = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
@@ -48,8 +48,8 @@ class Traced(Protocol):
     method: str
     name: str
     server: Server
-    wire: Wire
-    session: Session | None
+    wire: TransportInfo
+    session: LegacySession | None
     revision: str
     begun: float
 
@@ -108,7 +108,9 @@ class Tracing:
         provider = self._provider if self.active(run.begun) else None
         if provider is None:
             told = meta.get("traceparent")
-            found = _TRACEPARENT.fullmatch(told) if isinstance(told, str) and len(told) <= LONGEST else None
+            found = (
+                _TRACEPARENT.fullmatch(told) if isinstance(told, str) and len(told) <= MAX_HEADER_CHARACTERS else None
+            )
             return Trace(found[1]) if found else None
         span = _begun(provider, run, meta, id)
         context = span.get_span_context()
@@ -117,7 +119,7 @@ class Tracing:
     def active(self, now: float) -> bool:
         """Whether spans are wanted; `now` is a `time.monotonic()` moment."""
         # Asking costs more than all the rest of a record: once a second is enough.
-        if now - self._looked > LOOK and INSTALLED and self._given is None:
+        if now - self._looked > PROVIDER_CHECK_SECONDS and INSTALLED and self._given is None:
             self._looked = now
             found = api.get_tracer_provider()
             self._provider = None if isinstance(found, (ProxyTracerProvider, NoOpTracerProvider)) else found
@@ -125,7 +127,9 @@ class Tracing:
 
 
 def _begun(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | None) -> Span:
-    carrier = {key: value for key in KEYS if isinstance(value := meta.get(key), str) and len(value) <= LONGEST}
+    carrier = {
+        key: value for key in KEYS if isinstance(value := meta.get(key), str) and len(value) <= MAX_HEADER_CHARACTERS
+    }
     parent = TraceContextTextMapPropagator().extract(carrier, Context())
     around = api.get_current_span().get_span_context()
     links = None

@@ -20,7 +20,7 @@ from patchbay.boot.references import missing_from
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
-from patchbay.store import Blobs, Move, Store
+from patchbay.store import Blobs, NameChange, Store
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def is_readonly(store: Store) -> bool:
     return bool(orjson.loads(current_image(store))["readonly"])
 
 
-def history(store: Store, limit: int = 100) -> list[Move]:
+def history(store: Store, limit: int = 100) -> list[NameChange]:
     """The moves of the root, newest first: who changed the hub, when and why."""
     return store.names.past("root", limit)
 

@@ -14,19 +14,19 @@ from typing import Any
 
 from patchbay.activation import Hub
 from patchbay.catalogue import entries
-from patchbay.catalogue.entries import HUB_SCHEMES, Ground
+from patchbay.catalogue.entries import HUB_SCHEMES, EntryContext
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill, skills_of
 from patchbay.catalogue.reading.uri_templates import compiled
-from patchbay.catalogue.rows import Row
+from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor, Transforms, is_answered
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
-from patchbay.descriptors import Descriptor, Found, Problem
+from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import Configuration, ConfiguredServer, Kind, configured_kind, kind_named
 from patchbay.kinds.discovery import discover
-from patchbay.kinds.mount.standing_connections import Keepers
+from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.store import Blobs
 
@@ -39,7 +39,7 @@ STATIC = (
 
 
 @dataclass(frozen=True)
-class Workshop:
+class BuildContext:
     """What every build needs. `timeout` is the hub's own, in seconds; `readonly` keeps all but read-only tools out.
 
     `vouched` says whether a row came from an operator, who alone mounts servers; `keepers` reach those.
@@ -51,11 +51,11 @@ class Workshop:
     readonly: bool = False
     hub: Hub | None = None
     handler_for: HandlerFor = field(default=handler_for)
-    keepers: Keepers | None = None
-    vouched: Callable[[Row], bool] = lambda row: False
+    keepers: StandingConnections | None = None
+    vouched: Callable[[ServerRow], bool] = lambda row: False
 
 
-def broken(row: Row, version: str, sentence: str) -> Server:
+def broken(row: ServerRow, version: str, sentence: str) -> Server:
     """A server that is served nowhere, and says why."""
     return Server(
         row.name,
@@ -69,7 +69,7 @@ def broken(row: Row, version: str, sentence: str) -> Server:
     )
 
 
-def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Server:
+def build(row: ServerRow, version: str, shop: BuildContext, pinned: bool = False) -> Server:
     """The server of a row. Never raises for what an operator wrote: the answer is `broken` then."""
     try:
         source = shop.blobs.get(row.definition_cid)
@@ -89,7 +89,7 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
     functions = kind_named(row.kind).functions(source)
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
-    ground = Ground(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
+    ground = EntryContext(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
     listed, problems = _listed(ground, config if enabled else None, found, shop)
     skills, faults = skills_of(fields if enabled else {}, ground.where, shop.blobs)
     listed["resource"] |= _heads(skills, listed["resource"])
@@ -126,7 +126,12 @@ def build(row: Row, version: str, shop: Workshop, pinned: bool = False) -> Serve
 
 
 def _configured(
-    whole: tuple[Kind, Configuration], row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool
+    whole: tuple[Kind, Configuration],
+    row: ServerRow,
+    version: str,
+    fields: Mapping[str, Any],
+    shop: BuildContext,
+    pinned: bool,
 ) -> Server:
     """The server that a configuration alone describes, where it was an operator who brought it."""
     if not shop.vouched(row):
@@ -138,7 +143,7 @@ def _configured(
 
 
 def configured_server(
-    row: Row, version: str, fields: Mapping[str, Any], shop: Workshop, pinned: bool = False
+    row: ServerRow, version: str, fields: Mapping[str, Any], shop: BuildContext, pinned: bool = False
 ) -> Server:
     """The server that a configuration alone describes. Raises ConfigError for one that cannot be."""
     found = configured_kind(fields)
@@ -189,14 +194,14 @@ def _untemplated(templates: dict[str, Descriptor]) -> Iterator[Problem]:
             yield Problem(key, f"not served: {problem.expected}")
 
 
-def _config(row: Row, source: bytes, shop: Workshop) -> Config | None:
+def _config(row: ServerRow, source: bytes, shop: BuildContext) -> Config | None:
     """The configuration of a row, None where it has none. Raises ContentError."""
     if row.is_configuration:
         return Config(row.definition_cid, parse_config(source, row.origin))
     return shop.configs.config(row.config_cid) if row.config_cid else None
 
 
-def _unlisted(ground: Ground, found: Found) -> Iterator[Problem]:
+def _unlisted(ground: EntryContext, found: Discovery) -> Iterator[Problem]:
     """What an operator has to know who wrote a configuration and sees a server without tools."""
     count = len(found.descriptors)
     if count and not lists_tools(ground.config):
@@ -210,7 +215,7 @@ def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict
 
 
 def _listed(
-    ground: Ground, config: Config | None, found: Found, shop: Workshop
+    ground: EntryContext, config: Config | None, found: Discovery, shop: BuildContext
 ) -> tuple[dict[str, dict[str, Descriptor]], list[Problem]]:
     """Descriptors by kind and name, and what kept others out."""
     static, problems = _static(ground)
@@ -226,7 +231,7 @@ def _listed(
     return merged, [*problems, *_orphans(merged)]
 
 
-def _sourced(ground: Ground, merged: dict[str, dict[str, Descriptor]]) -> Iterator[Problem]:
+def _sourced(ground: EntryContext, merged: dict[str, dict[str, Descriptor]]) -> Iterator[Problem]:
     """Give each resource that says nothing of its content the last output of the only tool; take others out."""
     for uri, one in list(merged["resource"].items()):
         if one.target or uri.startswith(HUB_SCHEMES) or is_answered(ground, uri):
@@ -240,7 +245,7 @@ def _sourced(ground: Ground, merged: dict[str, dict[str, Descriptor]]) -> Iterat
             yield Problem(uri, f"{uri} does not say where its content comes from; {wanted}")
 
 
-def _static(ground: Ground) -> tuple[list[Descriptor], list[Problem]]:
+def _static(ground: EntryContext) -> tuple[list[Descriptor], list[Problem]]:
     listed: list[Descriptor] = []
     problems: list[Problem] = []
     for kind, make in STATIC:
@@ -264,7 +269,7 @@ def _orphans(merged: Mapping[str, Mapping[str, Descriptor]]) -> Iterable[Problem
             yield Problem(uri, f"{uri} shows the last output of {wanted}, but there is no tool of this name")
 
 
-def _config_place(row: Row) -> str:
+def _config_place(row: ServerRow) -> str:
     """What messages call a server's configuration."""
     if row.is_configuration:
         return row.origin
@@ -273,7 +278,7 @@ def _config_place(row: Row) -> str:
     return f"configuration of {row.name}"
 
 
-def _told(problem: ContentError, row: Row) -> str:
+def _told(problem: ContentError, row: ServerRow) -> str:
     """A problem as a sentence that names a file or a part of the server rather than a CID."""
     if isinstance(problem, ConfigError) and problem.where == row.config_cid:
         return ConfigError(_config_place(row), problem.path, problem.expected).message

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.aggregate import Aggregate, aggregate
-from patchbay.catalogue.build import Workshop, broken, build
+from patchbay.catalogue.build import BuildContext, broken, build
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
@@ -29,14 +29,14 @@ from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import vouched
-from patchbay.catalogue.rows import Row
+from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.versions import Pins, Versions, never_had
 from patchbay.catalogue.watching.folder import Folder
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
-from patchbay.kinds.mount.standing_connections import Keepers
+from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.settings import Settings
 from patchbay.store import Store
@@ -49,10 +49,10 @@ RERUN = "rerun/"
 SWEEP = 60.0
 """Seconds between two sweeps of the journal."""
 
-LOOK = 1.0
+STORE_POLL_SECONDS = 1.0
 """Seconds after which the store is looked at without a hint."""
 
-Key = tuple[Row | Refusal, bool, int, tuple[str, ...]]
+Key = tuple[ServerRow | Refusal, bool, int, tuple[str, ...]]
 """What a built server depends on: its row, whether the hub is read-only, how often its transforms were run again,
 and, where it is mounted, what it listed last."""
 
@@ -70,7 +70,7 @@ class Catalogue:
         settings: Settings,
         watch: bool = True,
         handlers: HandlerFor = handler_for,
-        keepers: Keepers | None = None,
+        keepers: StandingConnections | None = None,
         key: bytes | None = None,
     ) -> None:
         self.store = store
@@ -247,7 +247,7 @@ class Catalogue:
         with self.store.bus.subscribe([CHANGED, RERUN + "*"]) as mailbox:
             ready.set()
             while not self._ending.is_set():
-                got = mailbox.get(LOOK)
+                got = mailbox.get(STORE_POLL_SECONDS)
                 if self._ending.is_set():
                     return
                 self._guarded(partial(self._hear, *got) if got else self._look)
@@ -287,21 +287,21 @@ class Catalogue:
         except Exception:
             log.exception("the catalogue could not be brought up to date; it tries again")
 
-    def _made(self, row: Row | Refusal) -> Server:
+    def _made(self, row: ServerRow | Refusal) -> Server:
         if isinstance(row, Refusal):
             server = broken(row.row, "", row.sentence)
         else:
             server = build(row, self._versions.keep(row), self._workshop())
         if server.broken:
             log.warning("the server %s is not served: %s", server.name, server.broken)
-        replaced = row.replaces if isinstance(row, Row) else None
+        replaced = row.replaces if isinstance(row, ServerRow) else None
         return replace(server, replaces=replaced) if replaced else server
 
-    def _build_pinned(self, row: Row, version: str) -> Server:
+    def _build_pinned(self, row: ServerRow, version: str) -> Server:
         return build(row, version, self._workshop(), pinned=True)
 
-    def _workshop(self) -> Workshop:
-        return Workshop(
+    def _workshop(self) -> BuildContext:
+        return BuildContext(
             self.store.blobs,
             self._configs,
             self.settings.timeout,
@@ -316,7 +316,7 @@ class Catalogue:
         """Build one server again; only the process where the change was announced (`kind`) tells of it."""
         with self._lock:
             row, readonly, runs, lists = self._keys.get(name, (None, False, 0, ()))
-            if not isinstance(row, Row):
+            if not isinstance(row, ServerRow):
                 return
             self._runs[name] = runs + 1
             self._keys[name] = (row, readonly, runs + 1, lists)

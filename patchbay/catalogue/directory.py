@@ -32,7 +32,7 @@ ASIDE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """One thing that can be found. `place` is its number among its kind on the server's page; `title` may be empty.
 
     `snippet` is a part of the description in which BEGIN and END of the index stand around what matched.
@@ -53,7 +53,7 @@ class Directory:
         self._lock = threading.Lock()
         self._index: Index | None = None
         self._known: dict[str, tuple[Server, list[str]]] = {}
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, DirectoryEntry] = {}
         self._prepared = False
         self._ending = threading.Event()
 
@@ -81,7 +81,7 @@ class Directory:
                 self._read({each.name: each for each in servers[begin : begin + STEP] if each.name not in self._known})
             pause = (time.monotonic() - begun) * ASIDE
 
-    def find(self, servers: Iterable[Server], query: str, kind: str = "", limit: int = 50) -> list[Entry]:
+    def find(self, servers: Iterable[Server], query: str, kind: str = "", limit: int = 50) -> list[DirectoryEntry]:
         """At most `limit` things that have a word of a query, best first; a query without words finds nothing.
 
         `kind` is one of KINDS, or empty for all. Raises ValueError for another kind.
@@ -96,7 +96,8 @@ class Directory:
             hits = index.search(query, limit, where=where, snippets=("description",))
             found = [(self._entries[hit.key], hit.snippets["description"]) for hit in hits]
         return [
-            Entry(entry.kind, entry.server, entry.name, entry.title, entry.place, snippet) for entry, snippet in found
+            DirectoryEntry(entry.kind, entry.server, entry.name, entry.title, entry.place, snippet)
+            for entry, snippet in found
         ]
 
     def _current(self, servers: Mapping[str, Server]) -> Index:
@@ -127,29 +128,29 @@ class Directory:
             self._made().put(*documents)
 
 
-def _documents(server: Server) -> Iterator[tuple[Document, Entry]]:
+def _documents(server: Server) -> Iterator[tuple[Document, DirectoryEntry]]:
     yield _document(
-        Entry("server", server.name, server.name, server.title or ""),
+        DirectoryEntry("server", server.name, server.name, server.title or ""),
         {"description": "\n".join(filter(None, (server.description, server.instructions)))},
     )
     for place, tool in enumerate(server.tools.values(), 1):
         texts = texts_of(tool.wire)
-        yield _document(Entry("tool", server.name, tool.name, texts["title"], place), texts)
+        yield _document(DirectoryEntry("tool", server.name, tool.name, texts["title"], place), texts)
     readable: list[Descriptor] = [*server.resources.values(), *server.templates.values()]
     for place, one in enumerate(readable, 1):
         address = str(one.wire.get("uri") or one.wire.get("uriTemplate"))
         title = str(one.wire.get("title") or one.wire.get("name") or "")
-        yield _document(Entry("resource", server.name, address, title, place), _described(one))
+        yield _document(DirectoryEntry("resource", server.name, address, title, place), _described(one))
     for place, prompt in enumerate(server.prompts.values(), 1):
         title = str(prompt.wire.get("title") or "")
-        yield _document(Entry("prompt", server.name, prompt.name, title, place), _described(prompt))
+        yield _document(DirectoryEntry("prompt", server.name, prompt.name, title, place), _described(prompt))
 
 
 def _described(descriptor: Descriptor) -> dict[str, str]:
     return {"description": str(descriptor.wire.get("description") or "")}
 
 
-def _document(entry: Entry, texts: Mapping[str, str]) -> tuple[Document, Entry]:
+def _document(entry: DirectoryEntry, texts: Mapping[str, str]) -> tuple[Document, DirectoryEntry]:
     own = {"name": entry.name, "title": entry.title, "server": entry.server}
     key = f"{entry.kind}\n{entry.server}\n{entry.place}"
     return Document(key, {**texts, **own}, {"kind": entry.kind}), entry

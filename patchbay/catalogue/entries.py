@@ -17,7 +17,7 @@ from patchbay.cid import canonical
 from patchbay.config import SOURCES
 from patchbay.descriptors import Descriptor, Source
 from patchbay.errors import BadCid, ConfigError
-from patchbay.kind import Ground as Ground
+from patchbay.kind import EntryContext as EntryContext
 from patchbay.kind import kind_named
 
 HUB_SCHEMES = ("cid://", "variable://", "server://")
@@ -29,7 +29,7 @@ _RESOURCE = ("title", "description", "mimeType", "annotations", "icons", "size",
 _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 
 
-def tool(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def tool(ground: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """A tool. What a static one leaves out is as discovery says of the function it runs.
 
     Without a schema it takes any object. Raises ConfigError when nothing can run it.
@@ -73,7 +73,7 @@ def with_annotations(wire: Mapping[str, Any], config: Mapping[str, Any]) -> Mapp
     return {**wire, "annotations": config["annotations"]}
 
 
-def resource(ground: Ground, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def resource(ground: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """A resource, by its URI. Raises ConfigError when its content can come from nowhere."""
     wire = {"uri": entry["uri"], "name": entry.get("name", key)} | _chosen(entry, _RESOURCE)
     target = _chosen(entry, SOURCES)
@@ -93,7 +93,7 @@ def resource(ground: Ground, key: str, entry: Mapping[str, Any], source: Source)
     return Descriptor("resource", entry["uri"], wire, target, source)
 
 
-def template(ground: Ground, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def template(ground: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """A resource template, by its URI template. Raises ConfigError when it is none or its function is missing."""
     path = f"resource_templates.{key}"
     for member in ("uriTemplate", "matches"):
@@ -107,7 +107,7 @@ def template(ground: Ground, key: str, entry: Mapping[str, Any], source: Source)
     return Descriptor("template", entry["uriTemplate"], wire, target, source)
 
 
-def prompt(ground: Ground, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def prompt(ground: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """A prompt. Raises ConfigError when its function is missing or an argument stands twice."""
     names = [argument["name"] for argument in entry.get("arguments", ())]
     if len(set(names)) != len(names):

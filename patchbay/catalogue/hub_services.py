@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
 from patchbay.boot import variable
 from patchbay.catalogue.reading.last_outputs import keep_output
-from patchbay.catalogue.reading.resources import Plugged, read_resource
+from patchbay.catalogue.reading.resources import CatalogueForReading, read_resource
 from patchbay.catalogue.rows import PREFIX, parse_row
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import State
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 VARIABLES = "variables/"
 
-DEEPEST = 8
+MAX_CALL_CHAIN = 8
 """How many tools may call each other in one chain."""
 
 ALONE = 64
@@ -45,7 +45,7 @@ RunTool = Callable[["CatalogueHub", Server, str, dict[str, Any], Call], dict[str
 """Runs the tool of a name for a Call whose chain names it; gives its whole result, or raises ToolFailed."""
 
 
-class Running(Plugged, Protocol):
+class CatalogueForHub(CatalogueForReading, Protocol):
     """The part of the catalogue that the hub needs."""
 
     readonly: bool
@@ -61,7 +61,7 @@ class CatalogueHub:
     one; who puts the hub together sets it.
     """
 
-    def __init__(self, catalogue: Running, read_limit: int) -> None:
+    def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
         self.left: Callable[[], float] = lambda: math.inf
         self.run_tool: RunTool = _refuse_to_run
         self._catalogue = catalogue
@@ -194,8 +194,8 @@ def _deeper(call: Call, word: str | None) -> Call:
     chain = (*call.chain, word)
     if word in call.chain:
         raise ToolFailed(f"these tools call each other in a circle: {' -> '.join(chain)}")
-    if len(chain) > DEEPEST:
-        raise ToolFailed(f"more than {DEEPEST} tools call each other: {' -> '.join(chain)}")
+    if len(chain) > MAX_CALL_CHAIN:
+        raise ToolFailed(f"more than {MAX_CALL_CHAIN} tools call each other: {' -> '.join(chain)}")
     return replace(call, chain=chain)
 
 

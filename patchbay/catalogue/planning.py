@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
+from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.settling import CONFIG
@@ -44,7 +44,7 @@ _LISTING = Document(
 class Refusal:
     """A server that cannot be made, and why."""
 
-    row: Row
+    row: ServerRow
     sentence: str
 
 
@@ -56,7 +56,7 @@ class Plan:
     that cannot be known.
     """
 
-    rows: Mapping[str, Row | Refusal]
+    rows: Mapping[str, ServerRow | Refusal]
     readonly: bool
     mcps_problem: str | None
     stamp: tuple[object, ...]
@@ -92,18 +92,18 @@ class Planner:
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
-                rows[stem] = Refusal(Row(stem, CONFIGURATION_KIND, "", origin=PREFIX + file), sentence)
+                rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=PREFIX + file), sentence)
         checked, lists = self._unrevoked(self._checked_names(rows)), snapshots.names(self._store)
         return Plan(checked, is_readonly(self._store), problem, stamp, in_force(self._store, _LISTING), lists)
 
-    def _rows(self, mcps: Mcps) -> Iterator[tuple[str, Row | Refusal]]:
+    def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
         files = drop_ins(self._store)
         for full, cid in self._store.names.all(PREFIX).items():
             name = full.removeprefix(PREFIX)
             try:
                 row = parse_row(name, self._store.blobs.get(cid))
             except ContentError as problem:
-                yield name, Refusal(Row(name, CONFIGURATION_KIND, ""), problem.message)
+                yield name, Refusal(ServerRow(name, CONFIGURATION_KIND, ""), problem.message)
                 continue
             file = files.get(name)
             own = file is not None and file.definition_cid == row.definition_cid
@@ -125,12 +125,12 @@ class Planner:
             return file.base
         return base.definition_cid if base and base.definition_cid != file.definition_cid else None
 
-    def _checked_names(self, rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
+    def _checked_names(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:
         """The rows, refusing those whose name is reserved or differs from an earlier one by case alone."""
         alike: dict[str, list[str]] = defaultdict(list)
         for name in sorted(rows):
             alike[name.lower()].append(name)
-        found: dict[str, Row | Refusal] = {}
+        found: dict[str, ServerRow | Refusal] = {}
         for names in alike.values():
             # Whoever was there first stays: a file saved later cannot take a live server down.
             first = names[0] if len(names) == 1 else min(names, key=self._since)
@@ -141,13 +141,13 @@ class Planner:
                 found[name] = Refusal(_row(rows[name]), sentence) if sentence else rows[name]
         return found
 
-    def _unrevoked(self, rows: Mapping[str, Row | Refusal]) -> dict[str, Row | Refusal]:
+    def _unrevoked(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:
         """The rows, refusing those that are revoked, by name or by a content that they are made of."""
         found = dict(rows)
         if not self._revocations.state():
             return found
         for name, row in rows.items():
-            revocation = self._revocations.of_row(row) if isinstance(row, Row) else None
+            revocation = self._revocations.of_row(row) if isinstance(row, ServerRow) else None
             if revocation is not None:
                 found[name] = Refusal(_row(row), revocation.sentence)
         return found
@@ -181,17 +181,17 @@ def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:
             )
 
 
-def _mounts(mcps: Mcps) -> dict[str, Row | Refusal]:
+def _mounts(mcps: Mcps) -> dict[str, ServerRow | Refusal]:
     """The servers that an entry of the `mcps` variable alone makes: those that are mounted."""
-    rows: dict[str, Row | Refusal] = {}
+    rows: dict[str, ServerRow | Refusal] = {}
     for name, config in mcps.configs.items():
         found = configured_kind(config.fields)
         if found is not None and found[1].by_variable:
-            rows[name] = Row(name, CONFIGURATION_KIND, config.cid, origin=MCPS)
+            rows[name] = ServerRow(name, CONFIGURATION_KIND, config.cid, origin=MCPS)
     return rows
 
 
-def _configured(row: Row, mcps: Mcps) -> Row | Refusal:
+def _configured(row: ServerRow, mcps: Mcps) -> ServerRow | Refusal:
     if row.is_configuration:
         return row
     if row.name in mcps.broken:
@@ -200,5 +200,5 @@ def _configured(row: Row, mcps: Mcps) -> Row | Refusal:
     return replace(row, config_cid=found.cid) if found else row
 
 
-def _row(row: Row | Refusal) -> Row:
+def _row(row: ServerRow | Refusal) -> ServerRow:
     return row.row if isinstance(row, Refusal) else row

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from patchbay.catalogue.build import Workshop, build
-from patchbay.catalogue.rows import Row, name_problem
+from patchbay.catalogue.build import BuildContext, build
+from patchbay.catalogue.rows import ServerRow, name_problem
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.config import Config, Configs
@@ -47,11 +47,11 @@ def preview(name: str, kind: str, source: bytes, blobs: Blobs, current: Server |
     if current is not None and current.definition == definition and not current.broken:
         return Preview(current, None, naming)
     laid = _Laid(blobs, definition, source)
-    row = Row(
+    row = ServerRow(
         called, kind, definition, current.config_cid if current and not kind_named(kind).is_configuration else None
     )
     row = replace(row, origin=current.origin if current else "what you wrote")
-    server = build(row, "", Workshop(laid, _Still(laid), handler_for=lambda *_: None))
+    server = build(row, "", BuildContext(laid, _Still(laid), handler_for=lambda *_: None))
     if server.broken:
         return Preview(None, _fault(kind, called, source) or Problem(called, server.broken, None), naming)
     return Preview(server, None, naming)

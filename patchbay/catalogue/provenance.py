@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import orjson
 
-from patchbay.catalogue.rows import PREFIX, Row, parse_row
+from patchbay.catalogue.rows import PREFIX, ServerRow, parse_row
 from patchbay.errors import ContentError
 from patchbay.kind import configured_kind
-from patchbay.store import Move, Store
+from patchbay.store import NameChange, Store
 
 OPERATORS = frozenset({"start", "servers/", "command line"})
 """Who moves names on behalf of an operator: the import of a boot image, the watched folder, a command."""
@@ -33,7 +33,7 @@ def reaches_out(definition: bytes) -> bool:
     return configured_kind(fields) is not None
 
 
-def vouched(store: Store, row: Row) -> bool:
+def vouched(store: Store, row: ServerRow) -> bool:
     """Whether it was an operator who brought what this row mounts under this name.
 
     That is the definition of a server without code, and the configuration of one with code, which may be another's.
@@ -45,14 +45,14 @@ def vouched(store: Store, row: Row) -> bool:
     )
 
 
-def _past(store: Store, name: str) -> Iterator[Move]:
+def _past(store: Store, name: str) -> Iterator[NameChange]:
     before = None
     while moves := store.names.past(name, PAGE, before):
         yield from moves
         before = moves[-1].seq
 
 
-def _brings(store: Store, move: Move, row: Row) -> bool:
+def _brings(store: Store, move: NameChange, row: ServerRow) -> bool:
     assert move.cid is not None
     try:
         data = store.blobs.get(move.cid)
@@ -65,6 +65,6 @@ def _brings(store: Store, move: Move, row: Row) -> bool:
     return isinstance(entry, dict) and entry.get("config_cid") == _mounting(row)
 
 
-def _mounting(row: Row) -> str | None:
+def _mounting(row: ServerRow) -> str | None:
     """The CID of the configuration that says what is mounted."""
     return row.definition_cid if row.is_configuration else row.config_cid

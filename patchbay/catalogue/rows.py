@@ -37,7 +37,7 @@ _NAME = re.compile(NAME)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ServerRow:
     """One plugged-in server: what it is made of. `config_cid` may come from the `mcps` variable.
 
     `replaces` is the definition of the server that a drop-in of the same name stands before.
@@ -71,7 +71,7 @@ class Row:
         return canonical_json({**parts, "kind": self.kind, "name": self.name})
 
 
-def parse_row(name: str, data: bytes, origin: str = BOOT) -> Row:
+def parse_row(name: str, data: bytes, origin: str = BOOT) -> ServerRow:
     """The row under a name. Raises ConfigError."""
     where = PREFIX + name
     try:
@@ -86,7 +86,7 @@ def parse_row(name: str, data: bytes, origin: str = BOOT) -> Row:
     config = parts.get("config_cid")
     if config is not None and not isinstance(config, str):
         raise ConfigError(where, "config_cid", "expected the CID of a configuration")
-    return Row(name, parts["kind"], parts["definition_cid"], config, parts.get("enabled", True) is True, origin)
+    return ServerRow(name, parts["kind"], parts["definition_cid"], config, parts.get("enabled", True) is True, origin)
 
 
 def name_problem(name: str, origin: str = "") -> str | None:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from patchbay.boot import change
 from patchbay.catalogue.provenance import reaches_out, vouched
-from patchbay.catalogue.rows import PREFIX, Row, name_problem, parse_row
+from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.folder import discovering
 from patchbay.catalogue.watching.settling import CONFIG
 from patchbay.cid import cid_of
-from patchbay.errors import InvalidParams, Overtaken, Refused
+from patchbay.errors import InvalidParams, Refused, StaleUpdate
 from patchbay.kind import code_endings, kind_named
 from patchbay.store import Store
 
@@ -51,9 +51,9 @@ class Saving:
             self._check_new(name)
         if (now.definition_cid if now else None) != base:
             there = "there is a server of this name already" if base is None else "somebody saved another definition"
-            raise Overtaken(f"{name} was not saved: {there}. What you wrote is still here")
+            raise StaleUpdate(f"{name} was not saved: {there}. What you wrote is still here")
         cid = self._store.blobs.put(source)
-        row = replace(now, definition_cid=cid) if now else Row(name, kind, cid)
+        row = replace(now, definition_cid=cid) if now else ServerRow(name, kind, cid)
         seen = {PREFIX + name: self._store.blobs.put(now.encoded()) if now else None}
         return self.names({PREFIX + name: self._store.blobs.put(row.encoded())}, who, why, seen)
 
@@ -71,7 +71,7 @@ class Saving:
     def _names(self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None]) -> str:
         for full, cid in expected.items():
             if self._store.names.get(full) != cid:
-                raise Overtaken(f"{full} has changed since you saw it; nothing was changed")
+                raise StaleUpdate(f"{full} has changed since you saw it; nothing was changed")
         files: Files = {}
         marks: dict[str, str | None] = {}
         known = drop_ins(self._store)
@@ -121,7 +121,7 @@ class Saving:
             seen[name + CONFIG] = (self._config_there(name), now.config_cid if now else None)
         for file, (there, known) in seen.items():
             if there is not None and there != known:
-                raise Overtaken(f"the file {file} was saved a moment ago and is not read yet; nothing was changed")
+                raise StaleUpdate(f"the file {file} was saved a moment ago and is not read yet; nothing was changed")
 
     def _there(self, file: str) -> str | None:
         """The CID of what a file holds; None where there is none that can be read."""
@@ -155,7 +155,7 @@ class Saving:
             except OSError as problem:
                 raise Refused(f"the file {file} cannot be changed: {problem.strerror}; nothing was saved") from problem
 
-    def _row(self, name: str) -> Row | None:
+    def _row(self, name: str) -> ServerRow | None:
         cid = self._store.names.get(PREFIX + name)
         return parse_row(name, self._store.blobs.get(cid)) if cid else None
 

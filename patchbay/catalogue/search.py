@@ -24,7 +24,7 @@ WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "arguments": 1.0}
 SHOWN = ("name", "title", "description", "inputSchema", "annotations")
 """What a search tells of a tool."""
 
-DEEPEST = 4
+MAX_OBJECT_DEPTH = 4
 """How many objects inside each other are looked into for names of arguments."""
 
 
@@ -97,7 +97,7 @@ def texts_of(wire: Mapping[str, Any]) -> dict[str, str]:
 
 def _words(schema: Any, depth: int = 0) -> Iterator[str]:
     """Names, titles, descriptions and choices of the properties of a schema, also of objects and lists inside it."""
-    if not isinstance(schema, Mapping) or depth > DEEPEST:
+    if not isinstance(schema, Mapping) or depth > MAX_OBJECT_DEPTH:
         return
     properties = schema.get("properties")
     for name, inner in properties.items() if isinstance(properties, Mapping) else ():

@@ -12,7 +12,7 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import kind_named
-from patchbay.kinds.mount.standing_connection import Keeper
+from patchbay.kinds.mount.standing_connection import StandingConnection
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Server:
     timeout: float = 30.0
     streams: bool = False
     listing: Listing = field(default_factory=Listing)
-    upstream: Keeper | None = None
+    upstream: StandingConnection | None = None
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
     replaces: str | None = None

@@ -15,10 +15,10 @@ import orjson
 
 from patchbay.activation import Memory
 from patchbay.cid import cid_of
-from patchbay.errors import Overtaken, ReadOnly, ToolFailed
+from patchbay.errors import ReadOnly, StaleUpdate, ToolFailed
 from patchbay.store import Store
 
-LIMIT = 1024 * 1024
+MAX_VALUE_BYTES = 1024 * 1024
 """Largest value, in bytes of JSON."""
 
 
@@ -72,7 +72,7 @@ class State(Memory):
         moves = {self._name(key): None if one is None else self._store.blobs.put(one) for key, one in data.items()}
         try:
             self._move(moves, f"swapped {', '.join(changes)}"[:1000], seen)
-        except Overtaken:
+        except StaleUpdate:
             return False
         return True
 
@@ -99,6 +99,6 @@ def _dumped(key: str, value: Any) -> bytes:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError as problem:
         raise ToolFailed(f"state holds JSON values: {key}: {problem}") from problem
-    if len(data) > LIMIT:
-        raise ToolFailed(f"state holds values of at most {LIMIT} bytes; {key} has {len(data)}")
+    if len(data) > MAX_VALUE_BYTES:
+        raise ToolFailed(f"state holds values of at most {MAX_VALUE_BYTES} bytes; {key} has {len(data)}")
     return data

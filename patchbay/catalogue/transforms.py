@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.activation import Call, Events, Handler, Hub, activate
 from patchbay.catalogue import entries
-from patchbay.catalogue.entries import Ground
+from patchbay.catalogue.entries import EntryContext
 from patchbay.catalogue.reading.uri_templates import compiled
 from patchbay.cid import cid_of
 from patchbay.config import check, check_tool, check_uri
@@ -24,13 +24,13 @@ from patchbay.events import Content, Data, Failed, Text
 DEADLINE = 5.0
 """Seconds that one transform may take."""
 
-MOST = 20_000
+MAX_ENTRIES_PER_TRANSFORM = 20_000
 """How many entries one transform may give."""
 
 HandlerFor = Callable[[str, bytes, str, str, Mapping[str, Any]], Handler | None]
 
 
-def said(events: Events) -> list[Text | Content | Data]:
+def collect_output(events: Events) -> list[Text | Content | Data]:
     """What an activation put out. Raises ToolFailed (or the error it carries) when it failed."""
     found: list[Text | Content | Data] = []
     for event in events:
@@ -44,7 +44,9 @@ def said(events: Events) -> list[Text | Content | Data]:
 class Transforms:
     """Runs the transforms of one server, each in at most `seconds`; `problems` collects what went wrong."""
 
-    def __init__(self, ground: Ground, handler_for: HandlerFor, hub: Hub | None, seconds: float = DEADLINE) -> None:
+    def __init__(
+        self, ground: EntryContext, handler_for: HandlerFor, hub: Hub | None, seconds: float = DEADLINE
+    ) -> None:
         self._ground = ground
         self._handler_for = handler_for
         self._hub = hub
@@ -76,16 +78,18 @@ class Transforms:
             raise ToolFailed("nothing here runs Python")
         deadline = time.monotonic() + self._seconds
         call = Call(name, {"function": function}, {"server_name": name}, deadline, self._hub)
-        values = [event.value if isinstance(event, Data) else event for event in said(activate(handler, call))]
+        values = [
+            event.value if isinstance(event, Data) else event for event in collect_output(activate(handler, call))
+        ]
         listed = values[0] if len(values) == 1 and isinstance(values[0], list) else values
         if any(isinstance(entry, (Text, Content)) for entry in listed):
             raise ToolFailed("it has to answer a list of objects")
-        if len(listed) > MOST:
-            raise ToolFailed(f"it gave {len(listed)} entries; at most {MOST} are taken")
+        if len(listed) > MAX_ENTRIES_PER_TRANSFORM:
+            raise ToolFailed(f"it gave {len(listed)} entries; at most {MAX_ENTRIES_PER_TRANSFORM} are taken")
         return list(listed)
 
 
-def descriptor(ground: Ground, kind: str, entry: Any) -> Descriptor:
+def descriptor(ground: EntryContext, kind: str, entry: Any) -> Descriptor:
     """The descriptor of one entry of a transform, checked like a static one. Raises ConfigError."""
     if not isinstance(entry, Mapping):
         raise ConfigError(ground.where, "", "expected an object")
@@ -103,7 +107,7 @@ def descriptor(ground: Ground, kind: str, entry: Any) -> Descriptor:
     return entries.tool(ground, name, rest, "transform")
 
 
-def _resource(ground: Ground, name: str, entry: Mapping[str, Any]) -> Descriptor:
+def _resource(ground: EntryContext, name: str, entry: Mapping[str, Any]) -> Descriptor:
     if "uriTemplate" in entry:
         check(entry, ground.where, kind="template")
         return entries.template(ground, name or entry["uriTemplate"], entry, "transform")
@@ -113,7 +117,7 @@ def _resource(ground: Ground, name: str, entry: Mapping[str, Any]) -> Descriptor
     return entries.resource(ground, name or uri, entry, "transform")
 
 
-def is_answered(ground: Ground, uri: str) -> bool:
+def is_answered(ground: EntryContext, uri: str) -> bool:
     """Whether a resource template of the configuration answers for a URI, so that listing it needs no source."""
     templates = [one.get("matches", one["uriTemplate"]) for one in ground.config.get("resource_templates", {}).values()]
     return any(compiled(template).match(uri) is not None for template in templates)

@@ -16,11 +16,11 @@ from hashlib import sha256
 import orjson
 
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import PREFIX, Row, parse_row
+from patchbay.catalogue.rows import PREFIX, ServerRow, parse_row
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ContentError, Overtaken, UnknownServer
-from patchbay.store import Move, Store
+from patchbay.errors import ContentError, StaleUpdate, UnknownServer
+from patchbay.store import NameChange, Store
 
 SERVED = "served/"
 LISTS = "lists/"
@@ -46,7 +46,7 @@ class Versions:
         self._why = f"built by {id}"
         self._keep = keep
 
-    def keep(self, row: Row) -> str:
+    def keep(self, row: ServerRow) -> str:
         """Keep a row's manifest; answers the version."""
         return self._store.blobs.put(row.manifest())
 
@@ -67,7 +67,7 @@ class Versions:
             return False
         try:
             self._store.names.move(changes, WHO, self._why, {LISTS + name: before})
-        except Overtaken:
+        except StaleUpdate:
             return self.announce(name, server, kind)  # another process moved the name since it was read
         self._tell(name, said | self._kinds(before, after))
         return True
@@ -131,7 +131,7 @@ def never_had(name: str, cid: str) -> UnknownServer:
 class Pins:
     """Servers by name and CID, built once and kept while they are used."""
 
-    def __init__(self, store: Store, build: Callable[[Row, str], Server]) -> None:
+    def __init__(self, store: Store, build: Callable[[ServerRow, str], Server]) -> None:
         self._store = store
         self._build = build
         self._kept: OrderedDict[tuple[str, str], Server] = OrderedDict()
@@ -164,7 +164,7 @@ class Pins:
         server = self.find(name, version)
         return server if self.row(name, row).enabled else replace(server, enabled=False)
 
-    def row(self, name: str, version: str) -> Row:
+    def row(self, name: str, version: str) -> ServerRow:
         """What a version is made of. Raises UnknownServer for one that cannot be read."""
         try:
             return parse_row(name, self._store.blobs.get(version))
@@ -192,7 +192,7 @@ class Pins:
             found.setdefault(self.row(name, version).definition_cid, version)
         return found
 
-    def _moves(self, name: str) -> Iterator[Move]:
+    def _moves(self, name: str) -> Iterator[NameChange]:
         before = None
         while moves := self._store.names.past(SERVED + name, PAGE, before):
             yield from moves

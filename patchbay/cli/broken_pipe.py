@@ -23,7 +23,7 @@ AGAIN = 10.0
 """Seconds that ending may take before it is interrupted too."""
 
 
-class Unread(BrokenPipeError):
+class BrokenOutputPipe(BrokenPipeError):
     """Nobody reads standard output any more."""
 
 
@@ -89,4 +89,4 @@ class _Interruption:
         now = time.monotonic()
         if now - self._last >= AGAIN * 0.9:  # the clocks of the two threads need not agree to the last digit
             self._last = now
-            raise Unread
+            raise BrokenOutputPipe

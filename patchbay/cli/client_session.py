@@ -1,6 +1,6 @@
 """One command at work: how it reaches servers, what it does about drift, how its failures end.
 
-`with_reach` gives a click command the options that all of these share and one argument, an open `Session`.
+`with_reach` gives a click command the options that all of these share and one argument, an open `ClientSession`.
 Problems become one sentence on standard error and an exit code (`exits.py`).
 Sources: JN-5, JN-44 to JN-48, JN-C15.
 """
@@ -27,7 +27,7 @@ from patchbay.cli.messages import note, program, typed
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
 from patchbay.client.addresses.targets import Era, Local, Reach
-from patchbay.client.auth.methods import Person
+from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.connection.connection import START_TIMEOUT, TIMEOUT, Connection
 from patchbay.client.connection.environment import launch_environment
 from patchbay.client.connection.pool import Connections
@@ -35,7 +35,7 @@ from patchbay.client.contracts.canonical_json import ContractError
 from patchbay.client.contracts.contract import ValidationResult, verdict, warning_text
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import homes
-from patchbay.client.source import Means, Sources
+from patchbay.client.source import SourceContext, Sources
 from patchbay.client.sources import known_sources
 from patchbay.events import LOG_LEVELS
 from patchbay.settings import Settings, sign_ins, whole_environment
@@ -50,10 +50,10 @@ CREATING = {"call", "put"}
 
 
 @dataclass
-class Session:
+class ClientSession:
     """What a command works with. `answers` and `display` are what the server's questions and progress go to."""
 
-    means: Means
+    means: SourceContext
     sources: Sources
     answers: Answers
     display: Display
@@ -68,7 +68,7 @@ def session(
     answers: Answers | None = None,
     level: str | None = None,
     creates: bool = False,
-) -> Iterator[Session]:
+) -> Iterator[ClientSession]:
     """Everything that a command needs to reach servers; all of it is ended afterwards.
 
     `creates` says that the command may create the store of this machine's hub where there is none.
@@ -80,7 +80,7 @@ def session(
     interactive = is_terminal(sys.stderr)
     answers.interactive = interactive
     settings = Settings.load()
-    signin = Person(sign_ins(environ), _show if interactive else None, _hint())
+    signin = BrowserSignIn(sign_ins(environ), _show if interactive else None, _hint())
     with ExitStack() as stack:
         stack.enter_context(_hushed())
         contracts = Contracts(settings)
@@ -116,9 +116,9 @@ def session(
         stack.callback(display.clear)
         places = homes(Path.cwd(), environ)
         judge = None if ignore_schema else _judge
-        means = Means(connections, places, environ, contracts, timeout, tell=display.tell, judge=judge)
+        means = SourceContext(connections, places, environ, contracts, timeout, tell=display.tell, judge=judge)
         stack.enter_context(watched_output())
-        yield Session(means, known_sources(), answers, display)
+        yield ClientSession(means, known_sources(), answers, display)
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def with_reach(command: Command) -> Command:
     return run
 
 
-class Pair(click.ParamType[tuple[str, str]]):
+class NameValueType(click.ParamType[tuple[str, str]]):
     """`NAME=VALUE`."""
 
     name = "NAME=VALUE"
@@ -194,7 +194,7 @@ class Pair(click.ParamType[tuple[str, str]]):
         return name, text
 
 
-PAIR = Pair()
+PAIR = NameValueType()
 _OPTIONS = (
     click.option("--timeout", type=SECONDS, metavar="SECONDS", help=f"Time for one request [default {TIMEOUT:g}]."),
     click.option(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patchbay import exit_codes
-from patchbay.cli.broken_pipe import Unread, let_go
+from patchbay.cli.broken_pipe import BrokenOutputPipe, let_go
 from patchbay.cli.messages import fail
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
 
@@ -32,7 +32,7 @@ def ending() -> Iterator[None]:
         fail(problem.message, code_of(problem))
     except KeyboardInterrupt:
         fail("interrupted", exit_codes.INTERRUPTED)
-    except (Unread, BrokenPipeError):
+    except (BrokenOutputPipe, BrokenPipeError):
         let_go()
         sys.exit(exit_codes.UNREAD)
     except OSError as problem:  # such as a full disk behind standard output

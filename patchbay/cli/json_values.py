@@ -16,7 +16,7 @@ from typing import IO, Any
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 
-LIMIT = 32 * 1024 * 1024
+MAX_VALUE_BYTES = 32 * 1024 * 1024
 """Bytes of one value."""
 
 SHOWN = 100
@@ -72,7 +72,7 @@ class _Lines:
     def next(self) -> bytes:
         """The next line, at most one byte more than the limit; nothing at the end."""
         self.again = bool(self._back)
-        text = self._back.popleft() if self.again else self._stream.readline(LIMIT + 1)
+        text = self._back.popleft() if self.again else self._stream.readline(MAX_VALUE_BYTES + 1)
         self.number += bool(text)
         return text
 
@@ -84,20 +84,20 @@ class _Lines:
     def skip(self, text: bytes) -> None:
         """Leave out the rest of a line that is too long."""
         while text and not text.endswith(b"\n"):
-            text = self._stream.readline(LIMIT)
+            text = self._stream.readline(MAX_VALUE_BYTES)
 
 
 def _values(first: bytes, lines: _Lines) -> list[Any]:
     """The values that begin on a line. Raises ParseError; then the lines after it were not touched."""
-    if len(first) > LIMIT:
+    if len(first) > MAX_VALUE_BYTES:
         lines.skip(first)
-        raise ParseError(f"longer than {LIMIT} bytes")
+        raise ParseError(f"longer than {MAX_VALUE_BYTES} bytes")
     try:
         return [parse(first)]
     except ParseError as problem:
         whole, said, alone = [first], problem, lines.again
     depth, size, tried = _depth(first), len(first), 0
-    while size <= LIMIT:
+    while size <= MAX_VALUE_BYTES:
         # Trying at every line would take the square of the time; where brackets are even, a value may end.
         if depth <= 0 or size >= 2 * tried:
             tried = size
@@ -115,7 +115,7 @@ def _values(first: bytes, lines: _Lines) -> list[Any]:
         whole.append(more)
         depth, size = depth + _depth(more), size + len(more)
     lines.skip(whole[-1])
-    raise ParseError(f"longer than {LIMIT} bytes")
+    raise ParseError(f"longer than {MAX_VALUE_BYTES} bytes")
 
 
 def _depth(line: bytes) -> int:

@@ -10,12 +10,12 @@ import threading
 from patchbay.assembly import assemble
 from patchbay.client.addresses.targets import Local
 from patchbay.jsonrpc import Exchange
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings
 
 
-class Here:
+class LocalHub:
     """The hub that these settings describe."""
 
     def __init__(self, settings: Settings) -> None:
@@ -29,7 +29,7 @@ class Here:
             if self._dispatcher is None:
                 self._dispatcher = assemble(self._settings, lambda: float("inf"))
             self._dispatcher.server(reach.endpoint, operator=True)
-            return self._dispatcher.exchange(Wire(reach.endpoint, connection="command line", operator=True))
+            return self._dispatcher.exchange(TransportInfo(reach.endpoint, connection="command line", operator=True))
 
     def close(self) -> None:
         """End the hub and its processes."""

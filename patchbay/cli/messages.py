@@ -55,7 +55,7 @@ def quoted(word: str) -> str:
     return f'"{word}"' if not re.search(r'["\\$`!\n]', word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-class Late(NamedTuple):
+class LateCommand(NamedTuple):
     """A command that is loaded when it is used: `module:attribute`, and its gist for the list of commands."""
 
     place: str
@@ -69,7 +69,7 @@ class Late(NamedTuple):
 class Commands(click.Group):
     """A group at the root: it remembers what was typed, and loads none of its commands but the one that is used."""
 
-    def __init__(self, *arguments: Any, late: Mapping[str, Late], **options: Any) -> None:
+    def __init__(self, *arguments: Any, late: Mapping[str, LateCommand], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.late = late
 

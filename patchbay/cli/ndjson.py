@@ -20,7 +20,7 @@ from typing import IO, Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.json_values import LIMIT, read_values
+from patchbay.cli.json_values import MAX_VALUE_BYTES, read_values
 from patchbay.cli.messages import printable
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
@@ -117,7 +117,7 @@ def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Any]:
             with path.open("rb") as file:
                 yield from read_values(file, bad)
         elif path.suffix.lower() == TABLE:
-            csv.field_size_limit(max(csv.field_size_limit(), LIMIT))
+            csv.field_size_limit(max(csv.field_size_limit(), MAX_VALUE_BYTES))
             with path.open(encoding="utf-8-sig", newline="") as table:
                 yield from csv.DictReader(table, restkey=REST)
         else:

@@ -37,7 +37,7 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def shown(value: Any) -> str:
+def format_setting(value: Any) -> str:
     """A setting's value as it would be written in the environment; a folder of the installation by its short name."""
     if isinstance(value, tuple):
         return ",".join(value)
@@ -56,7 +56,7 @@ def with_settings(command: Command) -> Command:
 def _option(row: Field[Any]) -> Callable[[Command], Command]:
     kind = {int: "NUMBER", float: "NUMBER", tuple: "LIST"}.get(type(row.default), "TEXT")
     kind = "PATH" if isinstance(row.default, Path) else kind
-    default = f"default {shown(row.default) or 'none'}"
+    default = f"default {format_setting(row.default) or 'none'}"
     about = ", ".join(part for part in (row.metadata["unit"], " or ".join(row.metadata["choices"]), default) if part)
     return click.option(
         flag_of(row.name),

@@ -23,14 +23,14 @@ from patchbay.settings import Settings
 from patchbay.wire.native_stdio import NativePipe
 from patchbay.wire.stdio import Pipe
 
-GRACE = 5.0
+CALL_GRACE_SECONDS = 5.0
 """Seconds in which calls may still finish when the input has ended. Clients send a signal when they want it sooner."""
 
 END = 1.8
 """Seconds in which cancelled calls may leave. Clients kill two seconds after their signal."""
 
 
-class Told:
+class EndSignal:
     """What ends the process, heard by its main thread: a signal, or somebody who calls `tell`."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def pipe(settings: Settings, server: str, native: bool = False) -> None:
     """
     protect_hub(settings.protections)
     source, sink = take_over()
-    told = Told()
+    told = EndSignal()
     logs.begin(settings)
     drain = Drain(END)
     dispatcher = assemble(settings, drain.left)
@@ -75,7 +75,7 @@ def pipe(settings: Settings, server: str, native: bool = False) -> None:
         def read() -> None:
             client.serve()
             drain.begin()
-            client.finish(GRACE)
+            client.finish(CALL_GRACE_SECONDS)
             told.tell()
 
         threading.Thread(target=read, name="input", daemon=True).start()

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote_plus
 
 from patchbay.client.addresses.launchers import NAMED
 from patchbay.client.profiles.files import NAME
-from patchbay.client.source import Means, Sources
+from patchbay.client.source import SourceContext, Sources
 
 Pair = tuple[str, str]
 API = "openapi+"
@@ -28,7 +28,7 @@ def full(text: str) -> str:
     return f"@{text}" if NAME.fullmatch(text) else text
 
 
-def explored(text: str, sources: Sources, means: Means) -> str:
+def explored(text: str, sources: Sources, means: SourceContext) -> str:
     """The address to explore: a profile that is not found is tried as a preset (JN-55)."""
     address = full(text)
     name = address[1:]

@@ -32,7 +32,7 @@ class Unreachable(PatchbayError):
     status = 502
 
 
-class Overdue(Unreachable):
+class ServerTimeout(Unreachable):
     """The server did not answer in time."""
 
     status = 504

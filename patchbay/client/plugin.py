@@ -23,7 +23,7 @@ from patchbay.client.addresses.variables import ProfileError, substitute_env_var
 from patchbay.client.connection.connection import TIMEOUT
 from patchbay.client.connection.pool import Connections
 from patchbay.client.profiles.lookup import find_profile_paths, homes
-from patchbay.client.source import Means, Record, error_record
+from patchbay.client.source import Record, SourceContext, error_record
 from patchbay.client.sources.mcp import McpSource
 from patchbay.errors import ParseError, PatchbayError
 from patchbay.jsonrpc import parse
@@ -44,17 +44,17 @@ MODES = ("read", "write", "inspect", "explore", "validate", "version")
 SHOWN = 100
 
 
-def reads(url: str, means: Means, **arguments: Any) -> Iterator[Record]:
+def reads(url: str, means: SourceContext, **arguments: Any) -> Iterator[Record]:
     """The records at an address."""
     return McpSource().reads(url, means, arguments)
 
 
-def writes(url: str, means: Means, **arguments: Any) -> Iterator[Record]:
+def writes(url: str, means: SourceContext, **arguments: Any) -> Iterator[Record]:
     """What comes of each record of standard input."""
     return McpSource().writes(url, _records(means.limit), means, arguments)
 
 
-def answered(mode: str, url: str, means: Means) -> Iterator[Record]:
+def records_of_mode(mode: str, url: str, means: SourceContext) -> Iterator[Record]:
     """The records of one mode."""
     source = McpSource()
     if mode == "read":
@@ -106,9 +106,9 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     environ = whole_environment()
     with Connections(environ=environ, timeout=given.timeout or TIMEOUT) as connections:
-        means = Means(connections, homes(Path.cwd(), environ), environ, timeout=given.timeout)
+        means = SourceContext(connections, homes(Path.cwd(), environ), environ, timeout=given.timeout)
         try:
-            for record in answered(
+            for record in records_of_mode(
                 given.mode, given.address, means.without_judging() if given.ignore_schema else means
             ):
                 _say(record)

@@ -46,7 +46,7 @@ DEFAULT = "mcp"
 """The source that is asked for a profile nobody has: its error says where profiles are looked for."""
 
 TIMEOUT = 60.0
-LIMIT = 32 * 1024 * 1024
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Bytes of one answer, one document or one record."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+-]*):")
@@ -82,7 +82,7 @@ def _unheard(item: Item) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SourceContext:
     """What a source works with; the same for all addresses of one command.
 
     `connections` are those to MCP servers, one per reach for the whole batch; `places` where profiles are; `environ`
@@ -97,7 +97,7 @@ class Means:
     environ: Mapping[str, str]
     blobs: Blobs | None = None
     timeout: float | None = None
-    limit: int = LIMIT
+    limit: int = MAX_ANSWER_BYTES
     tell: Callable[[Item], None] = _unheard
     judge: Callable[[Profile, ValidationResult], None] | None = judged_by_profile
     judged: set[tuple[object, ...]] = field(default_factory=set)
@@ -110,7 +110,7 @@ class Means:
         """The profiles of one plugin."""
         return Profiles(self.places, plugin)
 
-    def without_judging(self) -> Means:
+    def without_judging(self) -> SourceContext:
         """The same, checking no contract (`--ignore-schema`, JN-47)."""
         return replace(self, judge=None)
 
@@ -142,7 +142,7 @@ class Source(Protocol):
         """Whether an address of another source's scheme, or of none, is this source's (`https://.../openapi.json`)."""
         return False
 
-    def reads(self, address: str, means: Means, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
+    def reads(self, address: str, means: SourceContext, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
         """The records at an address. `arguments` are JSON values and win over those of the address (JN-31).
 
         Records are given as they come; closing the iterator stops the work.
@@ -153,7 +153,7 @@ class Source(Protocol):
         self,
         address: str,
         records: Iterable[Mapping[str, Any]],
-        means: Means,
+        means: SourceContext,
         arguments: Mapping[str, Any] | None = None,
     ) -> Iterator[Record]:
         """Write records, and give what comes of each (JN-12, JN-C17). Keys that start with `_` are left out (J-F8).
@@ -162,19 +162,19 @@ class Source(Protocol):
         """
         raise NotOffered(self.name, "writing")
 
-    def inspects(self, address: str, means: Means) -> dict[str, Any]:
+    def inspects(self, address: str, means: SourceContext) -> dict[str, Any]:
         """What there is, as `inspect --format json` shows it: `server`, `transport`, `tools`, `resources` (JN-33)."""
         raise NotOffered(self.name, "inspection support")
 
-    def explores(self, address: str, means: Means) -> dict[str, Any]:
+    def explores(self, address: str, means: SourceContext) -> dict[str, Any]:
         """The universe behind a profile: `plugin`, `service`, `version_hash`, `discoverable` (JN-54)."""
         raise NotOffered(self.name, "exploration")
 
-    def validates(self, profile: Profile, means: Means) -> ValidationResult:
+    def validates(self, profile: Profile, means: SourceContext) -> ValidationResult:
         """Whether a profile still fits its service (JN-44, JN-56)."""
         raise NotOffered(self.name, "validation")
 
-    def versions(self, address: str, means: Means) -> str | None:
+    def versions(self, address: str, means: SourceContext) -> str | None:
         """A hash that changes when the contract does; None where contents change all the time (JN-57)."""
         raise NotOffered(self.name, "version")
 
@@ -227,7 +227,7 @@ class Sources:
                 return self._loaded(entry)
         raise AddressError(f"no source is called {plugin!r}; there are {', '.join(self.names())}")
 
-    def of(self, address: str, means: Means) -> Source:
+    def of(self, address: str, means: SourceContext) -> Source:
         """The source of an address: by its profile, by who claims it, by its scheme. Raises AddressError."""
         if address.startswith("@"):
             return self._of_profile(address, means)
@@ -236,7 +236,7 @@ class Sources:
         found = found or next((one for one in self._fillers if scheme in one.schemes), None)
         return self._ready(found) if found is not None else self._of_installed(address, scheme)
 
-    def _of_profile(self, address: str, means: Means) -> Source:
+    def _of_profile(self, address: str, means: SourceContext) -> Source:
         name = re.split(r"[/?]", address[1:], maxsplit=1)[0]
         plugins = [plugin for plugin in self.names() if name in means.profiles(plugin).names()]
         if len(plugins) > 1:

@@ -23,10 +23,10 @@ from typing import Any, Self
 
 from patchbay.documents import front_matter, paths, search
 from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, Unreadable
-from patchbay.documents.files import LARGEST, Disk
+from patchbay.documents.files import MAX_DOCUMENT_BYTES, Disk
 from patchbay.documents.history import History, Version
-from patchbay.documents.index import Change, Document, Row, Shelf, document_of
-from patchbay.documents.notifications import Listener, Teller
+from patchbay.documents.index import Document, DocumentChange, DocumentRow, FolderIndex, document_of
+from patchbay.documents.notifications import Listener, ListenerThread
 from patchbay.documents.search import Search
 from patchbay.documents.watching import Watcher
 from patchbay.sqlite import sqlite3
@@ -43,7 +43,7 @@ ON_DISK = "found on disk"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What a write made: the document as it is now, and whether anything is another than before."""
 
     document: Document
@@ -68,13 +68,13 @@ class Library:
         self._disk = Disk(root, ignored)
         self._endings = endings
         self._readonly = readonly
-        self._teller = Teller(listener)
+        self._teller = ListenerThread(listener)
         self._writing = threading.RLock()
         self._ready = threading.Event()
         self._noticed = self._taken_in = 0
         self._watcher: Watcher | None = None
         self._history: History | None = None
-        self._shelf = Shelf(self._disk, endings, None, self._keep, self._alone)
+        self._shelf = FolderIndex(self._disk, endings, None, self._keep, self._alone)
         self._placed = readonly
         self._settle()
 
@@ -86,7 +86,7 @@ class Library:
         with self._failures_logged(path):
             return document_of(path, *self._disk.read(parts))
 
-    def rows(self, under: str = "") -> list[Row]:
+    def rows(self, under: str = "") -> list[DocumentRow]:
         """What is known of the documents whose path begins so, by path."""
         return sorted((row for row in self._shelf.rows.values() if row.key.startswith(under)), key=lambda row: row.key)
 
@@ -130,14 +130,14 @@ class Library:
         """
         parts = paths.document_path(path, self._endings)
         now = moment()
-        data = _encoded(front_matter.made({**metadata, "createdAt": now, "updatedAt": now}, body))
+        data = _encoded(front_matter.new_document_text({**metadata, "createdAt": now, "updatedAt": now}, body))
         with self._changing():
             self._check_free(parts, path)
             return self._write(path, parts, data, "created")
 
     def update(
         self, path: str, changes: Mapping[str, Any], body: str | None = None, expected_cid: str | None = None
-    ) -> Written:
+    ) -> WriteResult:
         """Other values of some keys, and another body if one is given; what is not named stays.
 
         `updatedAt` says when, if anything is another than before. Raises BadPath, NoDocument, Unreadable, and
@@ -151,10 +151,10 @@ class Library:
                 raise Overwritten(f"{path} is version {before.row.cid} now, not {expected_cid}: read it again first")
             wanted = {key: value for key, value in changes.items() if before.front.metadata.get(key) != value}
             if not wanted and body in (None, before.front.body):
-                return Written(before, False)
+                return WriteResult(before, False)
             text = front_matter.changed(before.text, {**wanted, "updatedAt": moment()}, body)
             self._keep([(path, data)])
-            return Written(self._write(path, parts, _encoded(text), "updated"), True)
+            return WriteResult(self._write(path, parts, _encoded(text), "updated"), True)
 
     def delete(self, path: str) -> None:
         """Take a document away; its versions stay. Raises BadPath, NoDocument, Unreadable."""
@@ -181,7 +181,7 @@ class Library:
 
     def refresh(
         self, progress: Callable[[int, int], None] = lambda done, total: None, seconds: float = math.inf
-    ) -> list[Change]:
+    ) -> list[DocumentChange]:
         """Take in what changed on the disk; answers that, and tells of it. After `seconds` the rest is left."""
         self._settle()
         noticed = self._noticed
@@ -261,7 +261,7 @@ class Library:
                 # Alone: SQLite refuses a second process at once while the first one makes the files.
                 with self._disk.alone():
                     self._history = History(own / "history.sqlite")
-                    shelf = Shelf(self._disk, self._endings, own / "index.sqlite", self._keep, self._alone)
+                    shelf = FolderIndex(self._disk, self._endings, own / "index.sqlite", self._keep, self._alone)
             except sqlite3.OperationalError as problem:
                 raise Unreadable(f"the history of this library cannot be opened now: {problem}") from problem
             except (OSError, Unreadable) as problem:
@@ -308,8 +308,8 @@ class Library:
             self._writing.release()
 
     def _write(self, path: str, parts: tuple[str, ...], data: bytes, how: str) -> Document:
-        if len(data) > LARGEST:
-            raise Unreadable(f"{path} would have {len(data)} bytes; expected at most {LARGEST}")
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise Unreadable(f"{path} would have {len(data)} bytes; expected at most {MAX_DOCUMENT_BYTES}")
         document = document_of(path, data, self._disk.write(parts, data))
         self._record([(path, data, how)])
         self._teller.tell([self._shelf.put(document)])

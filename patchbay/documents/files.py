@@ -22,7 +22,7 @@ from pathlib import Path
 from patchbay.documents.errors import NoDocument, Unreadable
 from patchbay.errors import ToolFailed
 
-LARGEST = 8 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 """Bytes of the largest document."""
 
 TEMPORARY = ".tmp-"
@@ -65,8 +65,10 @@ class Disk:
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
                     raise NoDocument(f"{'/'.join(parts)} is no regular file")
-                if found.st_size > LARGEST:
-                    raise Unreadable(f"{'/'.join(parts)} has {found.st_size} bytes; at most {LARGEST} are read")
+                if found.st_size > MAX_DOCUMENT_BYTES:
+                    raise Unreadable(
+                        f"{'/'.join(parts)} has {found.st_size} bytes; at most {MAX_DOCUMENT_BYTES} are read"
+                    )
                 return opened.read(), stamp_of(found)
 
     def write(self, parts: Sequence[str], data: bytes) -> str:

@@ -24,17 +24,17 @@ from frontmatter.default_handlers import YAMLHandler
 from patchbay.documents import front_matter_toml
 from patchbay.documents.errors import Unreadable
 
-LONGEST = 64 * 1024
+MAX_BLOCK_CHARACTERS = 64 * 1024
 """Characters of the longest block that is read as YAML."""
 
 SHALLOW = 32
 """Brackets up to which a block cannot nest too deeply for the fast reader, which does not check."""
 
-MOST = 2000
+MAX_VALUES = 2000
 """How many values of a block are shown as JSON; aliases can make millions of a few lines."""
 
 _UNSAID = (yaml.BlockEndToken, yaml.StreamStartToken, yaml.StreamEndToken)
-LARGEST = 2**63
+MAX_INTEGER = 2**63
 _HANDLER = YAMLHandler()
 _BLOCK = re.compile(r"(\ufeff?-{3,}[ \t]*(\r?\n))(.*?)(^-{3,}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 _TOML_BLOCK = re.compile(r"(\ufeff?\+{3}[ \t]*(\r?\n))(.*?)(^\+{3}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
@@ -47,7 +47,7 @@ FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
-class Front:
+class FrontMatter:
     """A document's text taken apart. `opening + block + closing + body` is the text again.
 
     `metadata` is what the block says, empty where there is none; `problem` says why it cannot be read.
@@ -67,33 +67,33 @@ class Front:
         return (self.opening + self.block + self.closing).count("\n")
 
 
-def split(text: str) -> Front:
+def split(text: str) -> FrontMatter:
     """A text taken apart. Never raises: what is no front matter is body, what is broken has a `problem`."""
     found = _BLOCK.match(text) or _TOML_BLOCK.match(text)
     if found is None:
-        return Front(text, newline="\r\n" if "\r\n" in text else "\n")
+        return FrontMatter(text, newline="\r\n" if "\r\n" in text else "\n")
     opening, newline, block, closing = found.groups()
     body = text[found.end() :]
     try:
         value = load_toml(block) if "+++" in opening else load(block)
     except Unreadable as problem:
-        return Front(body, {}, opening, block, closing, newline, problem.message)
+        return FrontMatter(body, {}, opening, block, closing, newline, problem.message)
     if value is not None and not isinstance(value, dict):
-        return Front(text, newline=newline)
-    return Front(body, value or {}, opening, block, closing, newline)
+        return FrontMatter(text, newline=newline)
+    return FrontMatter(body, value or {}, opening, block, closing, newline)
 
 
 def load_toml(block: str) -> dict[str, Any]:
     """The values of some TOML. Raises Unreadable."""
-    if len(block) > LONGEST:
-        raise Unreadable(f"the front matter has {len(block)} characters; at most {LONGEST} are read")
+    if len(block) > MAX_BLOCK_CHARACTERS:
+        raise Unreadable(f"the front matter has {len(block)} characters; at most {MAX_BLOCK_CHARACTERS} are read")
     return front_matter_toml.load(block)
 
 
 def load(block: str) -> Any:
     """The value of some YAML. Raises Unreadable."""
-    if len(block) > LONGEST:
-        raise Unreadable(f"the front matter has {len(block)} characters; at most {LONGEST} are read")
+    if len(block) > MAX_BLOCK_CHARACTERS:
+        raise Unreadable(f"the front matter has {len(block)} characters; at most {MAX_BLOCK_CHARACTERS} are read")
     shallow = len(_NESTS.findall(block)) <= SHALLOW and _COMPACT.search(block) is None
     try:
         return _HANDLER.load(block, Loader=FAST if shallow else yaml.SafeLoader)
@@ -102,7 +102,7 @@ def load(block: str) -> Any:
         raise Unreadable(f"the front matter is no valid YAML: {reason}") from problem
 
 
-def made(metadata: Mapping[str, Any], body: str) -> str:
+def new_document_text(metadata: Mapping[str, Any], body: str) -> str:
     """The text of a new document. Raises Unreadable for what YAML cannot say."""
     return f"---\n{_dumped(metadata)}---\n{body}"
 
@@ -132,7 +132,7 @@ def changed(text: str, changes: Mapping[str, Any], body: str | None = None) -> s
 
 def plain(value: Any) -> Any:
     """A value of YAML as JSON can say it; what is too much is left out."""
-    return _plain(value, [MOST], 0)
+    return _plain(value, [MAX_VALUES], 0)
 
 
 def _plain(value: Any, left: list[int], depth: int) -> Any:
@@ -142,7 +142,7 @@ def _plain(value: Any, left: list[int], depth: int) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
-        return value if -LARGEST <= value < LARGEST else str(value)
+        return value if -MAX_INTEGER <= value < MAX_INTEGER else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, (date, time)):
@@ -174,7 +174,7 @@ def _dumped(metadata: Mapping[str, Any]) -> str:
         raise Unreadable(f"this cannot be said in YAML: {' '.join(str(problem).split())[:300]}") from problem
 
 
-def _in_place(front: Front, changes: Mapping[str, Any]) -> str | None:
+def _in_place(front: FrontMatter, changes: Mapping[str, Any]) -> str | None:
     """The block with the lines of some keys exchanged; None where keys have no lines of their own."""
     try:
         root = yaml.compose(front.block, Loader=yaml.SafeLoader)

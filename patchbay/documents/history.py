@@ -23,7 +23,7 @@ from patchbay.sqlite import sqlite3
 
 log = logging.getLogger(__name__)
 
-BUSY = 30.0
+LOCK_WAIT_SECONDS = 30.0
 """Seconds that a write waits for another process."""
 
 PAGE = 1000
@@ -118,7 +118,7 @@ class History:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Raises sqlite3.DatabaseError for a file that is none or damaged."""
-    connection = sqlite3.connect(path, timeout=BUSY, check_same_thread=False, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=LOCK_WAIT_SECONDS, check_same_thread=False, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

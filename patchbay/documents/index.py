@@ -27,7 +27,7 @@ from patchbay.documents import front_matter as front
 from patchbay.documents import paths
 from patchbay.documents.errors import NoDocument, Unreadable
 from patchbay.documents.files import Disk
-from patchbay.documents.front_matter import Front
+from patchbay.documents.front_matter import FrontMatter
 from patchbay.documents.headings import headings, title_of
 from patchbay.errors import ConfigError
 from patchbay.fulltext.index import Document as Words
@@ -45,7 +45,7 @@ BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DocumentRow:
     """What a list says of a document. Times are ISO 8601, as the document says them; empty where it does not."""
 
     key: str
@@ -62,7 +62,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentChange:
     """What became of a document: `added`, `changed` or `removed`. `relisted`: lists of documents show it otherwise."""
 
     key: str
@@ -74,9 +74,9 @@ class Change:
 class Document:
     """A document as it is read: its row, its whole text, and that text taken apart."""
 
-    row: Row
+    row: DocumentRow
     text: str
-    front: Front = field(repr=False)
+    front: FrontMatter = field(repr=False)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
     parts = front.split(text)
     said = parts.metadata
     stem = PurePosixPath(key).stem
-    row = Row(
+    row = DocumentRow(
         key,
         cid_of(data),
         stamp,
@@ -110,7 +110,7 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
     return Document(row, text, parts)
 
 
-class Shelf:
+class FolderIndex:
     """The rows and the index of one folder.
 
     With `place` the index is kept in that file, else in memory. `took` and `folders` are of the last look: the seconds
@@ -140,17 +140,17 @@ class Shelf:
         self.index, self._rows, self._inode = self._opened()
 
     @property
-    def rows(self) -> Mapping[str, Row]:
+    def rows(self) -> Mapping[str, DocumentRow]:
         """Every document by its path."""
         return self._rows.copy()
 
-    def get(self, key: str) -> Row | None:
+    def get(self, key: str) -> DocumentRow | None:
         """What is known of one document."""
         return self._rows.get(key)
 
     def refresh(
         self, progress: Callable[[int, int], None] = lambda done, total: None, seconds: float = math.inf
-    ) -> list[Change] | None:
+    ) -> list[DocumentChange] | None:
         """Look at the whole folder once and take in what changed; answers that. `progress` gets done and total.
 
         After `seconds` it takes in no more: `total - done` is what is left. None where another thread looks so long.
@@ -158,7 +158,7 @@ class Shelf:
         end = time.monotonic() + seconds
         if not self._refreshing.acquire(timeout=-1 if math.isinf(seconds) else seconds):
             return None
-        changes: list[Change] = []
+        changes: list[DocumentChange] = []
         try:
             self._check_place()
             stale, gone = self._compared()
@@ -189,18 +189,18 @@ class Shelf:
         stale = [key for key, stamp in seen.items() if key not in known or known[key].stamp != stamp]
         return stale, [key for key in known if key not in seen]
 
-    def put(self, document: Document) -> Change:
+    def put(self, document: Document) -> DocumentChange:
         """Take in what has just been written."""
         change = self._change(document.row)
         self._index(lambda index: index.put(_words(document)))
         self._rows[document.row.key] = document.row
         return change
 
-    def drop(self, key: str) -> Change:
+    def drop(self, key: str) -> DocumentChange:
         """Take out what has just been removed."""
         self._index(lambda index: index.remove(key))
         self._rows.pop(key, None)
-        return Change(key, "removed")
+        return DocumentChange(key, "removed")
 
     def rebuild(self) -> None:
         """Begin again with an empty index: what there was is damaged."""
@@ -221,7 +221,7 @@ class Shelf:
             log.error("the index of the library is damaged and is made again: %s", problem)
             self.rebuild()
 
-    def _opened(self) -> tuple[Index, dict[str, Row], int]:
+    def _opened(self) -> tuple[Index, dict[str, DocumentRow], int]:
         try:
             index = Index(COLUMNS, self._place, LABELS)
             rows = dict(_rows(index))
@@ -253,7 +253,7 @@ class Shelf:
             log.warning("the file %r is no document: its path is none that is the same everywhere", key)
         return False
 
-    def _take_in(self, keys: Sequence[str]) -> list[Change]:
+    def _take_in(self, keys: Sequence[str]) -> list[DocumentChange]:
         read = [(key, *found) for key in keys if (found := self._read(key)) is not None]
         fresh: list[tuple[Document, bytes]] = []
         for key, data, stamp in read:
@@ -274,11 +274,11 @@ class Shelf:
         self._rows |= {document.row.key: document.row for document, _ in fresh}
         return changes
 
-    def _change(self, row: Row) -> Change:
+    def _change(self, row: DocumentRow) -> DocumentChange:
         known = self._rows.get(row.key)
         if known is None:
-            return Change(row.key, "added")
-        return Change(row.key, "changed", (known.title, known.description) != (row.title, row.description))
+            return DocumentChange(row.key, "added")
+        return DocumentChange(row.key, "changed", (known.title, known.description) != (row.title, row.description))
 
     def _read(self, key: str) -> tuple[bytes, str] | None:
         try:
@@ -291,13 +291,13 @@ class Shelf:
                 log.warning("%s", problem.message)
             return None
 
-    def _forget(self, keys: Sequence[str]) -> list[Change]:
+    def _forget(self, keys: Sequence[str]) -> list[DocumentChange]:
         gone = [key for key in keys if self._disk.stamp(key.split("/")) is None]
         self._keep([(key, None) for key in gone])
         self._index(lambda index: index.remove(*gone))
         for key in gone:
             self._rows.pop(key, None)
-        return [Change(key, "removed") for key in gone]
+        return [DocumentChange(key, "removed") for key in gone]
 
 
 def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -328,15 +328,15 @@ def _words(document: Document) -> Words:
     )
 
 
-def _rows(index: Index) -> Iterator[tuple[str, Row]]:
+def _rows(index: Index) -> Iterator[tuple[str, DocumentRow]]:
     for key, labels in index.labels().items():
         title, description, author, tags, *rest = orjson.loads(labels["about"])
-        yield key, Row(key, labels["cid"], labels["stamp"], title, description, author, tuple(tags), *rest)
+        yield key, DocumentRow(key, labels["cid"], labels["stamp"], title, description, author, tuple(tags), *rest)
 
 
 def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:
-    row = Row(key, cid_of(data), stamp, PurePosixPath(key).stem, size=len(data), problem=problem)
-    return Document(row, "", Front(""))
+    row = DocumentRow(key, cid_of(data), stamp, PurePosixPath(key).stem, size=len(data), problem=problem)
+    return Document(row, "", FrontMatter(""))
 
 
 def _relabel(key: str, stamp: str, index: Index) -> None:

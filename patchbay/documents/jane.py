@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from patchbay.documents import paths
 from patchbay.documents.collection import Library
-from patchbay.documents.index import Change, Row
+from patchbay.documents.index import DocumentChange, DocumentRow
 from patchbay.documents.search_results import answered as answered
 from patchbay.documents.search_results import told as told
 from patchbay.errors import WrongArguments
@@ -100,7 +100,7 @@ def listed(context: Any) -> list[dict[str, Any]]:
     return found
 
 
-def summary(row: Row) -> dict[str, Any]:
+def summary(row: DocumentRow) -> dict[str, Any]:
     """What a list says of a document."""
     place = place_of(row.key)
     assert place is not None, f"{row.key} lies in neither collection"
@@ -128,7 +128,7 @@ def _made(context: Any) -> Library:
     return library
 
 
-def _tell(context: Any, changes: Sequence[Change]) -> None:
+def _tell(context: Any, changes: Sequence[DocumentChange]) -> None:
     for change in changes:
         if place_of(change.key) is not None and change.how != "added":
             context.updated(uri_of(change.key))

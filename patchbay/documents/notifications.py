@@ -7,27 +7,27 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from patchbay.documents.index import Change
+from patchbay.documents.index import DocumentChange
 
 log = logging.getLogger(__name__)
 
 EVERY = 0.25
 """Seconds between two rounds: what changes meanwhile is told together."""
 
-Listener = Callable[[Sequence[Change]], None]
+Listener = Callable[[Sequence[DocumentChange]], None]
 
 
-class Teller:
+class ListenerThread:
     """Tells one listener. The first change is told at once; a listener that fails is told the next time again."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._waiting: dict[str, Change] = {}
+        self._waiting: dict[str, DocumentChange] = {}
         self._some = threading.Condition()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def tell(self, changes: Sequence[Change]) -> None:
+    def tell(self, changes: Sequence[DocumentChange]) -> None:
         """Have these told soon. Of several changes of one document only the last one is."""
         if not changes:
             return

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from patchbay.documents.headings import Heading, headings
 from patchbay.fulltext.forms import stem
-from patchbay.fulltext.query import Reading, Word
+from patchbay.fulltext.query import ParsedQuery, Word
 from patchbay.fulltext.words import folded, pieces, sign_of
 
 MAX_LINES = 5
@@ -61,7 +61,7 @@ class _Spot:
     word: int
 
 
-def passages(reading: Reading, body: str, before: int) -> Passages:
+def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
     """Where a document's body has the words of a query; `before` lines stand before the body."""
     spots = list(_spots(reading, body))
     if not spots:
@@ -98,7 +98,7 @@ def _section(body: str, spots: Sequence[_Spot]) -> Heading | None:
     return found[best]
 
 
-def _spots(reading: Reading, body: str) -> Iterator[_Spot]:
+def _spots(reading: ParsedQuery, body: str) -> Iterator[_Spot]:
     """Every match in a text, by place, at most MAX_MATCHES."""
     flat = _flat(body)
     found: list[_Spot] = []

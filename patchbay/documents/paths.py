@@ -18,7 +18,7 @@ LONGEST_NAME = 200
 LONGEST_PATH = 1000
 """Bytes of the longest path."""
 
-DEEPEST = 16
+MAX_FOLDER_DEPTH = 16
 """Folders inside each other."""
 
 SHOWN = 120
@@ -51,8 +51,8 @@ def folder_path(path: str) -> tuple[str, ...]:
     if len(path) > LONGEST_PATH or len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
         raise BadPath(f"{_shown(path)}: expected a path of at most {LONGEST_PATH} bytes")
     parts = tuple(path.split("/"))
-    if len(parts) > DEEPEST:
-        raise BadPath(f"{_shown(path)}: expected at most {DEEPEST} names in a path")
+    if len(parts) > MAX_FOLDER_DEPTH:
+        raise BadPath(f"{_shown(path)}: expected at most {MAX_FOLDER_DEPTH} names in a path")
     for part in parts:
         _check(part, path)
     return parts

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from patchbay.documents.index import Row, Shelf, group_of
+from patchbay.documents.index import DocumentRow, FolderIndex, group_of
 from patchbay.errors import WrongArguments
-from patchbay.fulltext.index import Hit as Scored
 from patchbay.fulltext.index import Index
-from patchbay.fulltext.query import Reading
+from patchbay.fulltext.index import IndexHit as Scored
+from patchbay.fulltext.query import ParsedQuery
 from patchbay.sqlite import sqlite3
 
-FEW = 5
+ENOUGH_FULL_MATCHES = 5
 """With so many documents that have every word, no others are looked for."""
 
 LONG = 3
@@ -39,17 +39,17 @@ MAX_QUERY_CHARACTERS = 4_000
 MAX_OFFSET = 1_000_000
 """Documents that a page of results leaves out at the beginning."""
 
-NOTHING = Reading(())
+NOTHING = ParsedQuery(())
 """A query without words."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class DocumentHit:
     """A document that was found. `score` is more for better ones, and only comparable within one search."""
 
-    row: Row
+    row: DocumentRow
     score: float
 
 
@@ -61,11 +61,11 @@ class Search:
     meant, `reading` how the words were understood.
     """
 
-    hits: list[Hit]
+    hits: list[DocumentHit]
     total: int
     every: bool = True
     suggestion: str | None = None
-    reading: Reading = NOTHING
+    reading: ParsedQuery = NOTHING
 
 
 def is_all(query: str) -> bool:
@@ -74,7 +74,7 @@ def is_all(query: str) -> bool:
 
 
 def search(
-    shelf: Shelf,
+    shelf: FolderIndex,
     query: str,
     where: Mapping[str, str],
     limit: int,
@@ -93,26 +93,30 @@ def search(
     if is_all(query):
         chosen = [row for row in shelf.rows.values() if _fits(row, where)]
         chosen.sort(key=lambda row: (row.title.casefold(), row.key))
-        return Search([Hit(row, 0.0) for row in chosen[offset : offset + limit]], len(chosen))
+        return Search([DocumentHit(row, 0.0) for row in chosen[offset : offset + limit]], len(chosen))
     return _guarded(shelf, seconds, lambda index: _searched(shelf, index, query, where, limit, offset))
 
 
-def _searched(shelf: Shelf, index: Index, query: str, where: Mapping[str, str], limit: int, offset: int) -> Search:
+def _searched(
+    shelf: FolderIndex, index: Index, query: str, where: Mapping[str, str], limit: int, offset: int
+) -> Search:
     reading = index.read(query)
     if not reading.words or limit < 1:
         return Search([], 0, reading=reading)
     total = index.count(reading.wide(True), where)
-    every = len(reading.words) == 1 or (total >= FEW and len(reading.words) <= LONG)
+    every = len(reading.words) == 1 or (total >= ENOUGH_FULL_MATCHES and len(reading.words) <= LONG)
     if not every:
         total = index.count(reading.wide(False), where)
     scores = _scores(index, reading, where, every, offset + limit)
     rows = shelf.rows
-    hits = [Hit(row, float(f"{score:.4g}")) for key, score in scores.items() if (row := rows.get(key)) is not None]
+    hits = [
+        DocumentHit(row, float(f"{score:.4g}")) for key, score in scores.items() if (row := rows.get(key)) is not None
+    ]
     hits.sort(key=lambda hit: (-hit.score, hit.row.key))
     return Search(hits[offset : offset + limit], total, every, reading.suggestion, reading)
 
 
-def _scores(index: Index, reading: Reading, where: Mapping[str, str], every: bool, wanted: int) -> dict[str, float]:
+def _scores(index: Index, reading: ParsedQuery, where: Mapping[str, str], every: bool, wanted: int) -> dict[str, float]:
     """The scores of the documents that are best by their texts alone, at least `wanted` if there are so many."""
     most = wanted + MAX_RANKED
     parts = [
@@ -131,7 +135,7 @@ def _shares(hits: Sequence[Scored]) -> dict[str, float]:
     return {hit.key: hit.score / best for hit in hits}
 
 
-def _covered(index: Index, reading: Reading, where: Mapping[str, str]) -> Iterator[tuple[float, dict[str, float]]]:
+def _covered(index: Index, reading: ParsedQuery, where: Mapping[str, str]) -> Iterator[tuple[float, dict[str, float]]]:
     """How much of the query a document has, in its text and in its title; rare words are more of it."""
     count = len(index)
     having = [index.having(word.wide, where) for word in reading.words]
@@ -147,7 +151,7 @@ def _covered(index: Index, reading: Reading, where: Mapping[str, str]) -> Iterat
         yield weight, {key: share**power for key, share in shares.items()}
 
 
-def _guarded(shelf: Shelf, seconds: float, ask: Callable[[Index], T]) -> T:
+def _guarded(shelf: FolderIndex, seconds: float, ask: Callable[[Index], T]) -> T:
     """Ask the index; one that turns out to be damaged is made again from the disk first."""
     try:
         with shelf.index.within_seconds(seconds):
@@ -159,6 +163,6 @@ def _guarded(shelf: Shelf, seconds: float, ask: Callable[[Index], T]) -> T:
             return ask(shelf.index)
 
 
-def _fits(row: Row, where: Mapping[str, str]) -> bool:
+def _fits(row: DocumentRow, where: Mapping[str, str]) -> bool:
     top, group = group_of(row.key)
     return where.get("top", top) == top and where.get("grp", group) == group

@@ -14,9 +14,9 @@ import orjson
 
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import NoDocument, Unreadable
-from patchbay.documents.index import Document, Row
+from patchbay.documents.index import Document, DocumentRow
 from patchbay.documents.passages import passages
-from patchbay.documents.search import Hit, Search, is_all
+from patchbay.documents.search import DocumentHit, Search, is_all
 
 DEFAULT_LIMIT = 20
 """How many documents a page of results has, where nothing else is asked for."""
@@ -39,7 +39,7 @@ def answered(
     library: Library,
     query: str,
     where: Mapping[str, str],
-    summary: Callable[[Row], Json],
+    summary: Callable[[DocumentRow], Json],
     limit: int | None = None,
     offset: int = 0,
     with_content: bool = False,
@@ -99,7 +99,7 @@ def told(value: Json) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _current(library: Library, hit: Hit) -> Document | None:
+def _current(library: Library, hit: DocumentHit) -> Document | None:
     """A found document as it is now; None where it is gone."""
     try:
         document = library.read(hit.row.key)
@@ -113,7 +113,7 @@ def _current(library: Library, hit: Hit) -> Document | None:
     return document
 
 
-def _result(found: Search, hit: Hit, document: Document, summary: Callable[[Row], Json]) -> Json:
+def _result(found: Search, hit: DocumentHit, document: Document, summary: Callable[[DocumentRow], Json]) -> Json:
     where = passages(found.reading, document.front.body, document.front.lines)
     result = summary(hit.row) | {"score": hit.score}
     if where.section is not None:

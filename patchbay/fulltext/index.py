@@ -27,10 +27,20 @@ from typing import Self
 import orjson
 
 from patchbay.errors import ConfigError
-from patchbay.fulltext.query import Reading, understood
+from patchbay.fulltext.query import ParsedQuery, understood
 from patchbay.fulltext.time_limit import TimeLimit
 from patchbay.fulltext.vocabulary import IndexVocabulary, question_marks
-from patchbay.fulltext.words import UNSAYABLE, Term, folded, joined, parts, pieces, quoted, said, wanted
+from patchbay.fulltext.words import (
+    UNSAYABLE,
+    QueryTerm,
+    folded,
+    fts5_expression,
+    joined,
+    parts,
+    pieces,
+    quoted,
+    significant_words,
+)
 from patchbay.sqlite import sqlite3
 
 MOST_ENDINGS = 32
@@ -56,7 +66,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class IndexHit:
     """What was found: a key, its score (more is better, only comparable within one search), the snippets asked for."""
 
     key: str
@@ -64,7 +74,7 @@ class Hit:
     snippets: Mapping[str, str] = field(default_factory=dict)
 
 
-BUSY = 30.0
+LOCK_WAIT_SECONDS = 30.0
 """Seconds that a write waits for another process that writes to the same file."""
 
 
@@ -141,7 +151,7 @@ class Index:
         where: Mapping[str, str] | None = None,
         snippets: Sequence[str] = (),
         within: Sequence[str] = (),
-    ) -> list[Hit]:
+    ) -> list[IndexHit]:
         """At most `limit` documents that have a word of a query (`every`: each of its words), best first.
 
         `where` keeps only documents whose labels have these values; `snippets` names columns of which a part around
@@ -151,7 +161,7 @@ class Index:
         where = where or {}
         self._known(where, self._labels)
         self._known((*snippets, *within), self._columns)
-        terms = wanted(query)
+        terms = significant_words(query)
         if not terms or limit < 1:
             return []
         with self._reading() as connection:
@@ -163,7 +173,7 @@ class Index:
                 found += [hit for hit in rows if hit.key not in known]
         return sorted(found, key=lambda hit: (-hit.score, hit.key))[:limit]
 
-    def read(self, query: str) -> Reading:
+    def read(self, query: str) -> ParsedQuery:
         """A query as this index understands it."""
         with self._reading() as connection:
             vocabulary = IndexVocabulary(connection, self._limit.check)
@@ -171,8 +181,8 @@ class Index:
 
     def found(
         self, expression: str, limit: int, where: Mapping[str, str] | None = None, within: Sequence[str] = ()
-    ) -> list[Hit]:
-        """At most `limit` documents that an expression of a `Reading` finds, best first; the rest as for `search`."""
+    ) -> list[IndexHit]:
+        """At most `limit` documents that an expression of a `ParsedQuery` finds, best first; else as `search`."""
         where = where or {}
         self._known(where, self._labels)
         self._known(within, self._columns)
@@ -180,7 +190,7 @@ class Index:
             return _rows(connection, self._selection(_only(expression, within), where, (), limit), ())
 
     def having(self, expression: str, where: Mapping[str, str] | None = None, within: Sequence[str] = ()) -> set[str]:
-        """The keys of all documents that an expression of a `Reading` finds, unranked."""
+        """The keys of all documents that an expression of a `ParsedQuery` finds, unranked."""
         where = where or {}
         self._known(where, self._labels)
         self._known(within, self._columns)
@@ -190,7 +200,7 @@ class Index:
             return {key for (key,) in connection.execute(sql, (_only(expression, within), *where.values()))}
 
     def count(self, expression: str, where: Mapping[str, str] | None = None) -> int:
-        """How many documents an expression of a `Reading` finds."""
+        """How many documents an expression of a `ParsedQuery` finds."""
         where = where or {}
         self._known(where, self._labels)
         sql = "SELECT count(*) FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
@@ -321,10 +331,10 @@ class Index:
         return sql, [*(mark for _ in snippets for mark in (BEGIN, END)), expression, *where.values(), limit]
 
     def _expressions(
-        self, connection: sqlite3.Connection, terms: Sequence[Term], every: bool, within: Sequence[str]
+        self, connection: sqlite3.Connection, terms: Sequence[QueryTerm], every: bool, within: Sequence[str]
     ) -> tuple[str, str | None]:
         """A query in FTS5's language, and a second one where its last word may be unfinished."""
-        spoken = [said(term, every) for term in terms]
+        spoken = [fts5_expression(term, every) for term in terms]
         first = _only(joined(spoken, every), within)
         endings = _endings(connection, terms[-1])
         if not endings:
@@ -342,7 +352,7 @@ def _only(expression: str, within: Sequence[str]) -> str:
 
 
 def _connected(path: Path | None) -> sqlite3.Connection:
-    return sqlite3.connect(path or ":memory:", timeout=BUSY, check_same_thread=False, isolation_level=None)
+    return sqlite3.connect(path or ":memory:", timeout=LOCK_WAIT_SECONDS, check_same_thread=False, isolation_level=None)
 
 
 def _close(connection: sqlite3.Connection, readers: list[sqlite3.Connection]) -> None:
@@ -350,12 +360,14 @@ def _close(connection: sqlite3.Connection, readers: list[sqlite3.Connection]) ->
         one.close()
 
 
-def _rows(connection: sqlite3.Connection, selection: tuple[str, list[object]], snippets: Sequence[str]) -> list[Hit]:
+def _rows(
+    connection: sqlite3.Connection, selection: tuple[str, list[object]], snippets: Sequence[str]
+) -> list[IndexHit]:
     rows = connection.execute(*selection)
-    return [Hit(key, score, dict(zip(snippets, shown, strict=True))) for key, score, *shown in rows]
+    return [IndexHit(key, score, dict(zip(snippets, shown, strict=True))) for key, score, *shown in rows]
 
 
-def _endings(connection: sqlite3.Connection, term: Term) -> list[str]:
+def _endings(connection: sqlite3.Connection, term: QueryTerm) -> list[str]:
     """Known words that begin with an unfinished one: its stem need not be the beginning of theirs."""
     begun = folded(UNSAYABLE.sub("", pieces(term.text)[-1]).lower()) if term.open and not term.phrase else ""
     if not begun:

@@ -11,21 +11,30 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from patchbay.fulltext.forms import Vocabulary, compounds, corrections, halves, inflections
-from patchbay.fulltext.words import Term, exactly, folded, joined, pieces, quoted, said, wanted
+from patchbay.fulltext.words import (
+    QueryTerm,
+    exactly,
+    folded,
+    fts5_expression,
+    joined,
+    pieces,
+    quoted,
+    significant_words,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word or phrase of a query. `forms` are the words, without accents, that show it in a text."""
 
-    term: Term
+    term: QueryTerm
     narrow: str
     wide: str
     forms: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedQuery:
     """A query as it is understood; `suggestion` is the query as it was probably meant, where a word is unknown."""
 
     words: tuple[Word, ...]
@@ -46,27 +55,27 @@ class Reading:
 
 
 def understood(
-    query: str, vocabulary: Vocabulary, endings: Callable[[Term], list[str]], has: Callable[[str], bool]
-) -> Reading:
+    query: str, vocabulary: Vocabulary, endings: Callable[[QueryTerm], list[str]], has: Callable[[str], bool]
+) -> ParsedQuery:
     """A query as it is understood. `endings` completes an unfinished word, `has` says what finds any."""
     words: list[Word] = []
     meant = query
-    for term in wanted(query):
+    for term in significant_words(query):
         word = _word(term, vocabulary, endings)
         if not term.phrase and not has(word.wide):
             word, better = _guessed(term, word, vocabulary)
             meant = meant.replace(term.text, better, 1)
         words.append(word)
-    return Reading(tuple(words), meant if meant != query else None)
+    return ParsedQuery(tuple(words), meant if meant != query else None)
 
 
-def _word(term: Term, vocabulary: Vocabulary, endings: Callable[[Term], list[str]]) -> Word:
-    narrow = said(replace(term, open=False), True)
+def _word(term: QueryTerm, vocabulary: Vocabulary, endings: Callable[[QueryTerm], list[str]]) -> Word:
+    narrow = fts5_expression(replace(term, open=False), True)
     if term.phrase:
-        return Word(term, narrow, said(term, True), frozenset())
+        return Word(term, narrow, fts5_expression(term, True), frozenset())
     forms = {part: _forms(part, vocabulary) for part in pieces(term.text)}
     others = [form for found in forms.values() for form in found]
-    wide = [said(term, True)]
+    wide = [fts5_expression(term, True)]
     if others:
         wide.append("(" + " AND ".join(_any((part, *found)) for part, found in forms.items()) + ")")
     if ended := endings(term):
@@ -85,7 +94,7 @@ def _any(words: Iterable[str]) -> str:
     return "(" + " OR ".join(map(quoted, words)) + ")"
 
 
-def _guessed(term: Term, word: Word, vocabulary: Vocabulary) -> tuple[Word, str]:
+def _guessed(term: QueryTerm, word: Word, vocabulary: Vocabulary) -> tuple[Word, str]:
     """A word that no document has: its two halves, or what it probably means; and how it should have been written."""
     for left, right in halves(term.text, vocabulary)[:1]:
         found = {form for half in (left, right) for form in (half, *inflections(half, vocabulary))}

@@ -57,7 +57,7 @@ UNSAYABLE = re.compile(r"[\x00\x02\x03\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class QueryTerm:
     """A word or phrase of a query; `open` when it may go on."""
 
     text: str
@@ -65,7 +65,7 @@ class Term:
     open: bool = False
 
 
-def wanted(query: str) -> list[Term]:
+def significant_words(query: str) -> list[QueryTerm]:
     """The words of a query without those that say nothing, unless there are no others."""
     terms = read(query)
     for common in (COMMON | FOREIGN, COMMON):
@@ -75,9 +75,9 @@ def wanted(query: str) -> list[Term]:
     return terms
 
 
-def read(query: str) -> list[Term]:
+def read(query: str) -> list[QueryTerm]:
     """The words and phrases of a query, each once, in order; `begin*` may go on. All else in it means nothing."""
-    terms: dict[str, Term] = {}
+    terms: dict[str, QueryTerm] = {}
     chunks = spelled(query[:MOST_CHARACTERS]).split('"')
     for number, chunk in enumerate(chunks):
         runs = list(_RUN.finditer(chunk))
@@ -89,7 +89,7 @@ def read(query: str) -> list[Term]:
             terms.pop(text.lower(), None)
             last = unfinished and text.endswith(words[-1]) and (len(text) > 1 or not text.isascii())
             begun = (words[-1] if phrase else text) in starred
-            terms[text.lower()] = Term(text, phrase, last or begun)
+            terms[text.lower()] = QueryTerm(text, phrase, last or begun)
     return list(terms.values())[:MOST_WORDS]
 
 
@@ -153,7 +153,7 @@ def _spaced(word: str) -> str:
     return _CJK.sub(r" \g<0> ", word)
 
 
-def said(term: Term, every: bool) -> str:
+def fts5_expression(term: QueryTerm, every: bool) -> str:
     """A term in FTS5's language: a phrase, or any form of a word."""
     star = "*" if term.open else ""
     if term.phrase:
@@ -169,7 +169,7 @@ def said(term: Term, every: bool) -> str:
     return f"({' OR '.join(quoted(form) + star for form in forms)} OR ({single}))"
 
 
-def exactly(term: Term) -> str | None:
+def exactly(term: QueryTerm) -> str | None:
     """An identifier as it is written, in FTS5's language; None for a plain word or a phrase."""
     found = pieces(term.text)
     if term.phrase or len(found) == 1 or _CJK.search(term.text) is not None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.kind import NOTHING_RUNS, Confinement, kind_named
-from patchbay.processes.confinement.protections import told
+from patchbay.processes.confinement.protections import describe_protections
 from patchbay.processes.limits import MEMORY
 from patchbay.processes.sandbox import IF_AVAILABLE, available
 
@@ -61,4 +61,6 @@ def protections(kind: str, runs: Confinement, names: Sequence[str], version: int
         return []
     lacks = kind_named(kind).lacks
     held = [name for name in names if name not in lacks]
-    return [{"what": what, "holds": holds, "sentence": said} for what, holds, said in told(held, version)]
+    return [
+        {"what": what, "holds": holds, "sentence": said} for what, holds, said in describe_protections(held, version)
+    ]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from patchbay.descriptors import Found
+from patchbay.descriptors import Discovery
 from patchbay.errors import ConfigError
 from patchbay.kind import DEFAULT_KIND, definition_kinds, recognized_kind
 
-LARGEST = 1024 * 1024
+MAX_DEFINITION_BYTES = 1024 * 1024
 """Bytes of a definition that is read."""
 
 
-def discover(kind: str, name: str, source: bytes) -> Found:
+def discover(kind: str, name: str, source: bytes) -> Discovery:
     """What a definition of a kind offers under the server's `name`.
 
     A function that cannot be listed is a Problem. A definition that cannot be read at all raises
@@ -22,7 +22,7 @@ def discover(kind: str, name: str, source: bytes) -> Found:
         raise ConfigError(name, "kind", f"expected {', '.join(others)} or {last}, got {kind!r}")
     read = kinds[kind].discover
     if read is None:
-        return Found()
+        return Discovery()
     text = decoded(name, source)
     try:
         return read(name, text)
@@ -38,8 +38,8 @@ def detect(source: bytes) -> str:
 
 def decoded(name: str, source: bytes) -> str:
     """A definition as text, without a byte order mark. Raises ConfigError naming the line."""
-    if len(source) > LARGEST:
-        raise ConfigError(name, "line 1", f"expected at most {LARGEST} bytes, got {len(source)}")
+    if len(source) > MAX_DEFINITION_BYTES:
+        raise ConfigError(name, "line 1", f"expected at most {MAX_DEFINITION_BYTES} bytes, got {len(source)}")
     try:
         text = source.decode("utf-8-sig")
     except UnicodeDecodeError as problem:

@@ -10,7 +10,7 @@ from typing import Any
 from patchbay.activation import Handler
 from patchbay.errors import ConfigError
 from patchbay.kind import find_kind
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.limits import MEMORY, Limits
 from patchbay.processes.sandbox import is_sandboxed
 
@@ -49,7 +49,7 @@ class Handlers:
     Raises ConfigError for an isolation that there is not.
     """
 
-    hosts: Hosts | None = None
+    hosts: WorkerPool | None = None
     isolation: str = INLINE
     memory: int = MEMORY
     folder_of: Callable[[str], Path] | None = None

@@ -28,10 +28,10 @@ DESCRIPTORS = 1024
 PROCESSES = 1024
 """Beyond those that the hub's user has when hosts begin."""
 
-MOST = 2**62
+UNLIMITED_BYTES = 2**62
 """More bytes than there can be; a memory that is said to be more means this."""
 
-LONGEST = 2**31
+MAX_CPU_SECONDS = 2**31
 """Seconds of CPU; the kernel counts them in nanoseconds, and more would be few."""
 
 CPU_SLACK = 2.0
@@ -116,7 +116,7 @@ def _limit(which: int, most: int) -> None:
 def _allowed(which: int, most: float) -> int:
     """A limit that can be set: no more than an administrator allows, or the kernel can count."""
     hard = resource.getrlimit(which)[1]
-    return int(min(most, MOST if hard == resource.RLIM_INFINITY else hard))
+    return int(min(most, UNLIMITED_BYTES if hard == resource.RLIM_INFINITY else hard))
 
 
 def tasks_of_user() -> int:
@@ -138,8 +138,8 @@ def bounded(limits: Limits, seconds: float, tasks: int) -> list[str]:
     `seconds` is how long the call may still take, `tasks` how many tasks its user had before. What the kernel, or an
     administrator, allows less of stays as it is. Memory is all that a process may fill.
     """
-    cpu = int(min((seconds + CPU_SLACK) * (os.cpu_count() or 1), LONGEST)) + 1
-    memory = min(limits.memory * 1024, MOST // 1024)
+    cpu = int(min((seconds + CPU_SLACK) * (os.cpu_count() or 1), MAX_CPU_SECONDS)) + 1
+    memory = min(limits.memory * 1024, UNLIMITED_BYTES // 1024)
     most = "unlimited" if os.getuid() == 0 else str(tasks + PROCESSES)
     return ["/bin/sh", "-c", _BOUNDS, "sh", str(cpu), str(memory), most]
 
@@ -166,7 +166,9 @@ class CpuTime:
         if needed > self._until or self._until > 2 * needed + 60:
             self._until = needed + 60
             which = resource.RLIMIT_CPU
-            resource.setrlimit(which, (_allowed(which, min(self._until + 1, LONGEST)), resource.getrlimit(which)[1]))
+            resource.setrlimit(
+                which, (_allowed(which, min(self._until + 1, MAX_CPU_SECONDS)), resource.getrlimit(which)[1])
+            )
 
 
 def peak() -> int:

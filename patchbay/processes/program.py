@@ -27,13 +27,13 @@ from typing import IO, Literal
 from patchbay.errors import ToolFailed
 
 CHUNK = 65536
-LOOK = 0.1
+POLL_SECONDS = 0.1
 """Seconds between two looks at a silent child, by this file and by its reader."""
 
-LINGER = 0.5
+LINGER_SECONDS = 0.5
 """Seconds in which what a child left in the background may finish writing."""
 
-GRACE = 1.0
+TERMINATION_GRACE_SECONDS = 1.0
 """Seconds between SIGTERM and SIGKILL, unless somebody says otherwise."""
 
 CAP = 64 * 1024 * 1024
@@ -45,7 +45,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 MARK = "PATCHBAY_CALL"
 """The variable by which everything that a call began is known, wherever it went."""
 
-ROUNDS = 20
+MAX_STRAY_ROUNDS = 20
 """How often what left the group is looked for: it may go on to begin others while it is killed."""
 
 UNCLEAR = 3
@@ -72,7 +72,7 @@ class Command:
     confine: Callable[[], None] | None = None
 
 
-def run(command: Command, cap: int = CAP, grace: float = GRACE) -> Generator[Piece, None, int]:
+def run(command: Command, cap: int = CAP, grace: float = TERMINATION_GRACE_SECONDS) -> Generator[Piece, None, int]:
     """Run a command: pieces of output as they come, and in the end its return code (negative: killed by a signal).
 
     Raises ToolFailed when it cannot be started or says more than `cap` bytes. To be closed by its
@@ -176,11 +176,11 @@ def _pieces(child: subprocess.Popen[bytes]) -> Generator[Piece, None, None]:
             selector.register(pipe, selectors.EVENT_READ, channel)
         while selector.get_map():
             if until is None and _ended(child):
-                until = time.monotonic() + LINGER
+                until = time.monotonic() + LINGER_SECONDS
             over = until is not None and time.monotonic() >= until
             if over:
                 _signal(child, signal.SIGKILL)
-            ready = selector.select(LOOK)
+            ready = selector.select(POLL_SECONDS)
             for key, _ in ready:
                 yield from _read(key, selector)
             if over and not ready:
@@ -203,7 +203,7 @@ def _naps() -> Iterator[float]:
     nap = 0.0005
     while True:
         yield nap
-        nap = min(2 * nap, LOOK)
+        nap = min(2 * nap, POLL_SECONDS)
 
 
 def _ended(child: subprocess.Popen[bytes]) -> bool:
@@ -244,7 +244,7 @@ def _kill_strays(first: int, mark: bytes) -> None:
     A process that is just about to become another program shows nothing for a moment, as one that is over does.
     """
     unclear = UNCLEAR
-    for _ in range(ROUNDS):
+    for _ in range(MAX_STRAY_ROUNDS):
         seen = {pid: _environment(pid) for pid in _processes() if pid > first}
         strays = [pid for pid, variables in seen.items() if variables and mark in variables]
         for pid in strays:

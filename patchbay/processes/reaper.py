@@ -24,16 +24,16 @@ import time
 ADOPT = 36
 """PR_SET_CHILD_SUBREAPER."""
 
-GRACE = 2.0
+TERMINATION_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL when the owner has gone."""
 
-LINGER = 0.5
+LINGER_SECONDS = 0.5
 """The same for what the program left behind when it ended by itself."""
 
-LOOK = 0.02
+POLL_SECONDS = 0.02
 
 
-class Warden:
+class Reaper:
     """The descendants of this process, and the one that was asked for."""
 
     def __init__(self, control: socket.socket, folder: str, command: list[str]) -> None:
@@ -75,8 +75,8 @@ class Warden:
             if self._wake in ready:
                 self._wakeful()
             if self._control.fileno() in ready and not self._obey(self._order()):
-                return self.clear(GRACE)
-        self.clear(LINGER)
+                return self.clear(TERMINATION_GRACE_SECONDS)
+        self.clear(LINGER_SECONDS)
 
     def _order(self) -> bytes:
         try:
@@ -100,7 +100,7 @@ class Warden:
         while self.bury():
             if time.monotonic() >= until:
                 self.signal(signal.SIGKILL)
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
 
     def bury(self) -> bool:
         """Take every descendant that has ended; whether there are others."""
@@ -162,7 +162,7 @@ def main(arguments: list[str]) -> None:
     control.set_inheritable(False)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
-    warden = Warden(control, arguments[1], arguments[2:])
+    warden = Reaper(control, arguments[1], arguments[2:])
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)

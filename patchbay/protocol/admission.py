@@ -13,7 +13,7 @@ from typing import Any
 from patchbay.errors import HeaderMismatch, InvalidParams, InvalidRequest, UnsupportedVersion
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Notification, Request
-from patchbay.protocol.callers import Caller, Wire
+from patchbay.protocol.callers import Caller, TransportInfo
 from patchbay.protocol.headers import check_routing
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.versions import ASSUMED, LEGACY, MODERN, REVISIONS, Revision, negotiated
@@ -38,7 +38,7 @@ def modern_header(version: str | None) -> bool:
     return version is not None and version not in LEGACY
 
 
-def admit(message: Message, wire: Wire, sessions: Sessions) -> Caller:
+def admit(message: Message, wire: TransportInfo, sessions: Sessions) -> Caller:
     """The terms under which a message is served. Raises the error of the first rung that fails."""
     if isinstance(message, Request):
         if claims(message.params) or modern_header(wire.version):
@@ -56,7 +56,7 @@ def admit(message: Message, wire: Wire, sessions: Sessions) -> Caller:
     return admit_legacy(message, wire, sessions)
 
 
-def admit_modern(request: Request, wire: Wire) -> Caller:
+def admit_modern(request: Request, wire: TransportInfo) -> Caller:
     """The terms of a request of the modern era, checked from its own `_meta`. Raises the error of the first rung."""
     meta = request.params.get("_meta")
     if not isinstance(meta, dict):
@@ -79,7 +79,7 @@ def admit_modern(request: Request, wire: Wire) -> Caller:
     return Caller(REVISIONS[version], capabilities, level, wire)
 
 
-def admit_legacy(message: Message, wire: Wire, sessions: Sessions) -> Caller:
+def admit_legacy(message: Message, wire: TransportInfo, sessions: Sessions) -> Caller:
     """The terms of a message of the legacy era; `initialize` opens a session. Raises UnknownSession, InvalidParams."""
     id = wire.session_id
     if id is not None:
@@ -97,7 +97,7 @@ def assumed(version: str | None) -> Revision:
     return REVISIONS[version] if version in LEGACY else ASSUMED
 
 
-def _opened(request: Request, wire: Wire, sessions: Sessions) -> Caller:
+def _opened(request: Request, wire: TransportInfo, sessions: Sessions) -> Caller:
     requested, capabilities = request.params.get("protocolVersion"), request.params.get("capabilities", {})
     if not isinstance(requested, str):
         raise InvalidParams(

@@ -13,7 +13,7 @@ LOCAL = "local"
 
 
 @dataclass(slots=True)
-class Session:
+class LegacySession:
     """A legacy session: what its signed id says (`nonce` to `opened`), and what changed since (`level`, `ended`).
 
     `opened` is Unix time in seconds; `id` is the whole signed string; `client` is what the client calls itself.
@@ -34,7 +34,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class TransportInfo:
     """What a transport knows of a message besides its body.
 
     `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to
@@ -70,8 +70,8 @@ class Caller:
     revision: Revision
     capabilities: Mapping[str, Any]
     log_level: str | None
-    wire: Wire
-    session: Session | None = None
+    wire: TransportInfo
+    session: LegacySession | None = None
 
     @property
     def owner(self) -> str | None:

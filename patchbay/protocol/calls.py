@@ -25,12 +25,12 @@ from patchbay.errors import (
 )
 from patchbay.events import Ask, Detach, Done, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
-from patchbay.protocol.client_requests import Asker, InputRequired, OpenStream, Retried
+from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import check_parameters
-from patchbay.protocol.request_context import Turn
+from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import ToolRun, UnknownTool, find_tool, nearest, new_call, run_tool
 from patchbay.protocol.tasks.methods import created, need_tasks, passed_on
-from patchbay.protocol.tasks.tasks import TASKS, Work
+from patchbay.protocol.tasks.tasks import TASKS, TaskWork
 from patchbay.protocol.translate import Notifier, block, stamped, tool_result
 from patchbay.views.fold import Fold, folded
 
@@ -39,7 +39,7 @@ Answers = Iterator[Message | Sign]
 _ANSWERS = ("inputResponses", "requestState")
 
 
-def call_tool(turn: Turn) -> Answers:
+def call_tool(turn: RequestContext) -> Answers:
     """tools/call: checks, runs, and answers with what came of it."""
     name, arguments = _named(turn.params)
     try:
@@ -58,10 +58,10 @@ def call_tool(turn: Turn) -> Answers:
         yield _failed(turn, problem.message)
         return
     _record(turn, descriptor, run.call)
-    yield from _conversation(turn, Work(run.call, run.events, run.fold, lambda fold: _tool_answer(turn, run)))
+    yield from _conversation(turn, TaskWork(run.call, run.events, run.fold, lambda fold: _tool_answer(turn, run)))
 
 
-def read_resource(turn: Turn) -> Answers:
+def read_resource(turn: RequestContext) -> Answers:
     """resources/read: the contents of a URI, made when they are read (V-C10)."""
     uri = turn.params.get("uri")
     if not isinstance(uri, str) or not uri:
@@ -77,7 +77,7 @@ def read_resource(turn: Turn) -> Answers:
     yield from _conversation(turn, _work(call, events, answer))
 
 
-def get_prompt(turn: Turn) -> Answers:
+def get_prompt(turn: RequestContext) -> Answers:
     """prompts/get: the messages of a prompt with its arguments filled in."""
     name, arguments = _named(turn.params)
     descriptor = turn.server.prompts.get(name)
@@ -97,7 +97,7 @@ def get_prompt(turn: Turn) -> Answers:
     yield from _conversation(turn, _work(call, events, answer))
 
 
-def relay(turn: Turn) -> Answers:
+def relay(turn: RequestContext) -> Answers:
     """A request that goes to the mounted server as it is; its result comes back as it is."""
     ours = ("_meta", *_ANSWERS) if _answers_given(turn) else ("_meta",)
     params = {key: value for key, value in turn.params.items() if key not in ours}
@@ -131,13 +131,13 @@ def _named(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return name, arguments
 
 
-def _call(turn: Turn, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
+def _call(turn: RequestContext, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
     call = new_call(turn.desk.catalogue.hub, turn.server, descriptor, arguments, **_terms(turn))
     _record(turn, descriptor, call)
     return call
 
 
-def _terms(turn: Turn) -> dict[str, Any]:
+def _terms(turn: RequestContext) -> dict[str, Any]:
     """The fields of a Call that depend on who calls, and how."""
     meta = turn.params.get("_meta")
     meta = meta if isinstance(meta, Mapping) else {}
@@ -154,19 +154,19 @@ def _terms(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _record(turn: Turn, descriptor: Descriptor | None, call: Call) -> None:
+def _record(turn: RequestContext, descriptor: Descriptor | None, call: Call) -> None:
     """Tell the record of this request what is run; the call goes on under the record's trace."""
     if turn.run is not None:
         call.meta = turn.run.calls(descriptor, call.deadline, call.meta)
 
 
-def _work(call: Call, events: Events, answer: Callable[[Fold], dict[str, Any]]) -> Work:
+def _work(call: Call, events: Events, answer: Callable[[Fold], dict[str, Any]]) -> TaskWork:
     """A call whose events are folded as they pass."""
     fold = Fold()
-    return Work(call, folded(events, fold), fold, answer)
+    return TaskWork(call, folded(events, fold), fold, answer)
 
 
-def _failed(turn: Turn, sentence: str) -> Result:
+def _failed(turn: RequestContext, sentence: str) -> Result:
     result = {"content": [{"type": "text", "text": sentence}], "isError": True}
     return Result(turn.request.id, stamped(result, turn.server, turn.caller.revision))
 
@@ -190,7 +190,7 @@ class _Silence:
         return due
 
 
-def _conversation(turn: Turn, work: Work) -> Answers:
+def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
     """Drive an activation to its end; its answer is the last message. A cancelled call gets none."""
     call, events, fold = work.call, work.events, work.fold
     notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
@@ -239,7 +239,7 @@ def _conversation(turn: Turn, work: Work) -> Answers:
             events.close()
 
 
-def _as_task(turn: Turn, work: Work) -> dict[str, Any] | None:
+def _as_task(turn: RequestContext, work: TaskWork) -> dict[str, Any] | None:
     """The CreateTaskResult of a call that goes on as a task; None where the caller knows none, or there is no room."""
     if not (_may_be_task(turn) and turn.caller.extends(TASKS)):
         return None
@@ -247,11 +247,11 @@ def _as_task(turn: Turn, work: Work) -> dict[str, Any] | None:
     return created(task, turn) if task is not None else None
 
 
-def _may_be_task(turn: Turn) -> bool:
+def _may_be_task(turn: RequestContext) -> bool:
     return turn.caller.revision.modern and turn.request.method == "tools/call"
 
 
-def _detached(turn: Turn, event: Detach) -> Answers:
+def _detached(turn: RequestContext, event: Detach) -> Answers:
     """Let the caller hang up where its revision has a way to come back; one that has to and cannot is refused."""
     if turn.caller.revision.priming and turn.caller.session is not None:
         yield event
@@ -262,7 +262,7 @@ def _detached(turn: Turn, event: Detach) -> Answers:
         raise ToolFailed("this call runs in the background, which needs a client that can come back for its result")
 
 
-def _raise_for(ending: Done | Failed, turn: Turn) -> None:
+def _raise_for(ending: Done | Failed, turn: RequestContext) -> None:
     """A failure that is to be a JSON-RPC error: such as a capability that the modern caller did not declare."""
     if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
         if isinstance(ending.error, Stopping):
@@ -278,16 +278,16 @@ def _raise_for(ending: Done | Failed, turn: Turn) -> None:
         raise ending.error
 
 
-def _answers_given(turn: Turn) -> bool:
+def _answers_given(turn: RequestContext) -> bool:
     if turn.request.method.startswith("tasks/"):  # there they are what is asked for
         return False
     return turn.caller.revision.modern and any(key in turn.params for key in _ANSWERS)
 
 
-def _asker(turn: Turn) -> Asker:
+def _asker(turn: RequestContext) -> ClientRequester:
     if turn.caller.revision.modern:
         # A server's name has no blank in it: the two cannot be taken for another pair.
-        return Retried(turn.desk.states, turn.request, f"{turn.server.name} {turn.caller.wire.principal}")
+        return RetriedRequester(turn.desk.states, turn.request, f"{turn.server.name} {turn.caller.wire.principal}")
     if turn.caller.session is None or not turn.caller.wire.streams:
         raise ToolFailed(
             "this call asks its caller something, which needs a session and an Accept header with text/event-stream"
@@ -295,7 +295,7 @@ def _asker(turn: Turn) -> Asker:
     return OpenStream(turn.desk.catalogue.store.bus, turn.caller.session)
 
 
-def _tool_answer(turn: Turn, run: ToolRun) -> dict[str, Any]:
+def _tool_answer(turn: RequestContext, run: ToolRun) -> dict[str, Any]:
     result = run.result()
     if "content" not in result:  # a task that a mounted server made of the call
         return stamped(passed_on(result, turn), turn.server, turn.caller.revision)

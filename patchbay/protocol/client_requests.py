@@ -21,7 +21,7 @@ from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Question
 from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, message, parse
-from patchbay.protocol.callers import Session
+from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.results.event_limits import is_question_too_large
 from patchbay.store import Bus, Journal
 from patchbay.views.sse import MAX_EVENT_BYTES
@@ -42,7 +42,7 @@ class InputRequired(PatchbayError):
         self.result = result
 
 
-class Asker(Protocol):
+class ClientRequester(Protocol):
     """How one call reaches its caller."""
 
     def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]: ...
@@ -51,7 +51,7 @@ class Asker(Protocol):
 class OpenStream:
     """Asks by requests on the stream of the call (up to 2025-11-25)."""
 
-    def __init__(self, bus: Bus, session: Session) -> None:
+    def __init__(self, bus: Bus, session: LegacySession) -> None:
         self._bus = bus
         self._session = session
 
@@ -99,17 +99,17 @@ def _still_wanted(call: Call) -> None:
         raise TimedOut("timed out waiting for the client's answer")
 
 
-def answer_topic(session: Session, id: str | int | None) -> str:
+def answer_topic(session: LegacySession, id: str | int | None) -> str:
     """Where the answer to a question of this session is put. Only this session's messages get there."""
     return f"answer/{session.nonce}/{id}"
 
 
-def deliver(bus: Bus, session: Session, answer: Result | Failure) -> None:
+def deliver(bus: Bus, session: LegacySession, answer: Result | Failure) -> None:
     """Put a client's answer where the waiting activation finds it; an answer nobody waits for is dropped."""
     bus.publish(answer_topic(session, answer.id), encode(answer))
 
 
-class Retried:
+class RetriedRequester:
     """Asks by ending the call with the questions, and replays what is answered already (2026-07-28)."""
 
     def __init__(self, states: States, request: Request, principal: str) -> None:

@@ -12,18 +12,18 @@ from typing import Any
 
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
-from patchbay.protocol.request_context import Turn
+from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import new_call
 from patchbay.protocol.translate import stamped
 from patchbay.views.fold import fold
 
-MOST = 100
+MAX_VALUES = 100
 
 SECONDS = 5.0
 """How long a function may take to suggest values: somebody is typing."""
 
 
-def complete(turn: Turn) -> dict[str, Any]:
+def complete(turn: RequestContext) -> dict[str, Any]:
     """The result of a completion request. Raises InvalidParams for an unknown reference or argument."""
     reference, argument = turn.params.get("ref"), turn.params.get("argument")
     if not isinstance(reference, Mapping):
@@ -40,11 +40,11 @@ def complete(turn: Turn) -> dict[str, Any]:
     if isinstance(known, Mapping):
         known = _given(turn, descriptor, known["function"], typed)
     values = [value for value in known if value.lower().startswith(typed.lower())]
-    completion = {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}
+    completion = {"values": values[:MAX_VALUES], "total": len(values), "hasMore": len(values) > MAX_VALUES}
     return stamped({"completion": completion}, turn.server, turn.caller.revision)
 
 
-def _given(turn: Turn, descriptor: Descriptor, function: str, typed: str) -> list[str]:
+def _given(turn: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
     """What a function suggests: it gets what was typed, and what is known of the other arguments. Raises ToolFailed."""
     context = turn.params.get("context")
     others = context.get("arguments", {}) if isinstance(context, Mapping) else {}
@@ -69,7 +69,7 @@ def _key(reference: Mapping[str, Any]) -> Any:
     return reference.get("name") if reference.get("type") == "ref/prompt" else reference.get("uri")
 
 
-def _referred(turn: Turn, reference: Mapping[str, Any]) -> Descriptor:
+def _referred(turn: RequestContext, reference: Mapping[str, Any]) -> Descriptor:
     kind, key = reference.get("type"), _key(reference)
     known: Mapping[str, Descriptor]
     if kind == "ref/prompt":

@@ -11,20 +11,20 @@ from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
 
-from patchbay.activity.call_recording import Run
+from patchbay.activity.call_recording import CallRecording
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.protocol.admission import admit
-from patchbay.protocol.callers import Caller, Session, Wire
+from patchbay.protocol.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.calls import relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
-from patchbay.protocol.request_context import Cancellations, Desk, Turn
+from patchbay.protocol.request_context import Cancellations, HubServices, RequestContext
 from patchbay.protocol.routing import narrowed
-from patchbay.protocol.streams.listener_slots import Places
+from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.protocol.streams.replay import ENDED
 from patchbay.protocol.translate import not_served
 
@@ -50,9 +50,9 @@ class Dispatcher:
     the bodies of answers that are being streamed.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: HubServices) -> None:
         self.desk = desk
-        self.places = Places(max(1, desk.settings.listeners))
+        self.places = ListenerSlots(max(1, desk.settings.listeners))
         self.streams: WeakSet[Any] = WeakSet()
         alone = desk.settings.workers == 1
         self.cancellations = Cancellations(desk.running, desk.catalogue.store, alone)
@@ -62,7 +62,7 @@ class Dispatcher:
         """How many places are taken."""
         return self.places.taken
 
-    def admit(self, message: Message, wire: Wire) -> Caller:
+    def admit(self, message: Message, wire: TransportInfo) -> Caller:
         """The terms of a message; raises the error of the first check that fails."""
         return admit(message, wire, self.desk.sessions)
 
@@ -76,7 +76,7 @@ class Dispatcher:
         name, at, cid = endpoint.partition("@")
         return self.desk.catalogue.pinned(name, cid, operator) if at else self.desk.catalogue.find(name)
 
-    def exchange(self, wire: Wire) -> Exchange:
+    def exchange(self, wire: TransportInfo) -> Exchange:
         """A server seen from the wire: for callers in this process, which need no HTTP."""
 
         def exchange(message: Message) -> Iterator[Message | Sign]:
@@ -96,7 +96,7 @@ class Dispatcher:
         if isinstance(message, Request):
             request, server, proxied = narrowed(message, server)
             run = self._begun(request, caller, server) if request.method in RECORDED else None
-            turn = Turn(self.desk, request, caller, server, proxied=proxied, run=run)
+            turn = RequestContext(self.desk, request, caller, server, proxied=proxied, run=run)
             # Known from here on, not only once somebody reads: a cancellation may be the very next message.
             if caller.owner is not None:
                 self.cancellations.listen()
@@ -109,7 +109,7 @@ class Dispatcher:
             deliver(self.desk.catalogue.store.bus, caller.session, message)
         return iter(())
 
-    def end(self, session: Session, why: str) -> None:
+    def end(self, session: LegacySession, why: str) -> None:
         """End a session: its calls are cancelled, its streams end, and its id is unknown from now on."""
         self.desk.sessions.change(session, ended=True)
         self.cancel_all(session.nonce, why)
@@ -119,7 +119,7 @@ class Dispatcher:
         """Cancel everything that is being answered for one owner (`Caller.owner`), in whichever process."""
         self.cancellations.cancel_all(owner, why)
 
-    def _begun(self, request: Request, caller: Caller, server: Server) -> Run:
+    def _begun(self, request: Request, caller: Caller, server: Server) -> CallRecording:
         """The record of a request that runs something."""
         params = request.params
         meta = params.get("_meta")
@@ -141,7 +141,7 @@ class Dispatcher:
             request.id,
         )
 
-    def _answer(self, turn: Turn) -> Generator[Message | Sign, None, None]:
+    def _answer(self, turn: RequestContext) -> Generator[Message | Sign, None, None]:
         request, caller = turn.request, turn.caller
         try:
             row = METHODS.get(request.method)

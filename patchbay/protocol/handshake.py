@@ -11,7 +11,7 @@ from __future__ import annotations
 from patchbay.errors import InvalidRequest, PatchbayError, UnsupportedVersion
 from patchbay.jsonrpc import Message, Notification, Request
 from patchbay.protocol.admission import admit_legacy, admit_modern, claims
-from patchbay.protocol.callers import Caller, Session, Wire
+from patchbay.protocol.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.versions import MODERN, REVISIONS
 
@@ -41,14 +41,18 @@ class NotInitialized(PatchbayError):
         super().__init__("Server initializing" if begun else "Server not initialized", {"reason": reason})
 
 
-class Connection:
+class ConnectionState:
     """Who the messages of one connection come from. `session` is its session, once there is one.
 
     With `handshake_only` no message makes it modern. Not for use from several threads.
     """
 
     def __init__(
-        self, wire: Wire, sessions: Sessions, session: Session | None = None, handshake_only: bool = False
+        self,
+        wire: TransportInfo,
+        sessions: Sessions,
+        session: LegacySession | None = None,
+        handshake_only: bool = False,
     ) -> None:
         self.wire = wire
         self.session = session
@@ -88,7 +92,7 @@ class Connection:
             raise UnsupportedVersion(str(message.params.get("protocolVersion", "none"))[:40], MODERN)
         return admit_modern(message, self.wire)
 
-    def _in_session(self, message: Message, session: Session) -> Caller:
+    def _in_session(self, message: Message, session: LegacySession) -> Caller:
         if isinstance(message, Request) and message.method == "initialize":
             raise InvalidRequest(f"this connection is initialized already, for {session.revision.name}")
         if isinstance(message, Request) and claims(message.params):

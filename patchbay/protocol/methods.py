@@ -16,7 +16,7 @@ from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
-from patchbay.protocol.request_context import Turn
+from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
 from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, fewer
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
@@ -31,7 +31,7 @@ Answers = Iterator[Message | Sign]
 class Method:
     """How a method is answered, and in which eras it exists; `needs` names what a revision has to have for it."""
 
-    run: Callable[[Turn], Answers]
+    run: Callable[[RequestContext], Answers]
     legacy: bool = True
     modern: bool = True
     needs: str = ""
@@ -40,7 +40,7 @@ class Method:
         return (self.modern if revision.modern else self.legacy) and self.needs not in revision.absent
 
 
-def capabilities(turn: Turn) -> dict[str, Any]:
+def capabilities(turn: RequestContext) -> dict[str, Any]:
     """What this server can do: derived from what it is, never claimed (X-12, SUB-C7).
 
     A configuration may tell the clients of a revision of less.
@@ -64,7 +64,7 @@ def capabilities(turn: Turn) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in turn.caller.revision.absent}
 
 
-def _extensions(turn: Turn) -> dict[str, Any]:
+def _extensions(turn: RequestContext) -> dict[str, Any]:
     """The extensions with their settings: tasks where revision and server can have them, skills where there are any."""
     found: dict[str, Any] = {}
     if turn.server.upstream is not None:
@@ -77,19 +77,19 @@ def _extensions(turn: Turn) -> dict[str, Any]:
     return found
 
 
-def _has(turn: Turn, extension: str) -> bool:
+def _has(turn: RequestContext, extension: str) -> bool:
     """Whether the caller's revision can have an extension of a mounted server."""
     return extension != TASKS or turn.caller.revision.modern
 
 
-def _simply(answer: Callable[[Turn], Any]) -> Callable[[Turn], Answers]:
-    def run(turn: Turn) -> Answers:
+def _simply(answer: Callable[[RequestContext], Any]) -> Callable[[RequestContext], Answers]:
+    def run(turn: RequestContext) -> Answers:
         yield Result(turn.request.id, answer(turn))
 
     return run
 
 
-def _initialize(turn: Turn) -> dict[str, Any]:
+def _initialize(turn: RequestContext) -> dict[str, Any]:
     revision = turn.caller.revision
     result: dict[str, Any] = {
         "protocolVersion": revision.name,
@@ -101,14 +101,14 @@ def _initialize(turn: Turn) -> dict[str, Any]:
     return result
 
 
-def _discover(turn: Turn) -> dict[str, Any]:
+def _discover(turn: RequestContext) -> dict[str, Any]:
     result: dict[str, Any] = {"supportedVersions": list(MODERN), "capabilities": capabilities(turn)}
     if turn.server.instructions:
         result["instructions"] = turn.server.instructions
     return stamped(result, turn.server, turn.caller.revision, cache=True)
 
 
-def _set_level(turn: Turn) -> dict[str, Any]:
+def _set_level(turn: RequestContext) -> dict[str, Any]:
     level = turn.params.get("level")
     if level not in LOG_LEVELS:
         raise InvalidParams(f"params.level has to be one of {', '.join(LOG_LEVELS)}; it is {level!r}")
@@ -117,8 +117,8 @@ def _set_level(turn: Turn) -> dict[str, Any]:
     return {}
 
 
-def _subscription(change: str) -> Callable[[Turn], dict[str, Any]]:
-    def answer(turn: Turn) -> dict[str, Any]:
+def _subscription(change: str) -> Callable[[RequestContext], dict[str, Any]]:
+    def answer(turn: RequestContext) -> dict[str, Any]:
         told = fewer(turn.server, turn.caller.revision)
         if told is not None and not told.get("resources", {}).get("subscribe"):
             raise MethodNotFound(f"{turn.request.method}: {turn.server.name} has no subscriptions in this revision")
@@ -145,11 +145,11 @@ def _want(server: Server, uris: list[str]) -> None:
             owner.upstream.want([uri])
 
 
-def _listing(kind: str) -> Callable[[Turn], Any]:
+def _listing(kind: str) -> Callable[[RequestContext], Any]:
     return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params)
 
 
-def _listen(turn: Turn) -> Answers:
+def _listen(turn: RequestContext) -> Answers:
     wanted = turn.params.get("notifications")
     watch = watched(turn, wanted) if turn.server.upstream is None else None
     uris = wanted.get("resourceSubscriptions") if isinstance(wanted, Mapping) else None

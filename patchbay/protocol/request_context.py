@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 
 from patchbay.activation import CancelFlag
-from patchbay.activity.call_recording import Run
+from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Id, Request
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.callers import Caller
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.lists import Lists
@@ -29,11 +29,11 @@ from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.settings import Settings
 from patchbay.store import Store, Subscription
 
-LOOK = 5.0
+LISTEN_POLL_SECONDS = 5.0
 """Seconds between two looks whether there is still somebody to listen to."""
 
 
-class Running:
+class RunningRequests:
     """Requests being answered that their owner (`Caller.owner`) can cancel by id, type-exact (SUB-C11)."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Cancellations:
     request on that can be cancelled by id. Unless there are others (`alone`), there is no thread.
     """
 
-    def __init__(self, running: Running, store: Store, alone: bool) -> None:
+    def __init__(self, running: RunningRequests, store: Store, alone: bool) -> None:
         self._running = running
         self._store = store
         # Without others there is nothing to hear.
@@ -113,7 +113,7 @@ class Cancellations:
         """In the thread: until the store is closed."""
         with mailbox:
             while not mailbox.closed:
-                if (got := mailbox.get(LOOK)) is not None:
+                if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None:
                     self._take(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
 
     def _take(self, owner: str, said: dict[str, Any]) -> None:
@@ -127,7 +127,7 @@ class Cancellations:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class HubServices:
     """The parts that methods work with."""
 
     catalogue: Catalogue
@@ -136,10 +136,10 @@ class Desk:
     lists: Lists
     listeners: Listeners
     states: States
-    running: Running
+    running: RunningRequests
     tasks: Tasks
     activity: Activity
-    hosts: Hosts
+    hosts: WorkerPool
 
     def keep(self, principal: str) -> Keep:
         """What keeps the large results of a principal."""
@@ -151,20 +151,20 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RequestContext:
     """One request, its terms, its server, and whether its answer is still wanted.
 
     `proxied` says that the client called the tool by way of `call_tool`. `run` is what is recorded of it, where it
     runs something.
     """
 
-    desk: Desk
+    desk: HubServices
     request: Request
     caller: Caller
     server: Server
     cancelled: CancelFlag = field(default_factory=CancelFlag)
     proxied: bool = False
-    run: Run | None = None
+    run: CallRecording | None = None
 
     @property
     def params(self) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 At the endpoint of all servers a request that names one thing goes to the server it belongs to; lists, discovery
 and what nobody has stay with the whole. Where `call_tool` stands in front of the tools, calling it is calling the
 tool: its id, `_meta` and answers to questions stay, so that nothing behind this file can tell the two apart but by
-`Narrowed.proxied`. Whatever a client sent in headers has been compared with what it sent in the body before.
+`RoutedRequest.proxied`. Whatever a client sent in headers has been compared with what it sent in the body before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from patchbay.jsonrpc import Request
 _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
 
 
-class Narrowed(NamedTuple):
+class RoutedRequest(NamedTuple):
     """A request and the server that answers it; `proxied` where the client called `call_tool`, not the tool itself."""
 
     request: Request
@@ -29,16 +29,16 @@ class Narrowed(NamedTuple):
     proxied: bool = False
 
 
-def narrowed(request: Request, server: Server) -> Narrowed:
+def narrowed(request: Request, server: Server) -> RoutedRequest:
     """The request as the server that answers it knows it."""
     if request.method == "tools/call" and server.searches:
         inner = _called(request.params)
         proxied = inner is not None
         request = replace(request, params=inner) if inner is not None else request
         if request.params.get("name") in (SEARCH, CALL):
-            return Narrowed(request, finder(server), proxied)
-        return Narrowed(*_owned(request, server), proxied)
-    return Narrowed(*_owned(request, server))
+            return RoutedRequest(request, finder(server), proxied)
+        return RoutedRequest(*_owned(request, server), proxied)
+    return RoutedRequest(*_owned(request, server))
 
 
 def _called(params: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from patchbay.activation import Call, Events
-from patchbay.arguments import misfits, problems, told, validator
+from patchbay.arguments import describe_problems, misfits, problems, validator
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
@@ -101,7 +101,7 @@ class ToolRun:
         if "structuredContent" not in result:
             return f"{name} has an outputSchema but gave no structured result"
         wrong = problems(_checker(self.server, "outputSchema", self.descriptor), result["structuredContent"])
-        return f"the result of {name} does not fit its outputSchema: {told(wrong)}" if wrong else None
+        return f"the result of {name} does not fit its outputSchema: {describe_problems(wrong)}" if wrong else None
 
 
 def find_tool(server: Server, name: str) -> Descriptor:
@@ -134,7 +134,9 @@ def run_tool(
     """
     wrong = _argument_problems(server, descriptor, arguments)
     if wrong:
-        raise WrongArguments(f"the arguments do not fit {descriptor.name}: {told(wrong)}", {"details": wrong})
+        raise WrongArguments(
+            f"the arguments do not fit {descriptor.name}: {describe_problems(wrong)}", {"details": wrong}
+        )
     call = new_call(hub, server, descriptor, arguments, **terms)
     call.deadline = min(call.deadline, no_later_than)
     call.chain = call.chain or (f"{server.name}.{descriptor.name}",)

@@ -19,7 +19,7 @@ import orjson
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 from patchbay.errors import UnknownSession
-from patchbay.protocol.callers import Session
+from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.versions import REVISIONS, Revision
 from patchbay.store import Journal
 
@@ -36,7 +36,7 @@ _KEPT = ("elicitation", "sampling", "roots", "extensions")
 class _AtHand:
     """A session and how far its changes have been read; who reads on holds the lock."""
 
-    session: Session
+    session: LegacySession
     seq: int = 0
     lock: Lock = field(default_factory=Lock)
 
@@ -57,7 +57,7 @@ class Sessions:
 
     def open(
         self, endpoint: str, revision: Revision, capabilities: Mapping[str, Any], principal: str, client: str = ""
-    ) -> Session:
+    ) -> LegacySession:
         """A new session; its id is printable ASCII. `client` is what the client calls itself."""
         nonce = secrets.token_urlsafe(16)
         known = [name for name in _KEPT if revision.elicitation or name != "elicitation"]
@@ -65,11 +65,13 @@ class Sessions:
         if len(orjson.dumps(kept)) > 1024:
             kept = {name: {} for name in kept if name != "extensions"}
         text = str(self._serializer.dumps([nonce, endpoint, revision.name, kept, principal, client]))
-        session = Session(text, nonce, endpoint, revision, kept, principal, time.time(), caught_up=True, client=client)
+        session = LegacySession(
+            text, nonce, endpoint, revision, kept, principal, time.time(), caught_up=True, client=client
+        )
         self._keep(session)
         return session
 
-    def find(self, id: str, endpoint: str, principal: str) -> Session:
+    def find(self, id: str, endpoint: str, principal: str) -> LegacySession:
         """The session of an id. Raises UnknownSession."""
         with self._lock:
             known = self._at_hand.get(id)
@@ -83,12 +85,12 @@ class Sessions:
             raise UnknownSession("no such session here; it may have ended: send initialize to open a new one")
         return session
 
-    def change(self, session: Session, **changes: Any) -> None:
+    def change(self, session: LegacySession, **changes: Any) -> None:
         """Record what happened to a session: `level`, `subscribed`, `unsubscribed` or `ended`."""
         self._journal.append(f"session/{session.nonce}", orjson.dumps(changes), keep=self._seconds)
         _apply(session, changes)
 
-    def subscribed(self, session: Session) -> Set[str]:
+    def subscribed(self, session: LegacySession) -> Set[str]:
         """The URIs a session is subscribed to now, whichever process took its subscriptions in; none once it is over.
 
         A stream that is open for long keeps the session as it was: other processes, and this one when it had to
@@ -107,9 +109,9 @@ class Sessions:
         except (BadData, ValueError, TypeError, KeyError) as problem:
             raise UnknownSession("no such session here; send initialize to open a new one") from problem
         opened = moment.timestamp()
-        return self._keep(Session(id, nonce, endpoint, row, capabilities, principal, opened, client=client))
+        return self._keep(LegacySession(id, nonce, endpoint, row, capabilities, principal, opened, client=client))
 
-    def _keep(self, session: Session) -> _AtHand:
+    def _keep(self, session: LegacySession) -> _AtHand:
         with self._lock:
             # Two threads may have read the same id: both get the one that was first.
             known = self._at_hand.setdefault(session.id, _AtHand(session))
@@ -130,7 +132,7 @@ class Sessions:
             session.caught_up = True
 
 
-def _apply(session: Session, changes: Mapping[str, Any]) -> None:
+def _apply(session: LegacySession, changes: Mapping[str, Any]) -> None:
     session.level = changes.get("level", session.level)
     session.ended = session.ended or bool(changes.get("ended", False))
     if "subscribed" in changes:

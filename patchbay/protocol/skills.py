@@ -11,14 +11,14 @@ from typing import Any
 
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.errors import InvalidParams, MethodNotFound
-from patchbay.protocol.request_context import Turn
+from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.translate import listed, stamped
 
 SKILLS = "io.modelcontextprotocol/skills"
 """The extension's id."""
 
 
-def list_skills(turn: Turn) -> dict[str, Any]:
+def list_skills(turn: RequestContext) -> dict[str, Any]:
     """skills/list: every skill, page by page; an entry is never cut in two."""
     skills = _skills(turn)
     names, more = turn.desk.lists.cut("skills", list(skills), turn.params)
@@ -26,7 +26,7 @@ def list_skills(turn: Turn) -> dict[str, Any]:
     return stamped(result, turn.server, turn.caller.revision, cache=True)
 
 
-def get_skill(turn: Turn) -> dict[str, Any]:
+def get_skill(turn: RequestContext) -> dict[str, Any]:
     """skills/get: the entry of one skill, by the URI of its SKILL.md."""
     uri = _uri(turn)
     found = next((skill for skill in _skills(turn).values() if skill.uri == uri), None)
@@ -35,7 +35,7 @@ def get_skill(turn: Turn) -> dict[str, Any]:
     return stamped({"skill": found.entry()}, turn.server, turn.caller.revision, cache=True)
 
 
-def read_directory(turn: Turn) -> dict[str, Any]:
+def read_directory(turn: RequestContext) -> dict[str, Any]:
     """resources/directory/read: what lies directly in a directory of a skill, page by page."""
     uri = _uri(turn)
     children: dict[str, dict[str, Any]] = {}
@@ -49,13 +49,13 @@ def read_directory(turn: Turn) -> dict[str, Any]:
     return stamped(result, turn.server, revision)
 
 
-def _skills(turn: Turn) -> dict[str, Skill]:
+def _skills(turn: RequestContext) -> dict[str, Skill]:
     if not turn.server.skills:
         raise MethodNotFound(f"there is no method {turn.request.method!r} here: {turn.server.name} has no skills")
     return dict(turn.server.skills)
 
 
-def _uri(turn: Turn) -> str:
+def _uri(turn: RequestContext) -> str:
     uri = turn.params.get("uri")
     if not isinstance(uri, str) or not uri:
         raise InvalidParams("params.uri has to be a string")

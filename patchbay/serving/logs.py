@@ -51,7 +51,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": {"()": formatter, "style": _style(settings.log_format)}},
-        "filters": {"expected": {"()": Expected}},
+        "filters": {"expected": {"()": ExpectedWarnings}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}},
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
@@ -81,7 +81,7 @@ def _style(wanted: str) -> str:
     return "console" if is_terminal(sys.stderr) else "json"
 
 
-class Expected(logging.Filter):
+class ExpectedWarnings(logging.Filter):
     """Leaves out what the web server warns of although it is meant: threads are many because streams hold them."""
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -45,7 +45,7 @@ AT_WORK = "patchbay.at_work"
 """Name in the environ of the AtWork of this worker; absent where nothing is cut off."""
 
 
-class Peer:
+class ClientConnection:
     """One connection over time: since when its other end has stood still. `told` says that it was cut off already."""
 
     __slots__ = ("_acknowledged", "_asking", "_base", "_received", "_stalled", "told")
@@ -123,7 +123,7 @@ class AtWork:
         return time.monotonic() - min(begun) if begun else 0.0
 
 
-class Peers:
+class SlowClientWatch:
     """Watches the accepted connections of this process, which listens on `settings.port`."""
 
     def __init__(self, settings: Settings, oldest: Callable[[], float]) -> None:
@@ -133,7 +133,7 @@ class Peers:
         # A stream with nothing to say is not idle: it sends a comment now and then.
         self._quiet = max(settings.idle_timeout, 2 * settings.keepalive)
         self._oldest = oldest
-        self._peers: dict[int, Peer | None] = {}
+        self._peers: dict[int, ClientConnection | None] = {}
         self._most = most_connections(settings.connections)
         self._seen = 0
 
@@ -185,12 +185,12 @@ class Peers:
             if excess:
                 log.info("%d connections from %s are closed: it may have %d", len(excess), address, self._most)
 
-    def _looked_at(self, descriptor: int, number: int) -> Peer | None:
+    def _looked_at(self, descriptor: int, number: int) -> ClientConnection | None:
         """The peer at this socket, which may just have been cut off; None when it was not accepted here."""
         if number in self._peers:
             peer = self._peers[number]
         else:
-            peer = Peer() if local_port(descriptor) == self._port else None
+            peer = ClientConnection() if local_port(descriptor) == self._port else None
         counters = Counters.of(descriptor) if peer is not None else None
         if peer is None or counters is None or not counters.open:
             return peer

@@ -34,7 +34,7 @@ from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.hub_url import authority, hub_url, reachable
 from patchbay.serving.respawning import Supervisor
-from patchbay.serving.slow_clients import AtWork, Peers
+from patchbay.serving.slow_clients import AtWork, SlowClientWatch
 from patchbay.serving.sockets import return_large_blocks
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
@@ -42,13 +42,13 @@ from patchbay.wire.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
 
-GRACE = 5
+KILL_GRACE_SECONDS = 5
 """Seconds between the end of a drain and the kill."""
 
-POLL = 0.05
+READY_POLL_SECONDS = 0.05
 """Seconds between two questions whether the hub is ready."""
 
-IDLE = 4096
+MAX_IDLE_CONNECTIONS = 4096
 """Connections that may be open in each worker beside those that hold a thread."""
 
 
@@ -56,7 +56,7 @@ class AddressTaken(PatchbayError):
     """The address to listen on is in use or cannot be had."""
 
 
-class Once:
+class OnceAcrossProcesses:
     """Something that happens at most once among all processes of one hub."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ def serve(settings: Settings) -> int:
         os.register_at_fork(after_in_child=lock.close)
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
-    announced, refused = Once(), Once()
+    announced, refused = OnceAcrossProcesses(), OnceAcrossProcesses()
     code: Any = exit_codes.OK
     try:
         supervisor(settings).serve(target_loader=partial(application, settings, announced, refused), wrap_loader=False)
@@ -101,17 +101,17 @@ def supervisor(settings: Settings) -> MPServer:
         # Threads that many listeners needed go soon after them.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
-        backpressure=settings.threads + IDLE,
+        backpressure=settings.threads + MAX_IDLE_CONNECTIONS,
         backlog=1024,
         respawn_failed_workers=True,
-        workers_kill_timeout=math.ceil(settings.drain) + GRACE,
+        workers_kill_timeout=math.ceil(settings.drain) + KILL_GRACE_SECONDS,
         log_dictconfig=logs.configuration(settings),
         log_level=LogLevels.debug if settings.log_level == "debug" else LogLevels.warning,
         log_access=False,
     )
 
 
-def application(settings: Settings, announced: Once, refused: Once) -> Callable[..., Any]:
+def application(settings: Settings, announced: OnceAcrossProcesses, refused: OnceAcrossProcesses) -> Callable[..., Any]:
     """The app of one worker, with its drain attached to the signals of this process. Runs in the worker.
 
     Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
@@ -131,12 +131,14 @@ def application(settings: Settings, announced: Once, refused: Once) -> Callable[
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)
     return_large_blocks()
-    Peers(settings, at_work.oldest).watch()
+    SlowClientWatch(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]
     drain.watch_signals()
     serving = threading.Event()
     drain.on_begin(partial(_end_while_starting, serving))
-    threading.Thread(target=_end_with_parent, args=(settings.drain + GRACE,), name="parent", daemon=True).start()
+    threading.Thread(
+        target=_end_with_parent, args=(settings.drain + KILL_GRACE_SECONDS,), name="parent", daemon=True
+    ).start()
     announce = (settings, announced, serving, app.extensions["operators"])
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     return app  # type: ignore[no-any-return]
@@ -192,14 +194,14 @@ def _end_with_parent(seconds: float) -> None:
         os._exit(exit_codes.FAILED)
 
 
-def _announce(settings: Settings, announced: Once, serving: threading.Event, operators: Any) -> None:
+def _announce(settings: Settings, announced: OnceAcrossProcesses, serving: threading.Event, operators: Any) -> None:
     """Set `serving` once this worker does, then say where the hub is once it is ready, in one worker only."""
     pause = threading.Event()
     while not _in_main_loop():
-        pause.wait(POLL)
+        pause.wait(READY_POLL_SECONDS)
     serving.set()
     while not ready(settings):
-        pause.wait(POLL)
+        pause.wait(READY_POLL_SECONDS)
     if announced.first():
         say(f"Patchbay is at {hub_url(settings)}/mcp")
         _tell_operator(settings, operators)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, islice
 
 from patchbay.cid import canonical, cid_of, content_in, verify
-from patchbay.errors import MissingBlob, Overtaken
-from patchbay.store import Blobs, Bus, Entry, Journal, Move, Names
+from patchbay.errors import MissingBlob, StaleUpdate
+from patchbay.store import Blobs, Bus, Journal, JournalEntry, NameChange, Names
 from patchbay.stores.bus import LocalBus
 
 
@@ -51,7 +51,7 @@ class MemoryNames:
         self._blobs = blobs
         self._lock = threading.Lock()
         self._now: dict[str, str] = {}
-        self._past: list[Move] = []
+        self._past: list[NameChange] = []
 
     def get(self, name: str) -> str | None:
         return self._now.get(name)
@@ -70,12 +70,12 @@ class MemoryNames:
         with self._lock:
             for name, cid in (expected or {}).items():
                 if self._now.get(name) != (None if cid is None else canonical(cid)):
-                    raise Overtaken(f"{name} was changed meanwhile")
+                    raise StaleUpdate(f"{name} was changed meanwhile")
             at = time.time()
             for name, cid in wanted.items():
                 if self._now.get(name) == cid:
                     continue
-                self._past.append(Move(len(self._past) + 1, name, cid, at, who, why))
+                self._past.append(NameChange(len(self._past) + 1, name, cid, at, who, why))
                 if cid is None:
                     del self._now[name]
                 else:
@@ -89,7 +89,7 @@ class MemoryNames:
         before: int | None = None,
         prefixes: Sequence[str] = (),
         after: int = 0,
-    ) -> list[Move]:
+    ) -> list[NameChange]:
         with self._lock:
             older = self._past[max(0, after) :] if before is None else self._past[max(0, after) : max(0, before - 1)]
             named = (move for move in reversed(older) if not name or move.name == name)
@@ -103,17 +103,17 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seq = 0
-        self._topics: dict[str, list[tuple[float, Entry]]] = {}
+        self._topics: dict[str, list[tuple[float, JournalEntry]]] = {}
 
     def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
         at = time.time()
         until = float("inf") if keep is None else at + keep
         with self._lock:
             self._seq += 1
-            self._topics.setdefault(topic, []).append((until, Entry(self._seq, topic, bytes(data), at)))
+            self._topics.setdefault(topic, []).append((until, JournalEntry(self._seq, topic, bytes(data), at)))
             return self._seq
 
-    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
         with self._lock:
             found = [entry for _, entry in self._topics.get(topic, ()) if entry.seq > after]
         return found[: max(0, limit)]
@@ -123,7 +123,7 @@ class MemoryJournal:
             entries = self._topics.get(topic)
             return entries[-1][1].seq if entries else 0
 
-    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[Entry]:
+    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[JournalEntry]:
         with self._lock:
             newest = reversed(self._topics.get(topic, ()))
             older = (entry for _, entry in newest if before is None or entry.seq < before)

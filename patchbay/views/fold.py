@@ -76,13 +76,13 @@ class Fold:
             last = (silent or self._data)[-1]
             result["structuredContent"] = last.value
             if not content:
-                content.append(_text(shown(last.value)))
+                content.append(_text(format_value(last.value)))
         return result
 
     def _add_data(self, event: Data) -> None:
         self._data.append(event)
         if event.text is None:
-            self._put(_text(shown(event.value)))
+            self._put(_text(format_value(event.value)))
         else:
             self._pieces.append(event.text)
 
@@ -143,7 +143,7 @@ def fold(events: Iterable[Event]) -> dict[str, Any]:
     return collected.result()
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A JSON value for reading: a string as it is, anything else as JSON, indented unless it is too long for that."""
     if isinstance(value, str):
         return value

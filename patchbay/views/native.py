@@ -15,7 +15,7 @@ from typing import Any, Literal
 from patchbay.errors import ProtocolError
 from patchbay.events import Content, Data, Done, Event, Failed, Log, Pause, Progress, Text, ToolUse
 from patchbay.jsonrpc import Notification, Rendered, Result
-from patchbay.views.fold import shown
+from patchbay.views.fold import format_value
 
 Item = dict[str, Any]
 
@@ -58,7 +58,7 @@ def items(event: Event, stamp: Stamp) -> tuple[Item, ...]:
         return (_progress(event, stamp),)
     if isinstance(event, Log):
         log = {"level": event.level, "data": event.data} | ({"logger": event.logger} if event.logger else {})
-        return (stamp.item("progress", message=shown(event.data), log=log),)
+        return (stamp.item("progress", message=format_value(event.data), log=log),)
     if isinstance(event, ToolUse):
         use = {"name": event.name, "input": event.input} | ({"id": event.id} if event.id else {})
         return (stamp.item("progress", message=f"Using tool: {event.name}", tool_use=use),)

@@ -18,7 +18,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, encode
-from patchbay.web.operator.operators import Standing
+from patchbay.web.operator.operators import OperatorProof
 from patchbay.web.site import Site, page, wants_html
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ TITLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ShownError:
     """One error, ready to be shown. `code` is the JSON-RPC code, `incident` is set for the hub's own failures."""
 
     status: int
@@ -53,31 +53,31 @@ class Trouble:
         return TITLES.get(self.status) or HTTPStatus(self.status).phrase
 
 
-def trouble(problem: Exception) -> Trouble:
+def trouble(problem: Exception) -> ShownError:
     """What to say about an exception. What nobody expected is logged, and named by its incident only."""
     if isinstance(problem, HTTPException):
         return _of_http(problem)
     known = isinstance(problem, PatchbayError)
     if isinstance(problem, PatchbayError) and (problem.status < 500 or problem.status == 503):
         headers = {"Allow": "GET, HEAD"} if problem.status == 405 else dict(getattr(problem, "headers", {}))
-        return Trouble(problem.status, problem.message, problem.code, problem.data, headers=headers)
+        return ShownError(problem.status, problem.message, problem.code, problem.data, headers=headers)
     incident = secrets.token_hex(6)
     log.error("incident %s at %s %s", incident, request.method, request.path, exc_info=problem)
     message = str(problem) if known else "Something went wrong inside the hub. Nothing you sent was kept."
-    return Trouble(500, message, -32603, {"incident": incident}, incident)
+    return ShownError(500, message, -32603, {"incident": incident}, incident)
 
 
-def _of_http(problem: HTTPException) -> Trouble:
+def _of_http(problem: HTTPException) -> ShownError:
     status = problem.code or 500
     code = -32600 if status < 500 else -32603
     if isinstance(problem, NotFound):
-        return Trouble(status, f"There is nothing at {request.path[:200]}.", code)
+        return ShownError(status, f"There is nothing at {request.path[:200]}.", code)
     if isinstance(problem, MethodNotAllowed):
         allowed = ", ".join(sorted(problem.valid_methods or ()))
         generic = problem.description == MethodNotAllowed.description
         message = f"{request.method} is not served here; use {allowed}." if generic else problem.description or ""
-        return Trouble(status, message, code, headers={"Allow": allowed})
-    return Trouble(status, problem.description or HTTPStatus(status).phrase, code)
+        return ShownError(status, message, code, headers={"Allow": allowed})
+    return ShownError(status, problem.description or HTTPStatus(status).phrase, code)
 
 
 class Failures:
@@ -98,7 +98,7 @@ class Failures:
         response.vary.add("Accept")
         return response
 
-    def _form(self, found: Trouble) -> Response:
+    def _form(self, found: ShownError) -> Response:
         accept = request.headers.get("Accept", "")
         protocol = request.path.split("/")[1] in ("mcp", "rpc")
         # A refused Host or Origin below /mcp is the protocol's matter, whatever the client would like to read.
@@ -112,7 +112,7 @@ class Failures:
         tail = f" (incident {found.incident})" if found.incident else ""
         return Response(f"{found.message}{tail}\n", mimetype="text/plain")
 
-    def _page(self, found: Trouble, protocol: bool) -> str:
+    def _page(self, found: ShownError, protocol: bool) -> str:
         values = {name: getattr(found, name) for name in ("status", "title", "message", "incident")}
         try:
             frame = self._site.frame("")
@@ -121,11 +121,11 @@ class Failures:
         except Exception:
             log.exception("the error page itself cannot be shown; using the shipped one")
             site = {"version": "", "root": None, "readonly": False, "problem": None, "url": ""}
-            frame = {"here": "", "site": site | {"access": "personal", "standing": Standing()}}
+            frame = {"here": "", "site": site | {"access": "personal", "standing": OperatorProof()}}
         return self._site.pages.page("error.html", **frame, **values)
 
 
-def _failure(found: Trouble) -> Failure:
+def _failure(found: ShownError) -> Failure:
     error: dict[str, object] = {"code": found.code, "message": found.message}
     if found.data is not None:
         error["data"] = found.data

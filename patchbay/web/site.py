@@ -21,7 +21,7 @@ from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
 from patchbay.kinds.confinement_description import confinement, protections
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 from patchbay.web.operator.operators import Operators
 from patchbay.web.pages.data import detail, summary
@@ -57,7 +57,7 @@ class UnknownVariable(PatchbayError):
 class Site:
     """The pages of one hub."""
 
-    def __init__(self, catalogue: Catalogue, settings: Settings, activity: Activity, hosts: Hosts) -> None:
+    def __init__(self, catalogue: Catalogue, settings: Settings, activity: Activity, hosts: WorkerPool) -> None:
         self._hosts = hosts
         self.catalogue = catalogue
         self.settings = settings

@@ -10,15 +10,15 @@ from typing import Any
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.jsonrpc import Failure, Message, Request, Result, encode, failure, message, readable_id
 from patchbay.protocol.admission import assumed
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.versions import Revision
 
-MOST = 100
+MAX_MESSAGES = 100
 """Messages in one array."""
 
 
-def answer_batch(values: list[Any], wire: Wire, dispatcher: Dispatcher) -> tuple[int, bytes, str | None]:
+def answer_batch(values: list[Any], wire: TransportInfo, dispatcher: Dispatcher) -> tuple[int, bytes, str | None]:
     """HTTP status, body and session id for an array of parsed values. Raises InvalidRequest where none is served."""
     session = None
     if wire.session_id is not None:
@@ -27,7 +27,7 @@ def answer_batch(values: list[Any], wire: Wire, dispatcher: Dispatcher) -> tuple
     check_batch(values, revision)
     if session is None and wire.strict:
         raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")
-    alone = Wire(wire.endpoint, wire.headers, wire.principal, streams=False, operator=wire.operator)
+    alone = TransportInfo(wire.endpoint, wire.headers, wire.principal, streams=False, operator=wire.operator)
     answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher)]
     id = session.id if session is not None else None
     return (200, b"[" + b",".join(answers) + b"]", id) if answers else (202, b"", id)
@@ -37,13 +37,13 @@ def check_batch(values: list[Any], revision: Revision) -> None:
     """Let an array of parsed values pass where a revision is in force, or raise InvalidRequest."""
     if not revision.batches:
         raise InvalidRequest(f"an array of messages is not served in {revision.name}; send one message a request")
-    if not values or len(values) > MOST:
-        raise InvalidRequest(f"an array of messages has to hold 1 to {MOST}; it holds {len(values)}")
+    if not values or len(values) > MAX_MESSAGES:
+        raise InvalidRequest(f"an array of messages has to hold 1 to {MAX_MESSAGES}; it holds {len(values)}")
     if any(isinstance(value, dict) and value.get("method") == "initialize" for value in values):
         raise InvalidRequest("initialize cannot be part of an array")
 
 
-def _answers(value: Any, wire: Wire, dispatcher: Dispatcher) -> list[Message]:
+def _answers(value: Any, wire: TransportInfo, dispatcher: Dispatcher) -> list[Message]:
     try:
         said = message(value)
     except PatchbayError as problem:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 
-class Crew:
+class CallThreads:
     """At most `most` threads at work."""
 
     def __init__(self, most: int) -> None:

@@ -27,20 +27,20 @@ from patchbay.jsonrpc import (
     message,
     readable_id,
 )
-from patchbay.protocol.callers import Session
+from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.handshake import AT_ONCE, Connection
+from patchbay.protocol.handshake import AT_ONCE, ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.translate import not_served
 from patchbay.views.sse import MAX_EVENT_BYTES
 from patchbay.wire.batches import check_batch
-from patchbay.wire.call_threads import Crew
+from patchbay.wire.call_threads import CallThreads
 
 log = logging.getLogger(__name__)
 
 Answers = Iterator[Message | Sign]
 Send = Callable[[bytes], None]
-Opened = Callable[[Session, Server], None]
+Opened = Callable[[LegacySession, Server], None]
 
 
 class Busy(PatchbayError):
@@ -62,9 +62,9 @@ class Conversation:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        connection: Connection,
+        connection: ConnectionState,
         send: Send,
-        crew: Crew,
+        crew: CallThreads,
         opened: Opened,
         encoded: Callable[[Message], bytes] = encode,
     ) -> None:

@@ -18,10 +18,10 @@ from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.protocol.admission import claims, modern_header
-from patchbay.protocol.callers import Caller, Wire
+from patchbay.protocol.callers import Caller, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.streams.replay import LISTENER, Pulse, Replay, parse_event_id
+from patchbay.protocol.streams.replay import LISTENER, Heartbeat, Replay, parse_event_id
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
 from patchbay.web.site import wants_html
@@ -63,7 +63,7 @@ class McpOverHttp:
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
-        self._pulse = Pulse(dispatcher.desk.catalogue.store)
+        self._pulse = Heartbeat(dispatcher.desk.catalogue.store)
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -118,7 +118,7 @@ class McpOverHttp:
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         value = parse(read_body(environ, self.settings.body_limit))
         operator = self._operator(environ, endpoint)
-        wire = Wire(endpoint, headers_of(environ), streams=stream, strict=not endpoint, operator=operator)
+        wire = TransportInfo(endpoint, headers_of(environ), streams=stream, strict=not endpoint, operator=operator)
         if isinstance(value, list):
             return self._batch(value, wire)
         try:
@@ -127,7 +127,7 @@ class McpOverHttp:
             return json_reply(failure(readable_id(value), problem), problem.status)
         return self._answer(said, wire)
 
-    def _answer(self, said: Message, wire: Wire) -> Reply:
+    def _answer(self, said: Message, wire: TransportInfo) -> Reply:
         try:
             caller = self.dispatcher.admit(said, wire)
             server = self.dispatcher.server(wire.endpoint, wire.operator)
@@ -196,7 +196,7 @@ class McpOverHttp:
             reply.at_close = places.release
         return reply
 
-    def _batch(self, values: list[Any], wire: Wire) -> Reply:
+    def _batch(self, values: list[Any], wire: TransportInfo) -> Reply:
         claimed = any(claims(value["params"]) for value in values if _has_params(value))
         if claimed or modern_header(wire.version):
             raise InvalidRequest("an array of messages is not served in this revision")
@@ -232,7 +232,7 @@ class McpOverHttp:
         return Reply(204)
 
     def _session(self, environ: Environ, endpoint: str) -> Caller:
-        wire = Wire(endpoint, headers_of(environ), operator=self._operator(environ, endpoint))
+        wire = TransportInfo(endpoint, headers_of(environ), operator=self._operator(environ, endpoint))
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
         session = self.dispatcher.desk.sessions.find(wire.session_id, endpoint, wire.principal)

@@ -20,17 +20,17 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
 from patchbay.events import Pause
 from patchbay.jsonrpc import encode, failure, parse, readable_id
-from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.callers import LegacySession, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.handshake import Connection
+from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.streams.legacy_channels import Channel
-from patchbay.protocol.streams.subscriptions import Numbered
+from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT, address, event
-from patchbay.wire.call_threads import Crew
+from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.cors import with_cors
 from patchbay.wire.request_bodies import accepted, media_type, read_body
@@ -61,7 +61,7 @@ class HttpSse:
         self._settings = settings
         self._ending = ending
         self._others = others
-        self._crew = Crew(settings.threads)
+        self._crew = CallThreads(settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         found = _PATH.fullmatch(environ["PATH_INFO"])
@@ -90,14 +90,14 @@ class HttpSse:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
         if not self._dispatcher.places.acquire():
             return busy(None)
-        wire = Wire(endpoint, way="http+sse")
+        wire = TransportInfo(endpoint, way="http+sse")
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
         reply = stream_reply(self._frames(channel, wire))
         # A body that was never begun is not told of its end; this is called in any case.
         reply.at_close = lambda: self._close(channel, wire)
         return reply
 
-    def _frames(self, channel: Channel, wire: Wire) -> Iterator[bytes]:
+    def _frames(self, channel: Channel, wire: TransportInfo) -> Iterator[bytes]:
         yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
         telling = False
         for item in channel.messages(self._settings.keepalive, self._ending, partial(self._busy, channel, wire)):
@@ -106,7 +106,7 @@ class HttpSse:
                 self._tell_changes(channel, wire)
             yield COMMENT if isinstance(item, Pause) else event(item)
 
-    def _busy(self, channel: Channel, wire: Wire) -> bool:
+    def _busy(self, channel: Channel, wire: TransportInfo) -> bool:
         """Whether something of this channel is being answered in this process."""
         try:
             session = self._session(channel, wire)
@@ -114,7 +114,7 @@ class HttpSse:
             return False
         return session is not None and self._dispatcher.desk.running.busy(session.nonce)
 
-    def _tell_changes(self, channel: Channel, wire: Wire) -> None:
+    def _tell_changes(self, channel: Channel, wire: TransportInfo) -> None:
         """Have the changes of the server told on the stream; its session is known since the first answer."""
         with suppress(UnknownServer, UnknownSession):  # both may have gone since
             server, session = self._dispatcher.server(wire.endpoint), self._session(channel, wire)
@@ -123,7 +123,7 @@ class HttpSse:
             next(changes)
             threading.Thread(target=_tell, args=(changes, channel), name="changes", daemon=True).start()
 
-    def _close(self, channel: Channel, wire: Wire) -> None:
+    def _close(self, channel: Channel, wire: TransportInfo) -> None:
         self._dispatcher.places.release()
         channel.look()
         channel.change(ended=True)
@@ -139,7 +139,7 @@ class HttpSse:
         kind = environ.get("CONTENT_TYPE") or ""
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
-        wire = Wire(endpoint, way="http+sse")
+        wire = TransportInfo(endpoint, way="http+sse")
         channel = self._channel(environ, wire)
         value = parse(read_body(environ, self._settings.body_limit))
         try:
@@ -148,25 +148,25 @@ class HttpSse:
             return json_reply(failure(readable_id(value), problem), problem.status)
         return Reply(202)
 
-    def _channel(self, environ: Environ, wire: Wire) -> Channel:
+    def _channel(self, environ: Environ, wire: TransportInfo) -> Channel:
         named = parse_qs(environ.get("QUERY_STRING", "")).get("session", [])
         if len(named) != 1:
             raise InvalidRequest("?session= is missing; open the stream first, and post to the address it begins with")
         seconds = self._settings.session_hours * 3600
         return Channel.find(self._store(), named[0], wire.endpoint, wire.principal, seconds)
 
-    def _conversation(self, channel: Channel, wire: Wire) -> Conversation:
-        def opened(session: Session, server: Server) -> None:
+    def _conversation(self, channel: Channel, wire: TransportInfo) -> Conversation:
+        def opened(session: LegacySession, server: Server) -> None:
             channel.change(session=session.id)
 
         session = self._session(channel, wire)
-        connection = Connection(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
+        connection = ConnectionState(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
         keep = self._dispatcher.desk.keep(wire.principal)
         return Conversation(
             self._dispatcher, connection, channel.send, self._crew, opened, lambda said: fitted(said, keep)
         )
 
-    def _session(self, channel: Channel, wire: Wire) -> Session | None:
+    def _session(self, channel: Channel, wire: TransportInfo) -> LegacySession | None:
         id = channel.session_id
         return None if id is None else self._dispatcher.desk.sessions.find(id, wire.endpoint, wire.principal)
 
@@ -174,10 +174,10 @@ class HttpSse:
         return self._dispatcher.desk.catalogue.store
 
 
-def _tell(changes: Iterator[Numbered | Pause], channel: Channel) -> None:
+def _tell(changes: Iterator[NumberedMessage | Pause], channel: Channel) -> None:
     for item in changes:
         # A session whose time is over is not told of its end: then only this says that nobody reads any more.
         if channel.state.get("ended"):
             return
-        if isinstance(item, Numbered) and item.message is not None:
+        if isinstance(item, NumberedMessage) and item.message is not None:
             channel.send(encode(item.message))

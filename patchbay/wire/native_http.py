@@ -19,10 +19,10 @@ from werkzeug.http import parse_accept_header
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, failure, parse, readable_id
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.native.subscription import Native, Stream, asked
+from patchbay.protocol.native.subscription import Native, Stream, parse_request
 from patchbay.settings import Settings
 from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
@@ -39,7 +39,7 @@ Environ = MutableMapping[str, Any]
 PATH = "/rpc"
 NDJSON = "application/x-ndjson"
 
-WIRE = Wire("", way="native")
+WIRE = TransportInfo("", way="native")
 """What is known of every caller. They share their subscriptions: over HTTP whoever knows an id can unsubscribe."""
 
 
@@ -80,7 +80,7 @@ class NativeOverHttp:
             return refusal(406, f"Accept has to name {STREAM}, {NDJSON} or {JSON}")
         value = parse(read_body(environ, self._settings.body_limit))
         try:
-            request = asked(value)
+            request = parse_request(value)
         except PatchbayError as problem:
             return json_reply(failure(readable_id(value), problem), problem.status)
         if request is None:

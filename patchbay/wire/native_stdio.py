@@ -16,14 +16,14 @@ from typing import Any
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Result, encode, failure, parse, readable_id
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.native.subscription import Native, Stream, asked
-from patchbay.wire.call_threads import Crew
+from patchbay.protocol.native.subscription import Native, Stream, parse_request
+from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Busy
 from patchbay.wire.lines import Writer, lines
-from patchbay.wire.stdio import MOST
+from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +39,10 @@ class NativePipe:
         gone: Callable[[], None] = lambda: None,
     ) -> None:
         self._native = Native(dispatcher.desk, dispatcher.cancellations)
-        self._wire = Wire("", connection=secrets.token_urlsafe(16), way="native stdio")
+        self._wire = TransportInfo("", connection=secrets.token_urlsafe(16), way="native stdio")
         self._lines = lines(read, dispatcher.desk.settings.body_limit)
         self._writer = Writer(write, gone)
-        self._crew = Crew(MOST)
+        self._crew = CallThreads(MAX_CONCURRENT_CALLS)
 
     def serve(self) -> None:
         """Take every message, until there are no more. Calls may still be running then: see `finish`."""
@@ -68,7 +68,7 @@ class NativePipe:
         return self._crew.wait(seconds)
 
     def _take(self, value: Any) -> None:
-        request = asked(value)
+        request = parse_request(value)
         if request is None:
             return
         answer = self._native.answer(request, self._wire)

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
-from patchbay.protocol.callers import Caller, Session
+from patchbay.protocol.callers import Caller, LegacySession
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.large import Keep
-from patchbay.protocol.streams.replay import LISTENER, Pulse, Recorder
-from patchbay.protocol.streams.subscriptions import Numbered
+from patchbay.protocol.streams.replay import LISTENER, Heartbeat, Recorder
+from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.views.sse import COMMENT, event, priming
 
@@ -33,7 +33,7 @@ def stream_body(
     answers: Iterator[Message | Sign],
     said: Request,
     caller: Caller,
-    pulse: Pulse,
+    pulse: Heartbeat,
     settings: Settings,
     keep: Keep,
 ) -> Body:
@@ -46,7 +46,7 @@ def stream_body(
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
-def _recorder(session: Session, said: Request, pulse: Pulse, settings: Settings) -> Recorder | None:
+def _recorder(session: LegacySession, said: Request, pulse: Heartbeat, settings: Settings) -> Recorder | None:
     """What keeps a session's stream for replay; None, and a line in the log, where the store fails."""
     seconds, most = settings.replay_minutes * 60, settings.replay_size
     try:
@@ -149,7 +149,7 @@ def replay_body(events: Iterator[tuple[str, bytes] | Pause]) -> Iterator[bytes]:
         yield COMMENT if isinstance(item, Pause) else event(item[1], item[0])
 
 
-def listener_body(changes: Iterator[Numbered | Pause], caller: Caller) -> Iterator[bytes]:
+def listener_body(changes: Iterator[NumberedMessage | Pause], caller: Caller) -> Iterator[bytes]:
     """A session's GET stream; it begins with its number where the revision has priming events."""
     for item in changes:
         if isinstance(item, Pause):

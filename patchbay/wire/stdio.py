@@ -16,19 +16,19 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, encode, parse, readable_id
-from patchbay.protocol.callers import Session, Wire
+from patchbay.protocol.callers import LegacySession, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.handshake import Connection
+from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.streams.subscriptions import Numbered
+from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.translate import not_served
-from patchbay.wire.call_threads import Crew
+from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.lines import Writer, lines
 
 log = logging.getLogger(__name__)
 
-MOST = 64
+MAX_CONCURRENT_CALLS = 64
 """Calls and listening streams at a time."""
 
 
@@ -50,15 +50,15 @@ class Pipe:
         desk = dispatcher.desk
         self._dispatcher = dispatcher
         # The hub's data folder is this user's own, as the hub's token in it is.
-        wire = Wire(endpoint, connection=secrets.token_urlsafe(16), way="stdio", operator=True)
-        self._connection = Connection(wire, desk.sessions)
+        wire = TransportInfo(endpoint, connection=secrets.token_urlsafe(16), way="stdio", operator=True)
+        self._connection = ConnectionState(wire, desk.sessions)
         self._lines = lines(read, desk.settings.body_limit)
         self._writer = Writer(write, gone)
-        self._crew = Crew(MOST)
+        self._crew = CallThreads(MAX_CONCURRENT_CALLS)
         self._conversation = Conversation(
             dispatcher, self._connection, self._writer.send, self._crew, self._listen_for_changes
         )
-        self._changes: Iterator[Numbered | Pause] | None = None
+        self._changes: Iterator[NumberedMessage | Pause] | None = None
 
     def serve(self) -> None:
         """Take every message, until there are no more. Answers may still be on their way then: see `finish`."""
@@ -97,12 +97,12 @@ class Pipe:
         session = self._connection.session
         return not_served(problem, readable_id(value), session.revision if session is not None else None)
 
-    def _listen_for_changes(self, session: Session, server: Server) -> None:
+    def _listen_for_changes(self, session: LegacySession, server: Server) -> None:
         """Begin to listen now, so that no change after the answer to initialize is lost; tell of them after it."""
         self._changes = self._dispatcher.desk.listeners.stream(server, session, None)
         next(self._changes)
 
-    def _tell(self, changes: Iterator[Numbered | Pause]) -> None:
+    def _tell(self, changes: Iterator[NumberedMessage | Pause]) -> None:
         for item in changes:
-            if isinstance(item, Numbered) and item.message is not None:
+            if isinstance(item, NumberedMessage) and item.message is not None:
                 self._writer.send(encode(item.message))

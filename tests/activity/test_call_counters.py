@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from patchbay.activity.call_counters import BOUNDS, OTHERS, Tally
-from patchbay.activity.call_recording import Run
+from patchbay.activity.call_counters import BOUNDS, OTHERS, CallCounters
+from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.jsonrpc import Result
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 
@@ -16,15 +16,15 @@ TOOL = Descriptor("tool", "known", {"name": "known", "inputSchema": {"type": "ob
 SERVER = Server("s", "bafk", "static", tools={"known": TOOL})
 
 
-def a_run(name: str, seconds: float, server: Server = SERVER) -> Run:
-    run = Activity(MemoryStore(), Settings(activity_days=0)).begin("tools/call", name, server, Wire("s"))
+def a_run(name: str, seconds: float, server: Server = SERVER) -> CallRecording:
+    run = Activity(MemoryStore(), Settings(activity_days=0)).begin("tools/call", name, server, TransportInfo("s"))
     run.end(Result(1, {"content": []}))
     run.ended = run.begun + seconds
     return run
 
 
 def test_durations_are_in_the_bucket_whose_bound_they_do_not_pass() -> None:
-    tally = Tally()
+    tally = CallCounters()
     tally.count(a_run("known", BOUNDS[0] / 2), a_run("known", BOUNDS[-1] - 1), a_run("known", BOUNDS[-1] + 1))
     count = tally.counts()["s", "tools/call", "known"]
     assert count.outcomes == {"ok": 3}
@@ -34,13 +34,13 @@ def test_durations_are_in_the_bucket_whose_bound_they_do_not_pass() -> None:
 
 def test_names_that_a_server_does_not_have_are_counted_together() -> None:
     """THREATS 1.6: whoever makes up names makes no labels."""
-    tally = Tally()
+    tally = CallCounters()
     tally.count(*(a_run(f"made up {number}", 0.1) for number in range(50)))
     assert list(tally.counts()) == [("s", "tools/call", "")]
 
 
 def test_beyond_the_bound_the_rest_is_counted_together() -> None:
-    tally = Tally(most=3)
+    tally = CallCounters(most=3)
     tally.count(*(a_run("", 0.1, Server(f"s{number}", "bafk", "static")) for number in range(10)))
     counts = tally.counts()
     assert len(counts) == 4

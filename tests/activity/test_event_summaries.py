@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.activity.event_summaries import LONGEST, MOST, moment
+from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, MAX_SUMMARY_CHARACTERS, moment
 from patchbay.activity.records import TOPIC, WIDTH, Filter, Record, records_in
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text, ToolUse
-from patchbay.protocol.streams.listener_slots import Places
-from patchbay.store import Entry
+from patchbay.protocol.streams.listener_slots import ListenerSlots
+from patchbay.store import JournalEntry
 from tests.hubs import Hub
 
 CHATTY = '''def talk(many: int, context) -> str:
@@ -62,7 +62,7 @@ def test_every_kind_of_event_is_told_in_a_few_words(event: Event, kind: str, wor
 
 def test_no_event_takes_more_than_its_share() -> None:
     for event in (Progress(1, 1, "x" * 10_000), Log("info", "y" * 10_000), Failed("z" * 10_000), ToolUse("w" * 10_000)):
-        assert len(moment(0.0, event)[2]) <= LONGEST
+        assert len(moment(0.0, event)[2]) <= MAX_SUMMARY_CHARACTERS
 
 
 def test_a_record_has_the_first_events_in_their_order_with_their_times(hub: Hub) -> None:
@@ -73,7 +73,7 @@ def test_a_record_has_the_first_events_in_their_order_with_their_times(hub: Hub)
     assert times == sorted(times) and times[0] >= 0 and times[-1] <= record.ms
     hub.call("chatty", "talk", {"many": 100})
     record = newest(hub)
-    assert (record.events, len(record.moments)) == (202, MOST)
+    assert (record.events, len(record.moments)) == (202, MAX_EVENTS_PER_CALL)
 
 
 def test_where_contents_are_not_kept_events_say_nothing(tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_records_of_older_versions_have_no_events_and_can_be_read() -> None:
     row: list[Any] = [1000, 5000, None, "http", "s", "tools/call", "s", "v", None, "t", None, "ok", None, 2, 0, 7]
     row += ["local", None, None, None, None, None, "{}", None, None, None]
     assert len(row) == WIDTH
-    [record] = records_in(Entry(7, TOPIC, orjson.dumps([row]), 0.0))
+    [record] = records_in(JournalEntry(7, TOPIC, orjson.dumps([row]), 0.0))
     assert (record.id, record.ms, record.arguments, record.moments) == ("7-0", 5.0, {}, ())
 
 
 def test_places_are_bounded_and_remember_how_many_were_taken() -> None:
-    places = Places(2)
+    places = ListenerSlots(2)
     assert [places.acquire() for _ in range(3)] == [True, True, False]
     places.release()
     places.release()

@@ -17,7 +17,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Failed
 from patchbay.jsonrpc import Failure, Result
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.sqlite import sqlite3
 from patchbay.stores import open_store
@@ -30,7 +30,9 @@ SERVER = Server("alone", "bafkversion", "static")
 
 def ended(activity: Activity, number: int = 1, text: str = "x") -> None:
     for _ in range(number):
-        activity.begin("tools/call", "t", SERVER, Wire("alone"), {"text": text}).end(Result(1, {"content": []}))
+        activity.begin("tools/call", "t", SERVER, TransportInfo("alone"), {"text": text}).end(
+            Result(1, {"content": []})
+        )
 
 
 def total(activity: Activity) -> int:
@@ -43,13 +45,13 @@ def test_a_store_that_is_held_up_holds_up_no_call_and_what_is_lost_is_counted(tm
     activity = Activity(store, Settings(data=tmp_path))
     held = sqlite3.connect(tmp_path / "patchbay.sqlite3", isolation_level=None)
     held.execute("BEGIN IMMEDIATE")
-    many = writer.MOST + 3 * writer.BATCH
+    many = writer.MAX_QUEUED_RECORDS + 3 * writer.BATCH
     ended(activity, many)
-    assert activity.waiting <= writer.MOST
+    assert activity.waiting <= writer.MAX_QUEUED_RECORDS
     held.execute("ROLLBACK")
     held.close()
     activity.flush()
-    assert activity.dropped >= many - writer.MOST - 2 * writer.BATCH > 0
+    assert activity.dropped >= many - writer.MAX_QUEUED_RECORDS - 2 * writer.BATCH > 0
     assert total(activity) == many
     assert len(activity.recent(Filter(), many).records) == many - activity.dropped
     activity.close()
@@ -115,14 +117,14 @@ def test_a_hub_that_keeps_no_records_counts_all_the_same() -> None:
 def test_a_run_ends_once_and_as_what_happened() -> None:
     store = MemoryStore()
     activity = Activity(store, Settings())
-    with activity.begin("tools/call", "t", SERVER, Wire("alone")) as run:
+    with activity.begin("tools/call", "t", SERVER, TransportInfo("alone")) as run:
         run.end(Result(1, {"content": []}))
         run.end(Failure(1, {"code": 1, "message": "no"}))
-    with activity.begin("tools/call", "t", SERVER, Wire("alone")):
+    with activity.begin("tools/call", "t", SERVER, TransportInfo("alone")):
         assert len(activity.running) == 1
-    with pytest.raises(InvalidParams), activity.begin("tools/call", "t", SERVER, Wire("alone")):
+    with pytest.raises(InvalidParams), activity.begin("tools/call", "t", SERVER, TransportInfo("alone")):
         raise InvalidParams("no")
-    with pytest.raises(ValueError, match="no"), activity.begin("tools/call", "t", SERVER, Wire("alone")):
+    with pytest.raises(ValueError, match="no"), activity.begin("tools/call", "t", SERVER, TransportInfo("alone")):
         raise ValueError("no")
     found = [(record.outcome, record.code) for record in activity.recent(Filter()).records]
     assert found == [("error", -32603), ("error", -32602), ("cancelled", None), ("ok", None)]
@@ -156,7 +158,7 @@ def test_what_no_record_can_say_costs_nobody_elses() -> None:
     """Half a surrogate pair in a message: names of files have them."""
     activity = Activity(MemoryStore(), Settings(activity_contents="keep"))
     for words in ("fine", "no file caf\udce9", "fine too"):
-        with activity.begin("tools/call", "t", SERVER, Wire("alone")) as run:
+        with activity.begin("tools/call", "t", SERVER, TransportInfo("alone")) as run:
             run.saw(Failed(words))
             run.end(Result(1, {"content": []}))
     records = activity.recent(Filter()).records

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES
 from tests.attacks.posting import post
 from tests.serving.running import Hub, running
@@ -87,7 +87,7 @@ REFUSED = ("Permission", "No such file", "Operation not permitted", "No such pro
 
 def available() -> tuple[str, ...]:
     """The protections that this machine has."""
-    hosts = Hosts(protections=ALL)
+    hosts = WorkerPool(protections=ALL)
     try:
         return tuple(hosts.protections(60.0)["names"])
     finally:

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from patchbay.client.addresses.targets import Http
-from patchbay.client.auth.oauth import Person
+from patchbay.client.auth.oauth import BrowserSignIn
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import public_address
@@ -155,7 +155,7 @@ def refused(evil: Leading, folder: Path, seconds: float = BOUND) -> PatchbayErro
             urlopen(f"{_unquoted(query['redirect_uri'])}?code=x&state={query['state']}", timeout=BOUND).close()
 
     with pytest.raises(PatchbayError) as caught:
-        Connection.open(Http(f"{evil.origin}/mcp"), signin=Person(folder, back), start_timeout=seconds).close()
+        Connection.open(Http(f"{evil.origin}/mcp"), signin=BrowserSignIn(folder, back), start_timeout=seconds).close()
     return caught.value
 
 
@@ -197,7 +197,7 @@ def test_an_authorization_server_that_the_person_named_is_reached(evil: Leading,
         evil.way, evil.there = "authorization server", f"http://127.0.0.1:{named.port}"
         with pytest.raises(PatchbayError):
             reach = Http(f"{evil.origin}/mcp", issuer=evil.there)
-            Connection.open(reach, signin=Person(tmp_path, lambda _: None), start_timeout=BOUND).close()
+            Connection.open(reach, signin=BrowserSignIn(tmp_path, lambda _: None), start_timeout=BOUND).close()
         assert named.visits > 0
 
 

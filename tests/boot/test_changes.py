@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from patchbay import boot
 from patchbay.cid import cid_of
-from patchbay.errors import BadCid, ConfigError, MissingBlob, Overtaken
+from patchbay.errors import BadCid, ConfigError, MissingBlob, StaleUpdate
 from patchbay.store import Blobs
 from patchbay.stores.memory import MemoryNames, MemoryStore
 from tests.boot.images import CODE, booted, encoded, filled, state
@@ -120,7 +120,7 @@ def test_a_change_is_not_made_when_somebody_else_was_first() -> None:
     store = MemoryStore()
     mine, theirs = store.blobs.put(b"mine"), store.blobs.put(b"theirs")
     store.names = BusyNames(store.blobs, {"variables/v": theirs})
-    with pytest.raises(Overtaken):
+    with pytest.raises(StaleUpdate):
         boot.change(store, {"variables/v": mine}, "me", "y", {"variables/v": None})
     assert store.names.get("variables/v") == theirs
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.entries import Ground
+from patchbay.catalogue.entries import EntryContext
 from patchbay.catalogue.transforms import Transforms
 from patchbay.kinds.registry import handler_for
 
@@ -228,7 +228,7 @@ def test_a_bad_transform_is_a_problem_and_the_rest_stands(bench: Any, body: str,
 
 def test_a_transform_that_hangs_is_given_up() -> None:
     """T4.4, T12.5: transforms have a deadline"""
-    transforms = Transforms(Ground("talk", "python", "here"), handler_for, None, seconds=0.3)
+    transforms = Transforms(EntryContext("talk", "python", "here"), handler_for, None, seconds=0.3)
     source = b"def generate_tools(server_name, context):\n    while True:\n        pass\n"
     assert transforms.run({"tools": source}) == []
     assert "generate_tools failed: timed out" in transforms.problems[0].reason

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from patchbay.boot import canonical_json, import_image
-from patchbay.catalogue.hub_services import DEEPEST
+from patchbay.catalogue.hub_services import MAX_CALL_CHAIN
 from patchbay.catalogue.reading.last_outputs import last_output
 from patchbay.errors import ReadOnly, ToolFailed
 from tests.hubs import BOUND
@@ -66,8 +66,8 @@ def test_a_circle_is_refused(bench: Any, hub: Any) -> None:
 
 def test_a_chain_is_bounded(bench: Any, hub: Any) -> None:
     """DESIGN section 6"""
-    chain = tuple(f"s.{number}" for number in range(DEEPEST))
-    with pytest.raises(ToolFailed, match=f"more than {DEEPEST} tools"):
+    chain = tuple(f"s.{number}" for number in range(MAX_CALL_CHAIN))
+    with pytest.raises(ToolFailed, match=f"more than {MAX_CALL_CHAIN} tools"):
         hub.hub.call("one", "add", {"a": 1, "b": 2}, bench.call(hub, "one", chain=chain))
 
 

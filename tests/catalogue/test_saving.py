@@ -11,7 +11,7 @@ from patchbay.catalogue.saving import Saving
 from patchbay.catalogue.watching.drop_ins import drop_ins
 from patchbay.catalogue.watching.folder import Folder
 from patchbay.cid import cid_of
-from patchbay.errors import InvalidParams, MissingBlob, Overtaken, Refused
+from patchbay.errors import InvalidParams, MissingBlob, Refused, StaleUpdate
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
 
@@ -40,7 +40,7 @@ def test_who_started_from_something_else_is_refused(store: Store, tmp_path: Path
     saving = Saving(store, tmp_path)
     saving.definition("a", "python", ONE, None, "ada", "first")
     for base in (None, cid_of(b"something else")):
-        with pytest.raises(Overtaken):
+        with pytest.raises(StaleUpdate):
             saving.definition("a", "python", TWO, base, "bob", "second")
     assert definition(store, "a") == cid_of(ONE)
     saving.definition("a", "python", TWO, cid_of(ONE), "bob", "second")
@@ -129,9 +129,9 @@ def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_pat
     for file in ("a.py", "a.mcp.json"):
         (tmp_path / file).write_bytes(mine := b'{"timeout": 7}' if file.endswith("json") else b"x = 'mine'\n")
         for wanted in (None, store.names.get("servers/a")):
-            with pytest.raises(Overtaken, match=f"the file {file} was saved a moment ago"):
+            with pytest.raises(StaleUpdate, match=f"the file {file} was saved a moment ago"):
                 saving.names({"servers/a": wanted}, "ada", "back")
-        with pytest.raises(Overtaken):
+        with pytest.raises(StaleUpdate):
             saving.definition("a", "python", TWO, definition(store, "a"), "ada", "better")
         assert (tmp_path / file).read_bytes() == mine
         folder.start()

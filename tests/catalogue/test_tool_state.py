@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from patchbay.catalogue.tool_state import LIMIT, State
+from patchbay.catalogue.tool_state import MAX_VALUE_BYTES, State
 from patchbay.errors import ReadOnly, ToolFailed
 from patchbay.stores import KINDS, open_store
 from tests.hubs import Hub
@@ -67,7 +67,10 @@ def test_who_swaps_until_it_works_loses_nothing(state: State) -> None:
 
 
 def test_a_value_that_json_cannot_say_or_that_is_too_large_changes_nothing(state: State) -> None:
-    for wrong, why in ((object(), "holds JSON values: b"), ("x" * LIMIT, f"at most {LIMIT} bytes; b has")):
+    for wrong, why in (
+        (object(), "holds JSON values: b"),
+        ("x" * MAX_VALUE_BYTES, f"at most {MAX_VALUE_BYTES} bytes; b has"),
+    ):
         with pytest.raises(ToolFailed, match=why):
             state.swap({"a": 1, "b": wrong}, {})
     assert dict(state) == {}

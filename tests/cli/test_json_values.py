@@ -108,6 +108,6 @@ def test_long_strings_and_strings_without_end_are_read_once() -> None:
 
 
 def test_a_value_beyond_the_limit_is_told_and_the_next_line_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_values, "LIMIT", 100)
+    monkeypatch.setattr(json_values, "MAX_VALUE_BYTES", 100)
     assert read(f'["{"x" * 200}"]\n2\n') == ([2], [f'line 1 | ["{"x" * 98}'])
     assert read("[\n" + "1,\n" * 40 + '2\n]\n{"a": 3}\n')[0][-1] == {"a": 3}

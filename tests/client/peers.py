@@ -16,7 +16,7 @@ from typing import Any
 
 from patchbay.client.connection.pool import Connections
 from patchbay.client.profiles.lookup import homes
-from patchbay.client.source import Means
+from patchbay.client.source import SourceContext
 
 FOLDER = Path(__file__).parent
 UV = str(Path(sys.executable).with_name("uv"))
@@ -66,7 +66,7 @@ def fetched(requirement: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def means_in(folder: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Iterator[Means]:
+def means_in(folder: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Iterator[SourceContext]:
     """Means whose project and home are a folder."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "JN_"))}
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
@@ -79,7 +79,7 @@ def means_in(folder: Path, environ: Mapping[str, str] | None = None, **options: 
         **(environ or {}),
     }
     with Connections(environ=surroundings, start_timeout=60) as connections:
-        yield Means(connections, homes(folder, surroundings), surroundings, **options)
+        yield SourceContext(connections, homes(folder, surroundings), surroundings, **options)
 
 
 @contextmanager

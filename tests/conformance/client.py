@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 from patchbay.client.addresses.targets import ANY_ISSUER, Era, Http
 from patchbay.client.auth.client_assertions import exchanged_at
-from patchbay.client.auth.oauth import Asserted, Machine, Person, SignIn, Workload
+from patchbay.client.auth.oauth import Asserted, BrowserSignIn, Machine, SignIn, Workload
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources import skills
@@ -119,7 +119,7 @@ def load_skills(url: str, context: Context) -> None:
 
 
 def person(folder: Path, context: Context) -> SignIn:
-    return Person(
+    return BrowserSignIn(
         folder,
         visit,
         name="patchbay-conformance",

@@ -15,7 +15,7 @@ from patchbay.documents import history
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, Unreadable
 from patchbay.documents.files import OWN, TEMPORARY
-from patchbay.documents.index import Change
+from patchbay.documents.index import DocumentChange
 from patchbay.errors import ToolFailed
 from patchbay.fulltext.index import Document, Index
 from patchbay.sqlite import sqlite3
@@ -89,18 +89,18 @@ def test_every_version_is_kept_under_its_cid(library: Library, root: Path) -> No
 
 def test_what_others_do_on_the_disk_is_noticed_and_told(root: Path) -> None:
     """JANE-24: added, changed and removed files reach whoever listens, and the search."""
-    heard: list[Change] = []
+    heard: list[DocumentChange] = []
     (root / "old.md").write_text("# Old")
     with Library(root, listener=heard.extend) as library:
         library.start()
-        until(lambda: Change("old.md", "added") in heard, "the first look")
+        until(lambda: DocumentChange("old.md", "added") in heard, "the first look")
         (root / "sub").mkdir()
         (root / "sub/new.md").write_text("# New\n\npumpkin")
-        until(lambda: Change("sub/new.md", "added") in heard, "a new file")
+        until(lambda: DocumentChange("sub/new.md", "added") in heard, "a new file")
         (root / "old.md").write_text("# Other")
-        until(lambda: Change("old.md", "changed") in heard, "a changed file")
+        until(lambda: DocumentChange("old.md", "changed") in heard, "a changed file")
         (root / "sub/new.md").unlink()
-        until(lambda: Change("sub/new.md", "removed") in heard, "a file that is gone")
+        until(lambda: DocumentChange("sub/new.md", "removed") in heard, "a file that is gone")
         assert keys(library) == ["old.md"] and keys(library, "pumpkin") == []
         assert library.rows()[0].title == "Other"
 
@@ -124,7 +124,7 @@ def test_only_what_changed_is_read_again(root: Path, monkeypatch: pytest.MonkeyP
         assert library.refresh() == [] and len(library.rows()) == 20
         os.utime(root / "3.md")
         (root / "5.md").write_text("# Changed")
-        assert library.refresh() == [Change("5.md", "changed")]
+        assert library.refresh() == [DocumentChange("5.md", "changed")]
         assert keys(library, "changed") == ["5.md"]
     assert indexed == ["5.md"]
 
@@ -256,7 +256,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_so(
 
 
 def test_a_listener_that_fails_does_not_keep_others_from_writing(root: Path) -> None:
-    def fails(changes: Sequence[Change]) -> None:
+    def fails(changes: Sequence[DocumentChange]) -> None:
         raise RuntimeError("no")
 
     with Library(root, listener=fails) as library:
@@ -267,7 +267,7 @@ def test_a_listener_that_fails_does_not_keep_others_from_writing(root: Path) -> 
 
 def test_a_history_that_another_process_holds_is_not_put_aside(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Being busy is not being damaged: nothing is written until there is a history to keep it in."""
-    monkeypatch.setattr(history, "BUSY", 0.05)
+    monkeypatch.setattr(history, "LOCK_WAIT_SECONDS", 0.05)
     with Library(root) as library:
         library.create("a.md", {"title": "A"}, "one")
     other = sqlite3.connect(root / OWN / "history.sqlite", isolation_level=None)

@@ -58,7 +58,7 @@ def readable(metadata: Any) -> bool:
 def test_any_front_matter_is_read_as_it_was_written(metadata: dict[str, Any], body: str) -> None:
     """JANE-9: every kind of value that YAML has, and every character of the body."""
     assume(readable(metadata))
-    text = front_matter.made(metadata, body)
+    text = front_matter.new_document_text(metadata, body)
     found = front_matter.split(text)
     assert found.problem is None
     assert same(dict(found.metadata), metadata)
@@ -123,7 +123,7 @@ def test_a_change_touches_the_lines_of_its_own_keys_alone() -> None:
 def test_python_frontmatter_reads_the_same() -> None:
     """The library that others read such files with sees what we wrote."""
     metadata = {"title": "A: b", "tags": ["x", "y: z"], "createdAt": "2025-06-30T21:59:05.698Z"}
-    post = frontmatter.loads(front_matter.made(metadata, "# Body\n"))
+    post = frontmatter.loads(front_matter.new_document_text(metadata, "# Body\n"))
     assert (post.metadata, post.content) == (metadata, "# Body")
     assert front_matter.split(frontmatter.dumps(post)).metadata == metadata
 
@@ -226,5 +226,5 @@ def test_toml_that_cannot_be_changed_line_by_line_is_left_alone(block: str) -> N
 
 
 def test_front_matter_keeps_emoji() -> None:
-    assert "title: Häuser 🏠\n" in front_matter.made({"title": "Häuser 🏠"}, "")
+    assert "title: Häuser 🏠\n" in front_matter.new_document_text({"title": "Häuser 🏠"}, "")
     assert "title: Fest 🎉\n" in front_matter.changed("---\ntitle: x\n---\nbody", {"title": "Fest 🎉"})

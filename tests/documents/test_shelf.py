@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from patchbay.documents.files import Disk
-from patchbay.documents.index import Change, Shelf
+from patchbay.documents.index import DocumentChange, FolderIndex
 
 TEXT = "# Rooms\n\nWhat a room is.\n"
 
@@ -23,13 +23,13 @@ def test_a_document_that_is_back_before_it_is_forgotten_stays(tmp_path: Path) ->
 
     (tmp_path / "rooms.md").write_text(TEXT)
     (tmp_path / "gone.md").write_text(TEXT)
-    shelf = Shelf(Disk(tmp_path, ()), (".md",), None, kept.extend, alone)
+    shelf = FolderIndex(Disk(tmp_path, ()), (".md",), None, kept.extend, alone)
     shelf.refresh()
     kept.clear()
     for name in ("rooms.md", "gone.md"):
         (tmp_path / name).unlink()
     changes = shelf.refresh()
-    assert changes == [Change("gone.md", "removed")]
+    assert changes == [DocumentChange("gone.md", "removed")]
     assert kept == [("gone.md", None)]
     assert set(shelf.rows) == {"rooms.md"}
     shelf.close()

@@ -15,17 +15,17 @@ import watchfiles
 from patchbay.documents import watching
 from patchbay.documents.collection import Library
 from patchbay.documents.files import Disk
-from patchbay.documents.index import Change, Row
+from patchbay.documents.index import DocumentChange, DocumentRow
 from patchbay.documents.search_results import answered, told
 from tests.hubs import until
 
 
-def summary(row: Row) -> dict[str, Any]:
+def summary(row: DocumentRow) -> dict[str, Any]:
     return {"uri": row.key, "title": row.title}
 
 
 @contextmanager
-def watched(root: Path, heard: list[Change]) -> Iterator[Library]:
+def watched(root: Path, heard: list[DocumentChange]) -> Iterator[Library]:
     """A library that is watched and whose first look is over."""
     with Library(root, listener=heard.extend) as library:
         library.start()
@@ -47,7 +47,7 @@ def test_the_kernel_tells_of_edits_moves_and_new_folders(root: Path, monkeypatch
         return watchfiles.watch(*folders, **options | {"rust_timeout": 600_000})
 
     monkeypatch.setattr(watching, "watch", counted)
-    heard: list[Change] = []
+    heard: list[DocumentChange] = []
     with watched(root, heard):
         until(lambda: begun, "the watch")
         # The watch begins a moment after `watch` was called: the edit is made again until it was noticed.
@@ -55,15 +55,18 @@ def test_the_kernel_tells_of_edits_moves_and_new_folders(root: Path, monkeypatch
         until(
             lambda: (
                 (root / "specs/hub/a.md").write_text(f"# A {next(turn)}")
-                and Change("specs/hub/a.md", "changed") in heard
+                and DocumentChange("specs/hub/a.md", "changed") in heard
             ),
             "an edit",
         )
         prepared.rename(root / "specs/new")
-        until(lambda: Change("specs/new/deep/b.md", "added") in heard, "a folder that came at once with its documents")
+        until(
+            lambda: DocumentChange("specs/new/deep/b.md", "added") in heard,
+            "a folder that came at once with its documents",
+        )
         until(lambda: max(begun) == 5, "a watch of the new folders")
         (root / "specs/hub/a.md").unlink()
-        until(lambda: Change("specs/hub/a.md", "removed") in heard, "a document that is gone")
+        until(lambda: DocumentChange("specs/hub/a.md", "removed") in heard, "a document that is gone")
 
 
 def test_a_folder_that_the_kernel_cannot_watch_is_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,10 +75,10 @@ def test_a_folder_that_the_kernel_cannot_watch_is_looked_at(root: Path, monkeypa
 
     monkeypatch.setattr(watching, "watch", refused)
     monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)
-    heard: list[Change] = []
+    heard: list[DocumentChange] = []
     with watched(root, heard):
         (root / "a.md").write_text("# A")
-        until(lambda: Change("a.md", "added") in heard, "a new document")
+        until(lambda: DocumentChange("a.md", "added") in heard, "a new document")
 
 
 def test_a_symbolic_link_is_not_watched(root: Path, tmp_path: Path) -> None:

@@ -177,6 +177,13 @@ class Case(NamedTuple):
     large: bool = False
 
 
+MISFITS: tuple[dict[str, Any], ...] = ({}, {"b": 1}, {"a": "1"}, {"a": 1.5}, {"a": None}, {"a": []}, {"a": 1, "c": 2})
+"""Arguments that do not fit the tool `add`."""
+
+NOT_TEXT: tuple[Any, ...] = (1, None, [], {}, True)
+"""Values that do not fit a parameter of type string."""
+
+
 def good_cases() -> Iterator[Case]:
     """Calls that work; some arguments are under other names."""
     yield Case("echo", {})
@@ -200,7 +207,21 @@ def good_cases() -> Iterator[Case]:
     yield from (Case("echo", {"text": text}) for text in (*texts, *(f"text {number}" for number in range(35))))
     yield from (Case("add", {"a": a, "b": b}) for a in (-1, 0, 7, 12, 2**31) for b in (0, 1, 10**9))
     yield from (Case("add", {"a": a}) for a in (1, 2))
-    values = [None, True, 0, -7, 1.5, "word", [], [1, "two", None], {}, {"a": {"b": [1]}}, {"ü": "ß"}, [[]], [{"a": 1}]]
+    values: list[Any] = [
+        None,
+        True,
+        0,
+        -7,
+        1.5,
+        "word",
+        [],
+        [1, "two", None],
+        {},
+        {"a": {"b": [1]}},
+        {"ü": "ß"},
+        [[]],
+        [{"a": 1}],
+    ]
     yield from (Case("value", {"of": of}) for of in values)
     yield from (Case("choose", {"colour": colour, "times": n}) for colour in ("red", "green") for n in range(6))
     yield from (Case("aliased", {"count": n, "word": word}) for n in (0, 3) for word in ("a", "bc"))
@@ -216,8 +237,8 @@ def good_cases() -> Iterator[Case]:
 def other_cases() -> Iterator[Case]:
     """Failures of every sort, streams, large results, promises, too much time, and tools that are not there."""
     wrong: list[tuple[str, Json]] = [
-        *(("add", given) for given in ({}, {"b": 1}, {"a": "1"}, {"a": 1.5}, {"a": None}, {"a": []}, {"a": 1, "c": 2})),
-        *(("echo", {"text": given}) for given in (1, None, [], {}, True)),
+        *(("add", given) for given in MISFITS),
+        *(("echo", {"text": given}) for given in NOT_TEXT),
         *(("echo", {given: "x"}) for given in ("txt", "Text", "text ")),
         *(("choose", given) for given in ({}, {"colour": "blue"}, {"colour": 1}, {"colour": "red", "times": "2"})),
         *(("aliased", given) for given in ({}, {"n": "1"}, {"n": 1, "text": 2}, {"n": 1, "other": 2}, {"text": "a"})),

@@ -17,8 +17,8 @@ import pytest
 
 from patchbay.events import Content, Data, Done, Event, Failed, Pause, Text
 from patchbay.jsonrpc import Result, encode, parse
-from patchbay.protocol.callers import Wire
-from patchbay.protocol.native.subscription import asked
+from patchbay.protocol.callers import TransportInfo
+from patchbay.protocol.native.subscription import parse_request
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.views.fold import Fold
 from tests.hubs import MODERN, Answer, Hub, modern_request, until
@@ -61,7 +61,7 @@ def by_mcp_2026(hub: Hub, case: Case) -> Json:
 
 
 def as_task(hub: Hub, case: Case) -> Json:
-    knows = {"extensions": {TASKS: {}}}
+    knows: dict[str, Any] = {"extensions": {TASKS: {}}}
     result = answered(hub.modern("lab", "tools/call", {"name": case.tool, "arguments": case.arguments}, knows))
     if result.get("resultType") != "task":
         return result
@@ -102,6 +102,7 @@ def from_tool(hub: Hub, case: Case) -> Json:
     given = {"tool": case.tool, "arguments": case.arguments}
     answer = hub.client.post("/caller/relay", json=given, headers={"Accept": "application/json"})
     if answer.status_code == 500:
+        assert answer.json is not None
         return failed(answer.json["error"].removeprefix("lab: "))
     assert answer.status_code == 200, answer.text
     return dict(json.loads(answer.text))
@@ -220,7 +221,7 @@ def cancel_mcp_2026(hub: Hub, key: str) -> None:
 
 
 def cancel_task(hub: Hub, key: str) -> None:
-    knows = {"extensions": {TASKS: {}}}
+    knows: dict[str, Any] = {"extensions": {TASKS: {}}}
     params = {"name": "waits", "arguments": {"key": key, "background": True}}
     task = {"taskId": hub.modern("lab", "tools/call", params, knows).result["taskId"]}
     hub.modern("lab", "tasks/cancel", task, knows)
@@ -232,11 +233,11 @@ def cancel_native(hub: Hub, key: str, method: str = "lab.waits", params: Json | 
     first = next(said)
     assert isinstance(first, Result)
     next(said)
-    request = asked(
+    request = parse_request(
         {"jsonrpc": "2.0", "id": 2, "method": "plexus_unsubscribe", "params": [parse(encode(first))["result"]]}
     )
     assert request is not None
-    answer = native(hub).answer(request, Wire("", connection="me"))
+    answer = native(hub).answer(request, TransportInfo("", connection="me"))
     assert isinstance(answer, Result)
     assert parse(encode(answer))["result"] is True
     assert not [one for one in said if not isinstance(one, Pause)]

@@ -17,7 +17,7 @@ from patchbay.kinds.confinement_description import (
     protections,
 )
 from patchbay.kinds.python.workers.handler import hosted_handler
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from patchbay.processes.sandbox import IF_AVAILABLE, available
@@ -57,7 +57,7 @@ CONFIGS: list[dict[str, Any]] = [{}, {"isolation": "inline"}, {"isolation": "pro
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("isolation", ["inline", "process"])
 def test_it_says_where_the_handler_runs(config: dict[str, Any], isolation: str) -> None:
-    handlers = Handlers(Hosts(), isolation)
+    handlers = Handlers(WorkerPool(), isolation)
     handler = handlers("python", b"def f(): ...", "bafk", "f", config)
     hosted = handler.__module__ == hosted_handler.__module__
     assert hosted == (confinement("python", config, isolation).isolation == "process")

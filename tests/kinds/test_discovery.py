@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.descriptors import Found
+from patchbay.descriptors import Discovery
 from patchbay.errors import ConfigError
-from patchbay.kinds.discovery import LARGEST, discover
+from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, discover
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from patchbay.kinds.discovery import LARGEST, discover
         (b"x = a" + b".b" * 100_000, 1, "nested too deeply"),
         (b"if a: pass\n" + b"elif b: pass\n" * 5_000, 1, "nested too deeply"),
         (b"x = " + b"1" * 5_000, 1, "digits"),
-        (b"#" * (LARGEST + 1), 1, "at most"),
+        (b"#" * (MAX_DEFINITION_BYTES + 1), 1, "at most"),
     ],
 )
 def test_a_definition_that_cannot_be_read_is_refused_with_its_line(source: bytes, line: int, said: str) -> None:
@@ -53,7 +53,7 @@ def test_a_small_definition_cannot_make_endless_lists(source: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_and_a_static_server_has_nothing_to_find() -> None:
-    assert discover("static", "srv", b"\0") == Found()
+    assert discover("static", "srv", b"\0") == Discovery()
     with pytest.raises(ConfigError, match="expected python, shell or static"):
         discover("cobol", "srv", b"")
 

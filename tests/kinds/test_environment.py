@@ -11,7 +11,7 @@ import pytest
 
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.settings import resolved
 from tests.hubs import Hub
@@ -76,8 +76,8 @@ def test_dollars_that_are_no_references_are_text() -> None:
 
 
 @pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    hosts = Hosts()
+def hosts() -> Iterator[WorkerPool]:
+    hosts = WorkerPool()
     yield hosts
     hosts.close()
 
@@ -91,7 +91,7 @@ def said(handlers: Handlers, kind: str, source: bytes, config: dict[str, Any], *
 
 
 @pytest.mark.parametrize("isolation", ["process", "inline"])
-def test_a_definition_sees_its_own_environment_and_no_other_servers(hosts: Hosts, isolation: str) -> None:
+def test_a_definition_sees_its_own_environment_and_no_other_servers(hosts: WorkerPool, isolation: str) -> None:
     """X-16: whatever the hub's setting, such a server has processes of its own."""
     handlers = Handlers(hosts, isolation)
     assert said(handlers, "python", SHOW, {"environment": {"NOTES_A": "one"}}, name="NOTES_A") == "one"
@@ -99,14 +99,14 @@ def test_a_definition_sees_its_own_environment_and_no_other_servers(hosts: Hosts
     assert said(handlers, "python", SHOW, {"isolation": "process"}, name="NOTES_A") == "none"
 
 
-def test_a_call_without_a_variable_it_needs_fails_and_names_it(hosts: Hosts) -> None:
+def test_a_call_without_a_variable_it_needs_fails_and_names_it(hosts: WorkerPool) -> None:
     """J-F3"""
     config = {"environment": {"NOTES_A": "${PATCHBAY_TESTS_NOT_THERE}"}}
     for kind, source in (("python", SHOW), ("shell", b"@bash_command date")):
         assert "PATCHBAY_TESTS_NOT_THERE" in said(Handlers(hosts, "process"), kind, source, config)
 
 
-def test_a_script_sees_its_environment(hosts: Hosts) -> None:
+def test_a_script_sees_its_environment(hosts: WorkerPool) -> None:
     """V-F12"""
     config = {"environment": {"NOTES_A": "one"}}
     assert said(Handlers(hosts, "process"), "shell", b'echo "$NOTES_A"', config) == "one\n"

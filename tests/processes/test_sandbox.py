@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.errors import ConfigError
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers, handler_for
 from patchbay.processes import sandbox
 from patchbay.processes.sandbox import available, walls
@@ -47,13 +47,13 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hosts(data: Path) -> Iterator[Hosts]:
-    made = Hosts(hidden=[data])
+def hosts(data: Path) -> Iterator[WorkerPool]:
+    made = WorkerPool(hidden=[data])
     yield made
     made.close()
 
 
-def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: Hosts, data: Path) -> None:
+def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: WorkerPool, data: Path) -> None:
     """THREATS 1.6: file escape."""
     handler = hosted(hosts, LOOK, sandbox=True)
     with socket_server() as port:
@@ -68,7 +68,7 @@ def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: Ho
 @pytest.mark.parametrize("kind", ["python", "shell"])
 @pytest.mark.parametrize("isolation", ["process", "inline"])
 def test_a_sandbox_that_cannot_be_had_is_an_error_that_says_what_to_install(
-    kind: str, isolation: str, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+    kind: str, isolation: str, hosts: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "available", lambda: False)
     config = {"sandbox": True, "isolation": isolation}
@@ -99,7 +99,7 @@ def why_broken(hub: Hub) -> str | None:
     return str(found.broken) if found.broken is not None else None
 
 
-def test_a_definition_that_does_not_ask_for_it_runs_without(hosts: Hosts, data: Path) -> None:
+def test_a_definition_that_does_not_ask_for_it_runs_without(hosts: WorkerPool, data: Path) -> None:
     with socket_server() as port:
         assert value(hosted(hosts, LOOK), data=str(data), port=port) == [True, ["key"]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from patchbay.activation import CancelFlag
 from patchbay.protocol import request_context
-from patchbay.protocol.request_context import Cancellations, Running
+from patchbay.protocol.request_context import Cancellations, RunningRequests
 from patchbay.stores.bus import LocalSubscription
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import until
@@ -31,10 +31,10 @@ def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: 
         looks.append(1)
         return get(self, timeout)
 
-    monkeypatch.setattr(request_context, "LOOK", 0.01)
+    monkeypatch.setattr(request_context, "LISTEN_POLL_SECONDS", 0.01)
     monkeypatch.setattr(LocalSubscription, "get", counted)
-    store, running, flag, before = Failing(), Running(), CancelFlag(), set(threading.enumerate())
-    here, there = Cancellations(running, store, alone=False), Cancellations(Running(), store, alone=False)
+    store, running, flag, before = Failing(), RunningRequests(), CancelFlag(), set(threading.enumerate())
+    here, there = Cancellations(running, store, alone=False), Cancellations(RunningRequests(), store, alone=False)
     here.listen()
     (listening,) = (one for one in threading.enumerate() if one not in before and one.name == "cancellations")
     running.add("me", 1, flag)

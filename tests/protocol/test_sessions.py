@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.activation import CancelFlag
 from patchbay.errors import UnknownSession
-from patchbay.protocol.request_context import Running
+from patchbay.protocol.request_context import RunningRequests
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.versions import REVISIONS
 from patchbay.store import Journal
@@ -45,7 +45,7 @@ def test_a_session_that_is_held_in_memory_expires(journal: Journal, alone: bool)
 @pytest.mark.parametrize(("wanted", "hit"), [(1, 0), ("1", 1), (True, None), (1.0, None), (None, None), ([1], None)])
 def test_a_cancellation_hits_the_request_whose_id_has_the_same_type(wanted: Any, hit: int | None) -> None:
     """SUB-C11: 1 and "1" are two requests."""
-    running = Running()
+    running = RunningRequests()
     flags = [CancelFlag(), CancelFlag()]
     ids: tuple[int | str, ...] = (1, "1")
     for id, flag in zip(ids, flags, strict=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.reading.skills import LARGEST, skills_of
+from patchbay.catalogue.reading.skills import MAX_SKILL_BYTES, skills_of
 from patchbay.protocol.skills import SKILLS
 from patchbay.stores.memory import MemoryStore
 from tests.checkout import ROOT
@@ -266,10 +266,10 @@ def test_a_skill_that_is_not_whole_is_a_problem_and_the_rest_stands(
 
 def test_all_files_of_a_skill_together_have_a_bound() -> None:
     blobs = MemoryStore().blobs
-    large = {"a": {"cid": blobs.put(b"x" * (LARGEST - 1))}}
+    large = {"a": {"cid": blobs.put(b"x" * (MAX_SKILL_BYTES - 1))}}
     found, problems = skills_of({"skills": {"odd": skill("odd", **large)}}, "a test", blobs)
     assert found == {} and [one.where for one in problems] == ["skills.odd"]
-    assert f"expected at most {LARGEST} bytes" in problems[0].reason
+    assert f"expected at most {MAX_SKILL_BYTES} bytes" in problems[0].reason
 
 
 SCHEMA_PROBLEMS: list[tuple[Any, str]] = [

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.serving.slow_clients import AT_WORK, AtWork, Peer, Peers
+from patchbay.serving.slow_clients import AT_WORK, AtWork, ClientConnection, SlowClientWatch
 from patchbay.serving.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
 from patchbay.settings import Settings
 from tests.hubs import until
@@ -28,7 +28,7 @@ class Connection:
         self.at = self.sent_at = self.received_at = 0.0
         self.acknowledged = self.received = 0
         self.pending = False
-        self.peer = Peer()
+        self.peer = ClientConnection()
 
     def receives(self, count: int) -> None:
         self.received += count
@@ -102,7 +102,7 @@ def test_waiting_for_an_answer_is_not_slow(connection: Connection) -> None:
 
 
 @pytest.fixture
-def pairs() -> Iterator[tuple[Peers, socket.socket, socket.socket]]:
+def pairs() -> Iterator[tuple[SlowClientWatch, socket.socket, socket.socket]]:
     """Peers of a listening socket with both ends of one connection to it: the accepted one and the other."""
     with ExitStack() as opened:
         listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -110,7 +110,7 @@ def pairs() -> Iterator[tuple[Peers, socket.socket, socket.socket]]:
         other = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         accepted = opened.enter_context(listening.accept()[0])
         settings = Settings(port=port, write_timeout=0.2, idle_timeout=600)
-        yield Peers(settings, lambda: 0.0), accepted, other
+        yield SlowClientWatch(settings, lambda: 0.0), accepted, other
 
 
 def full(sender: socket.socket) -> None:
@@ -121,7 +121,7 @@ def full(sender: socket.socket) -> None:
             sender.send(bytes(65536))
 
 
-def closed_after_a_look(watched: Peers, sender: socket.socket) -> bool:
+def closed_after_a_look(watched: SlowClientWatch, sender: socket.socket) -> bool:
     watched.look()
     try:
         sender.send(b"x")
@@ -133,7 +133,7 @@ def closed_after_a_look(watched: Peers, sender: socket.socket) -> bool:
 
 
 def test_only_accepted_connections_are_cut_off(
-    pairs: tuple[Peers, socket.socket, socket.socket], caplog: pytest.LogCaptureFixture
+    pairs: tuple[SlowClientWatch, socket.socket, socket.socket], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A connection that this process opened is somebody else's affair, stuck or not."""
     watched, accepted, other = pairs
@@ -145,7 +145,9 @@ def test_only_accepted_connections_are_cut_off(
     assert record.getMessage() == "the connection from 127.0.0.1 is closed: its reader took nothing for 0.2 s"
 
 
-def test_a_descriptor_that_was_used_again_is_left_alone(pairs: tuple[Peers, socket.socket, socket.socket]) -> None:
+def test_a_descriptor_that_was_used_again_is_left_alone(
+    pairs: tuple[SlowClientWatch, socket.socket, socket.socket],
+) -> None:
     _, accepted, other = pairs
     number, descriptors = os.fstat(accepted.fileno()).st_ino, len(list(DESCRIPTORS.iterdir()))
     assert shut_down(accepted.fileno(), number + 1, whole=True) is None
@@ -156,7 +158,7 @@ def test_a_descriptor_that_was_used_again_is_left_alone(pairs: tuple[Peers, sock
     assert len(list(DESCRIPTORS.iterdir())) == descriptors
 
 
-def test_it_works_without_a_descriptor_left(pairs: tuple[Peers, socket.socket, socket.socket]) -> None:
+def test_it_works_without_a_descriptor_left(pairs: tuple[SlowClientWatch, socket.socket, socket.socket]) -> None:
     """X25: what is cut off then is what makes room."""
     watched, accepted, _ = pairs
     full(accepted)
@@ -172,7 +174,7 @@ def test_it_works_without_a_descriptor_left(pairs: tuple[Peers, socket.socket, s
         until(lambda: closed_after_a_look(watched, accepted), "the accepted end is shut down")
 
 
-def test_what_is_no_connection_is_passed_over(pairs: tuple[Peers, socket.socket, socket.socket]) -> None:
+def test_what_is_no_connection_is_passed_over(pairs: tuple[SlowClientWatch, socket.socket, socket.socket]) -> None:
     watched, _, _ = pairs
     left, right = socket.socketpair()
     with left, right, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:

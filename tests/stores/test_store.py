@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.cid import cid_of
-from patchbay.errors import BadCid, ConfigError, CorruptBlob, MissingBlob, Overtaken
+from patchbay.errors import BadCid, ConfigError, CorruptBlob, MissingBlob, StaleUpdate
 from patchbay.store import Store
 from patchbay.stores import open_store
 
@@ -233,7 +233,7 @@ def test_names_move_only_from_where_they_are_expected(store: Store) -> None:
     one, two = store.blobs.put(b"one"), store.blobs.put(b"two")
     store.names.move({"a": one}, "me", "first", {"a": None, "b": None})
     for expected in ({"a": None}, {"a": two}, {"a": one, "b": one}):
-        with pytest.raises(Overtaken, match="was changed meanwhile"):
+        with pytest.raises(StaleUpdate, match="was changed meanwhile"):
             store.names.move({"a": two, "b": two}, "me", "second", expected)
     assert store.names.all() == {"a": one}
     store.names.move({"a": None, "b": two}, "me", "third", {"a": one})
@@ -249,7 +249,7 @@ def test_of_those_who_move_a_name_from_one_place_only_one_succeeds(store: Store)
         start.wait()
         try:
             store.names.move({"a": cid}, "me", "mine", {"a": None})
-        except Overtaken:
+        except StaleUpdate:
             return False
         return True
 

@@ -20,7 +20,7 @@ from itsdangerous import TimestampSigner, URLSafeTimedSerializer
 
 from patchbay.access.hub_key import load_key
 from patchbay.boot import change
-from patchbay.catalogue.rows import PREFIX, Row
+from patchbay.catalogue.rows import PREFIX, ServerRow
 from tests.hubs import Hub
 from tests.wire.patterns import Words
 
@@ -98,6 +98,6 @@ def put(hub: Hub, name: str, tools: int = 0, prompts: int = 0, resources: int = 
     }
     store = hub.catalogue.store
     text = f'"""The server {name}."""\n\n\n{source}'
-    row = Row(name, "python", store.blobs.put(text.encode()), store.blobs.put(orjson.dumps(config)))
+    row = ServerRow(name, "python", store.blobs.put(text.encode()), store.blobs.put(orjson.dumps(config)))
     change(store, {PREFIX + name: store.blobs.put(row.encoded())}, "test", "put")
     hub.catalogue.refresh()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from patchbay.catalogue.rows import name_problem
 from patchbay.wire.native_http import preferred
-from patchbay.wire.stdio import MOST
+from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
 from tests.hubs import Answer, Hub, until
 from tests.wire.pipes import Json, NativeTalk, item_of
 
@@ -329,7 +329,7 @@ def test_a_message_is_one_line_whatever_its_text(talk: NativeTalk) -> None:
 
 
 def test_more_calls_than_a_pipe_has_room_for_are_refused(talk: NativeTalk) -> None:
-    for id in range(MOST):
+    for id in range(MAX_CONCURRENT_CALLS):
         talk.call("zoo.hangs", id=id)
     talk.ask("zoo.greet", {"name": "Ada"}, "more")
     assert "which are the most" in talk.answer("more")["error"]["message"]

@@ -12,9 +12,9 @@ import pytest
 from patchbay.errors import ContentError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
-from patchbay.protocol.callers import Caller, Session, Wire
+from patchbay.protocol.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.streams.replay import Pulse
+from patchbay.protocol.streams.replay import Heartbeat
 from patchbay.protocol.versions import REVISIONS
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
@@ -48,10 +48,10 @@ def store() -> Iterator[MemoryStore]:
     opened.close()
 
 
-def body(store: MemoryStore, call: Call, version: str, session: Session | None, replay_size: int = 1000) -> Body:
-    caller = Caller(REVISIONS[version], {}, None, Wire("zoo"), session)
+def body(store: MemoryStore, call: Call, version: str, session: LegacySession | None, replay_size: int = 1000) -> Body:
+    caller = Caller(REVISIONS[version], {}, None, TransportInfo("zoo"), session)
     settings = Settings(data=Path("unused"), store="memory", replay_size=replay_size)
-    return stream_body(Pause(), call.answers(), SAID, caller, Pulse(store), settings, lambda _: None)
+    return stream_body(Pause(), call.answers(), SAID, caller, Heartbeat(store), settings, lambda _: None)
 
 
 def test_a_call_whose_reader_leaves_is_cancelled_in_2026_07_28(store: MemoryStore) -> None:

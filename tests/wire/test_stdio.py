@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.wire.stdio import MOST
+from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
 from tests.hubs import MODERN, Hub, until
 from tests.wire.pipes import Json, Talk
 
@@ -166,7 +166,7 @@ def test_more_calls_than_there_is_room_for_are_told_so_while_pings_are_answered(
     talk = Talk(zoo)
     try:
         talk.open()
-        for id in range(MOST):
+        for id in range(MAX_CONCURRENT_CALLS):
             talk.ask("tools/call", call("hangs"), id)
         busy = talk.legacy("tools/call", call("greet", name="Ada"), "one more")["error"]
         assert (busy["code"], busy["message"].startswith("busy: 64 calls")) == (-32603, True)

@@ -22,10 +22,10 @@ from patchbay.cid import is_cid
 from patchbay.errors import ContentError
 from patchbay.store import Store
 
-LARGEST = 1024 * 1024
+MAX_SCANNED_BYTES = 1024 * 1024
 """Bytes of the largest content in which links are looked for."""
 
-MOST = 20_000
+MAX_SCANNED_CONTENTS = 20_000
 """Contents that are looked at for one answer."""
 
 ROOTS = 50
@@ -44,7 +44,7 @@ _CIDS = re.compile(rb"bafkrei[a-z2-7]{52}")
 
 
 @dataclass(frozen=True, slots=True)
-class Out:
+class OutgoingLink:
     """A CID that a content mentions: where (a path in JSON, else a line), and whether it is in the store."""
 
     cid: str
@@ -53,7 +53,7 @@ class Out:
 
 
 @dataclass(frozen=True, slots=True)
-class In:
+class IncomingLink:
     """Something that points at a content. `kind`: `name` (now), `past` (a name that did, until `at`), `content`
     (the text of `cid` mentions it at `place`; `label` says what that is)."""
 
@@ -72,38 +72,40 @@ class Links:
         self._kept: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def out(self, cid: str, data: bytes) -> list[Out]:
+    def out(self, cid: str, data: bytes) -> list[OutgoingLink]:
         """What a content mentions, each CID once; `data` are its bytes."""
         places = dict(reversed(list(_places(data))))
-        order = [each for each in (mentioned(data) if len(data) <= LARGEST else ()) if each != cid][:SHOWN]
+        order = [each for each in (mentioned(data) if len(data) <= MAX_SCANNED_BYTES else ()) if each != cid][:SHOWN]
         missing = set(self._store.blobs.missing(order))
-        return [Out(each, places.get(each, ""), each not in missing) for each in order]
+        return [OutgoingLink(each, places.get(each, ""), each not in missing) for each in order]
 
-    def into(self, cid: str, prefixes: Sequence[str] = ()) -> list[In]:
+    def into(self, cid: str, prefixes: Sequence[str] = ()) -> list[IncomingLink]:
         """What points at a content: names now, names in the past, and contents that can be reached from a name.
 
         With `prefixes`, only names that begin with one are looked at.
         """
         names = {name: at for name, at in self._store.names.all().items() if _begins(name, prefixes)}
-        roots = {move.cid: f"root of {when(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid}
+        roots = {
+            move.cid: f"root of {format_time(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid
+        }
         labels: dict[str, str] = dict(roots)
         for name, target in names.items():
             if labels.get(target, "root of").startswith("root of"):
                 labels[target] = name
-        found = [In("name", name, cid) for name, target in names.items() if target == cid]
+        found = [IncomingLink("name", name, cid) for name, target in names.items() if target == cid]
         found += self._past(cid, {one.label for one in found}, prefixes)
         # Roots last: what is nearer to a name says more.
         pointing = self._pointing(cid, dict(sorted(labels.items(), key=lambda item: item[1].startswith("root"))))
-        found += [In("content", label, source, self._place(source, cid)) for source, label in pointing]
+        found += [IncomingLink("content", label, source, self._place(source, cid)) for source, label in pointing]
         return found
 
-    def _past(self, cid: str, now: set[str], prefixes: Sequence[str]) -> list[In]:
+    def _past(self, cid: str, now: set[str], prefixes: Sequence[str]) -> list[IncomingLink]:
         seen = set(now)
         found = []
         for move in self._store.names.past("", PAST, prefixes=prefixes):
             if move.cid == cid and move.name not in seen:
                 seen.add(move.name)
-                found.append(In("past", move.name, cid, at=move.at))
+                found.append(IncomingLink("past", move.name, cid, at=move.at))
         return found[:SHOWN]
 
     def _pointing(self, cid: str, labels: dict[str, str]) -> list[tuple[str, str]]:
@@ -112,7 +114,7 @@ class Links:
         within = dict(labels)
         found: list[tuple[str, str]] = []
         looked = 0
-        while waiting and looked < MOST and len(found) < SHOWN:
+        while waiting and looked < MAX_SCANNED_CONTENTS and len(found) < SHOWN:
             source = waiting.popleft()
             looked += 1
             for target in self._mentions(source):
@@ -135,7 +137,7 @@ class Links:
             data = self._store.blobs.get(cid)
         except ContentError:
             return ()
-        mentions = mentioned(data) if len(data) <= LARGEST else ()
+        mentions = mentioned(data) if len(data) <= MAX_SCANNED_BYTES else ()
         with self._lock:
             self._kept[cid] = mentions
             while len(self._kept) > KEPT:
@@ -155,7 +157,7 @@ def _begins(name: str, prefixes: Sequence[str]) -> bool:
 
 def _places(data: bytes) -> Iterator[tuple[str, str]]:
     """Every CID in a content with the place where it stands."""
-    if len(data) > LARGEST:
+    if len(data) > MAX_SCANNED_BYTES:
         return
     if data.lstrip()[:1] in (b"{", b"["):
         try:
@@ -184,6 +186,6 @@ def _in_json(value: Any, place: str) -> Iterator[tuple[str, str]]:
             yield from _in_json(inner, f"{place}[{name if isinstance(name, str) else number}]")
 
 
-def when(at: float) -> str:
+def format_time(at: float) -> str:
     """Unix time in seconds as `2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

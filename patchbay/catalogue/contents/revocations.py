@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchbay.boot.changes import CHANGED
-from patchbay.catalogue.contents.links import mentioned, when
+from patchbay.catalogue.contents.links import format_time, mentioned
 from patchbay.catalogue.rows import PREFIX as SERVERS
-from patchbay.catalogue.rows import Row
+from patchbay.catalogue.rows import ServerRow
 from patchbay.cid import canonical, cid_of, is_cid
 from patchbay.errors import ContentError, InvalidParams, UnknownServer
 from patchbay.store import Store
@@ -39,7 +39,7 @@ class Revocation:
 
     @property
     def sentence(self) -> str:
-        return f"{self.what} was revoked on {when(self.at)} by {self.who}: {self.why}"
+        return f"{self.what} was revoked on {format_time(self.at)} by {self.who}: {self.why}"
 
 
 class Revocations:
@@ -67,11 +67,11 @@ class Revocations:
                 return self._told(what)
         return None
 
-    def of_row(self, row: Row) -> Revocation | None:
+    def of_row(self, row: ServerRow) -> Revocation | None:
         """The revocation of what a row serves: its name, its version, or any content that it is made of."""
         return self.find(row.name, self._parts(row)) if self.state() else None
 
-    def _parts(self, row: Row) -> Iterator[str]:
+    def _parts(self, row: ServerRow) -> Iterator[str]:
         yield cid_of(row.manifest())
         yield row.definition_cid
         if row.config_cid:

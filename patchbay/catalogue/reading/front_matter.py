@@ -15,13 +15,13 @@ from typing import Any
 import yaml
 
 BLOCK = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
-LONGEST = 64 * 1024
+MAX_BLOCK_CHARACTERS = 64 * 1024
 """Characters of the longest block."""
 
-DEEPEST = 16
+MAX_DEPTH = 16
 """How deep it may nest."""
 
-LARGEST = 2**63
+MAX_INTEGER = 2**63
 
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOLEAN = re.compile(r"(true|True|TRUE)|false|False|FALSE")
@@ -35,8 +35,8 @@ def frontmatter(text: str) -> dict[str, Any]:
     found = BLOCK.match(text)
     if found is None:
         raise ValueError("expected YAML between two lines of --- at its beginning")
-    if len(found[1]) > LONGEST:
-        raise ValueError(f"expected at most {LONGEST} characters of YAML at its beginning")
+    if len(found[1]) > MAX_BLOCK_CHARACTERS:
+        raise ValueError(f"expected at most {MAX_BLOCK_CHARACTERS} characters of YAML at its beginning")
     try:
         events = iter(yaml.parse(found[1], Loader=yaml.SafeLoader))
         value = _document(events)
@@ -59,8 +59,8 @@ def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
         raise ValueError(f"expected no alias; there is *{event.anchor}")
     if event.tag is not None:
         raise ValueError(f"expected no tag; there is {event.tag}")
-    if depth > DEEPEST:
-        raise ValueError(f"expected YAML that nests at most {DEEPEST} levels")
+    if depth > MAX_DEPTH:
+        raise ValueError(f"expected YAML that nests at most {MAX_DEPTH} levels")
     if isinstance(event, yaml.ScalarEvent):
         return _plain(event.value) if event.implicit[0] else event.value
     if isinstance(event, yaml.SequenceStartEvent):
@@ -88,7 +88,7 @@ def _plain(text: str) -> Any:
         return boolean[1] is not None
     if _INTEGER.fullmatch(text):
         number = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-        if abs(number) >= LARGEST:
+        if abs(number) >= MAX_INTEGER:
             raise ValueError(f"expected numbers of at most 64 bits; there is {text[:40]}")
         return number
     if _NO_JSON.fullmatch(text):

@@ -15,7 +15,7 @@ import orjson
 from patchbay.arguments import aliases
 from patchbay.errors import InvalidParams
 
-DEEPEST = 16
+MAX_SCHEMA_DEPTH = 16
 """How many references and alternatives inside each other are looked into."""
 
 Schema = Mapping[str, Any]
@@ -51,7 +51,7 @@ def _argument(name: str, given: list[str], wanted: Any, root: Schema) -> Any:
 
 def _choices(schema: Any, root: Schema, depth: int = 0) -> Iterator[Schema]:
     """The schemas that say what a value may be: alternatives and references inside the schema are opened."""
-    if not isinstance(schema, Mapping) or depth > DEEPEST:
+    if not isinstance(schema, Mapping) or depth > MAX_SCHEMA_DEPTH:
         return
     inner = [each for key in ("anyOf", "oneOf", "allOf") for each in schema.get(key) or ()]
     if isinstance(schema.get("$ref"), str):

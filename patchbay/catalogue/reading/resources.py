@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from patchbay.activation import Call, Events
-from patchbay.arguments import problems, told, validator
+from patchbay.arguments import describe_problems, problems, validator
 from patchbay.boot import variable
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import key_in
@@ -35,7 +35,7 @@ from patchbay.store import Store
 from patchbay.views.fold import Fold
 
 
-class Plugged(Protocol):
+class CatalogueForReading(Protocol):
     """The part of the catalogue that reading needs."""
 
     store: Store
@@ -47,7 +47,7 @@ class Plugged(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
+class ResourceTarget:
     """Where a URI leads: the server that answers, its descriptor (None: the hub itself), the arguments in the URI."""
 
     uri: str
@@ -70,24 +70,24 @@ class Place:
         return self.descriptor.wire.get("mimeType")
 
 
-def find_resource(plugged: Plugged, server: Server, uri: str, principal: str) -> Place:
+def find_resource(plugged: CatalogueForReading, server: Server, uri: str, principal: str) -> ResourceTarget:
     """Where a URI leads, seen from a server. Raises ResourceNotFound, and InvalidParams for a URI that is wrong."""
     if server.upstream is not None and not _is_own_content(plugged, uri, principal):
-        return Place(uri, server, server.resources.get(uri) or unlisted(uri))
+        return ResourceTarget(uri, server, server.resources.get(uri) or unlisted(uri))
     own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None and own.target:
-        return Place(uri, server, own)
+        return ResourceTarget(uri, server, own)
     for key, template in server.templates.items():
         variables = compiled(template.target.get("matches", key)).match(uri)
         if variables is not None:
-            return Place(uri, server, template, dict(variables))
+            return ResourceTarget(uri, server, template, dict(variables))
     scheme, _, rest = uri.partition("://")
     if scheme == "server" and "/" in rest.partition("?")[0]:
         return _tool_at(plugged, uri, rest)
     if own is not None:
-        return Place(uri, server, own)
+        return ResourceTarget(uri, server, own)
     if scheme in ("cid", "variable", "server"):
-        return Place(uri, server)
+        return ResourceTarget(uri, server)
     raise ResourceNotFound(uri)
 
 
@@ -96,7 +96,7 @@ def unlisted(uri: str) -> Descriptor:
     return Descriptor("resource", uri, {"uri": uri, "name": uri}, target_of("resource", uri), "discovered")
 
 
-def _is_own_content(plugged: Plugged, uri: str, principal: str) -> bool:
+def _is_own_content(plugged: CatalogueForReading, uri: str, principal: str) -> bool:
     """Whether the hub answers for a URI beside a mounted server: a large result of its own, or the configuration.
 
     A large result whose key this hub did not make is one of the mounted server.
@@ -112,7 +112,7 @@ def _is_own_content(plugged: Plugged, uri: str, principal: str) -> bool:
         return False
 
 
-def _tool_at(plugged: Plugged, uri: str, rest: str) -> Place:
+def _tool_at(plugged: CatalogueForReading, uri: str, rest: str) -> ResourceTarget:
     """`server://<name>/<function>?key=value`: a read-only tool and its arguments."""
     path, _, query = rest.partition("?")
     name, _, wanted = path.partition("/")
@@ -129,11 +129,11 @@ def _tool_at(plugged: Plugged, uri: str, rest: str) -> Place:
     arguments = arguments_of(parse_qsl(query, keep_blank_values=True), schema)
     wrong = problems(validator(schema), arguments)
     if wrong:
-        raise InvalidParams(f"the arguments do not fit {server.name}/{tool.name}: {told(wrong)}")
-    return Place(uri, server, tool, arguments)
+        raise InvalidParams(f"the arguments do not fit {server.name}/{tool.name}: {describe_problems(wrong)}")
+    return ResourceTarget(uri, server, tool, arguments)
 
 
-def resource_events(plugged: Plugged, server: Server, place: Place, call: Call) -> Events:
+def resource_events(plugged: CatalogueForReading, server: Server, place: ResourceTarget, call: Call) -> Events:
     """The events of reading: the activation of a function or tool, or the stored content as one block.
 
     Raises ResourceNotFound, here or when the first event is asked for.
@@ -148,13 +148,15 @@ def resource_events(plugged: Plugged, server: Server, place: Place, call: Call) 
     return place.server.activate(found, replace(inner, chain=(*call.chain, word)))
 
 
-def _stored(plugged: Plugged, place: Place, principal: str) -> Events:
+def _stored(plugged: CatalogueForReading, place: ResourceTarget, principal: str) -> Events:
     target = place.descriptor.target if place.descriptor else {}
     yield Content({"type": "resource", "resource": _content(plugged, place, target, principal)})
     yield Done()
 
 
-def _content(plugged: Plugged, place: Place, target: Mapping[str, Any], principal: str) -> dict[str, Any]:
+def _content(
+    plugged: CatalogueForReading, place: ResourceTarget, target: Mapping[str, Any], principal: str
+) -> dict[str, Any]:
     """One MCP resource content without its final URI. Raises ResourceNotFound."""
     store, uri = plugged.store, place.uri
     if "text" in target:
@@ -162,17 +164,17 @@ def _content(plugged: Plugged, place: Place, target: Mapping[str, Any], principa
     if "blob" in target:
         return {"uri": uri, "mimeType": "application/octet-stream", "blob": target["blob"]}
     if "last_output_of" in target:
-        return shown(uri, last_output(store, place.server.name, target["last_output_of"]) or b"")
+        return resource_content(uri, last_output(store, place.server.name, target["last_output_of"]) or b"")
     scheme, _, rest = uri.partition("://")
     try:
         if "cid" in target:
-            return shown(uri, store.blobs.get(target["cid"]))
+            return resource_content(uri, store.blobs.get(target["cid"]))
         if not target and scheme == "cid":
             cid, _, query = rest.partition("?")
-            return shown(uri, plugged.contents.read(decoded(cid, uri), key_in(query), principal))
+            return resource_content(uri, plugged.contents.read(decoded(cid, uri), key_in(query), principal))
         if "variable" in target or (not target and scheme == "variable"):
             return _variable(store, uri, target.get("variable") or decoded(rest, uri))
-        return shown(uri, _described(plugged, decoded(rest, uri)))
+        return resource_content(uri, _described(plugged, decoded(rest, uri)))
     except (ContentError, UnknownServer) as problem:
         raise ResourceNotFound(uri, problem.message) from problem
 
@@ -181,10 +183,10 @@ def _variable(store: Store, uri: str, name: str) -> dict[str, Any]:
     value = variable(store, name)
     if value is None:
         raise ResourceNotFound(uri, f"there is no variable {name}")
-    return shown(uri, value)
+    return resource_content(uri, value)
 
 
-def _described(plugged: Plugged, name: str) -> bytes:
+def _described(plugged: CatalogueForReading, name: str) -> bytes:
     """`server://`: every server that is served; `server://<name>`: what one of them shows."""
     if not name:
         served = [server for server in plugged.all() if server.enabled and not server.broken]
@@ -202,7 +204,7 @@ def _summary(server: Server) -> dict[str, Any]:
     return {key: value for key, value in summary.items() if value is not None}
 
 
-def shown(uri: str, data: bytes) -> dict[str, Any]:
+def resource_content(uri: str, data: bytes) -> dict[str, Any]:
     """Bytes as a resource content: JSON, other text, or base64."""
     try:
         text = data.decode()
@@ -222,7 +224,7 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def contents_of(fold: Fold, place: Place, limit: int) -> list[dict[str, Any]]:
+def contents_of(fold: Fold, place: ResourceTarget, limit: int) -> list[dict[str, Any]]:
     """The `contents` of a finished reading; `limit` in bytes, unless the server has its own.
 
     Raises ToolFailed when the reading failed, InvalidParams when the content is larger.
@@ -244,14 +246,14 @@ def contents_of(fold: Fold, place: Place, limit: int) -> list[dict[str, Any]]:
     return contents
 
 
-def _check_size(contents: list[dict[str, Any]], place: Place, limit: int) -> None:
+def _check_size(contents: list[dict[str, Any]], place: ResourceTarget, limit: int) -> None:
     limit = place.server.config.get("limits", {}).get("read", limit)
     size = sum(_size(one) for one in contents)
     if size > limit:
         raise InvalidParams(f"{place.uri} has {size} bytes; at most {limit} are read at once", {"uri": place.uri})
 
 
-def _contents(blocks: list[dict[str, Any]], place: Place, plain: str) -> Iterator[dict[str, Any]]:
+def _contents(blocks: list[dict[str, Any]], place: ResourceTarget, plain: str) -> Iterator[dict[str, Any]]:
     for block in blocks:
         if block["type"] == "resource":
             found = {**block["resource"], "uri": place.uri}
@@ -269,7 +271,9 @@ def _size(content: Mapping[str, Any]) -> int:
     return len(content.get("text", "").encode())
 
 
-def read_resource(plugged: Plugged, server: Server, uri: str, call: Call, limit: int) -> list[dict[str, Any]]:
+def read_resource(
+    plugged: CatalogueForReading, server: Server, uri: str, call: Call, limit: int
+) -> list[dict[str, Any]]:
     """Read a resource at once: its contents. Raises ResourceNotFound, ToolFailed, InvalidParams."""
     place = find_resource(plugged, server, uri, call.principal)
     fold = Fold()

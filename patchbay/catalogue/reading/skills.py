@@ -27,7 +27,7 @@ HEAD = "SKILL.md"
 
 DIRECTORY = "inode/directory"
 
-LARGEST = 16 * 1024 * 1024
+MAX_SKILL_BYTES = 16 * 1024 * 1024
 """Bytes of all files of one skill."""
 
 _SAFE = "/-._~!$&'()*+,;=:@"
@@ -39,7 +39,7 @@ _TYPES.add_type("text/markdown", ".md")
 
 
 @dataclass(frozen=True)
-class File:
+class SkillFile:
     """One file: how it is read, the SHA-256 and the number of its bytes."""
 
     resource: Descriptor
@@ -53,7 +53,7 @@ class Skill:
 
     name: str
     frontmatter: Mapping[str, Any]
-    files: Mapping[str, File]
+    files: Mapping[str, SkillFile]
 
     @property
     def uri(self) -> str:
@@ -94,8 +94,8 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
     place = f"skills.{name}"
     contents = {path: _bytes(entry, where, f"{place}.{path}", blobs) for path, entry in files.items()}
     size = sum(map(len, contents.values()))
-    if size > LARGEST:
-        raise ConfigError(where, place, f"expected at most {LARGEST} bytes in all; there are {size}")
+    if size > MAX_SKILL_BYTES:
+        raise ConfigError(where, place, f"expected at most {MAX_SKILL_BYTES} bytes in all; there are {size}")
     for path in contents:
         above = next((inner for inner in _above(path) if inner in contents), None)
         if above is not None:
@@ -109,7 +109,7 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
         target = {kind: files[path][kind] for kind in ("text", "blob", "cid") if kind in files[path]}
         wire = {"uri": uri, **shown, "size": len(contents[path])}
         digest = f"sha256:{sha256(contents[path]).hexdigest()}"
-        made[uri] = File(Descriptor("resource", uri, wire, target), digest, len(contents[path]))
+        made[uri] = SkillFile(Descriptor("resource", uri, wire, target), digest, len(contents[path]))
     return Skill(name, head, made)
 
 

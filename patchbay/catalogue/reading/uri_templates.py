@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from patchbay.errors import ConfigError, InvalidParams
 
-LONGEST = 8192
+MAX_URI_CHARACTERS = 8192
 """Characters of the longest URI that is matched."""
 
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)([A-Za-z0-9_.%,]+)\}")
@@ -31,7 +31,7 @@ class UriTemplate:
 
     def match(self, uri: str) -> dict[str, str] | None:
         """The variables of a URI, decoded, or None where the template does not fit. Raises InvalidParams."""
-        found = self.pattern.fullmatch(uri) if len(uri) <= LONGEST else None
+        found = self.pattern.fullmatch(uri) if len(uri) <= MAX_URI_CHARACTERS else None
         if found is None:
             return None
         values: dict[str, str] = {}

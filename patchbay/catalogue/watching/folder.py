@@ -23,7 +23,7 @@ from pathlib import Path
 
 from patchbay.boot import change
 from patchbay.catalogue.rows import PREFIX as ROWS
-from patchbay.catalogue.rows import Row, name_problem, parse_row
+from patchbay.catalogue.rows import ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.references import References
@@ -40,7 +40,7 @@ WHO = "servers/"
 EVERY = 0.5
 """Seconds between two looks."""
 
-LARGEST = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 """Bytes of the largest file that is read."""
 
 NAMED = 10
@@ -51,11 +51,11 @@ AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedServer:
     """What a file makes of a server."""
 
     file: str
-    row: Row
+    row: ServerRow
 
 
 @dataclass(slots=True)
@@ -162,8 +162,8 @@ class Folder:
                 continue
             if not stat.S_ISREG(found.st_mode) or not inside:
                 refused[entry.name] = "expected a regular file that lies in this folder"
-            elif found.st_size > LARGEST:
-                refused[entry.name] = f"expected at most {LARGEST} bytes; it has {found.st_size}"
+            elif found.st_size > MAX_FILE_BYTES:
+                refused[entry.name] = f"expected at most {MAX_FILE_BYTES} bytes; it has {found.st_size}"
             else:
                 yield entry.name, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
@@ -171,9 +171,9 @@ class Folder:
         """The state of the transforms that configurations name by a path."""
         return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG)}
 
-    def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, Wanted]:
+    def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
         """The servers that the files make, by name."""
-        wanted: dict[str, Wanted] = {}
+        wanted: dict[str, WantedServer] = {}
         endings = [ending for kind in known_kinds() for ending in kind.endings]
         for file in sorted(files, key=lambda file: endings.index(Path(file).suffix)):
             if file.endswith(CONFIG):
@@ -196,7 +196,7 @@ class Folder:
                     # Without it more could be listed than its author wants.
                     problem = f"its configuration {config} cannot be used: {refused[config]}"
                 elif definition is not None:
-                    wanted[name] = Wanted(file, Row(name, kind.name, definition, own))
+                    wanted[name] = WantedServer(file, ServerRow(name, kind.name, definition, own))
             if problem:
                 refused[file] = problem
         return wanted
@@ -208,12 +208,12 @@ class Folder:
             return known[1]
         try:
             with os.fdopen(os.open(self._path / file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
-                data = opened.read(LARGEST + 1)
+                data = opened.read(MAX_FILE_BYTES + 1)
         except OSError as problem:
             refused[file] = f"it cannot be read: {problem.strerror}"
             return None
-        if len(data) > LARGEST:
-            refused[file] = f"expected at most {LARGEST} bytes"
+        if len(data) > MAX_FILE_BYTES:
+            refused[file] = f"expected at most {MAX_FILE_BYTES} bytes"
             return None
         try:
             data = self._references.resolve(file, discovering(data)) if file.endswith(CONFIG) else data
@@ -224,7 +224,7 @@ class Folder:
         self._cids[file] = (signature, self._references.signatures(file)), cid
         return cid
 
-    def _moves(self, wanted: Mapping[str, Wanted]) -> Moves:
+    def _moves(self, wanted: Mapping[str, WantedServer]) -> Moves:
         """What has to move so that the store says what the folder says."""
         # Rows before marks, the other way round than they are written: whoever sees a row that another process
         # made of a file sees its mark too, and does not take it for what stood there before.
@@ -262,7 +262,7 @@ class Folder:
         names.move(dict.fromkeys(moves.gone), WHO, why)
         return True
 
-    def _row(self, name: str, rows: Mapping[str, str]) -> Row | None:
+    def _row(self, name: str, rows: Mapping[str, str]) -> ServerRow | None:
         cid = rows.get(ROWS + name)
         try:
             return parse_row(name, self._store.blobs.get(cid)) if cid else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from patchbay.cli.client_session import PAIR, Session, with_reach
+from patchbay.cli.client_session import PAIR, ClientSession, with_reach
 from patchbay.cli.commands.pipelines import AS_TEXT, show
 from patchbay.cli.completion import addresses
 from patchbay.cli.descriptions import inspection
@@ -38,7 +38,7 @@ FORMAT = click.option(
 @click.argument("address", shell_complete=addresses)
 @FORMAT
 @with_reach
-def inspect(work: Session, /, address: str, style: str) -> None:
+def inspect(work: ClientSession, /, address: str, style: str) -> None:
     """Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken."""
     address = full(address)
     found = work.sources.of(address, work.means).inspects(address, work.means)
@@ -72,7 +72,9 @@ def pretty(value: Any) -> None:
 @AS_TEXT
 @click.option("--each", is_flag=True, help="Call once per record of standard input, its fields being arguments too.")
 @with_reach
-def call(work: Session, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool) -> None:
+def call(
+    work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool
+) -> None:
     """Call a tool. TOOL may stand in ADDRESS or beside it; arguments beside it win over those in it."""
     whole = _named("call", "tool", address, words)
     arguments = object_from(exact, "--args") if exact is not None else None
@@ -97,7 +99,7 @@ def call(work: Session, /, address: str, words: tuple[str, ...], exact: str | No
 @click.argument("uri", default="")
 @AS_TEXT
 @with_reach
-def read(work: Session, /, address: str, uri: str, as_text: bool) -> None:
+def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
     """Read a resource. Its URI may stand in ADDRESS (resource=URI) or beside it."""
     whole = _checked("read", with_operation(full(address), "resource" if uri else "", uri))
     failures = Failures(as_text)
@@ -113,7 +115,7 @@ def read(work: Session, /, address: str, uri: str, as_text: bool) -> None:
 @click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
 @AS_TEXT
 @with_reach
-def prompt(work: Session, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
+def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
     """Get a prompt: its messages, one record each."""
     whole = _named("prompt", "prompt", address, words)
     failures = Failures(as_text)

@@ -8,41 +8,43 @@ from __future__ import annotations
 import click
 
 import patchbay
-from patchbay.cli.messages import Commands, Late
+from patchbay.cli.messages import Commands, LateCommand
 from patchbay.exit_codes import with_examples
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 CLIENT = {
-    "inspect": Late(
+    "inspect": LateCommand(
         "patchbay.cli.commands.calling:inspect",
         "Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken.",
     ),
-    "cat": Late(
+    "cat": LateCommand(
         "patchbay.cli.commands.pipelines:cat", "Write the records at ADDRESS: a tool's results, a resource, a list."
     ),
-    "head": Late(
+    "head": LateCommand(
         "patchbay.cli.commands.pipelines:head",
         "Write the first records at ADDRESS, or of standard input; then end what makes them.",
     ),
-    "tail": Late("patchbay.cli.commands.pipelines:tail", "Write the last records at ADDRESS, or of standard input."),
-    "filter": Late(
+    "tail": LateCommand(
+        "patchbay.cli.commands.pipelines:tail", "Write the last records at ADDRESS, or of standard input."
+    ),
+    "filter": LateCommand(
         "patchbay.cli.commands.filter:filter_",
         "Put every JSON value of standard input through a jq EXPRESSION; what it gives is written line by line.",
     ),
-    "put": Late(
+    "put": LateCommand(
         "patchbay.cli.commands.pipelines:put",
         "Write the records of standard input to TARGET: a tool, called once per record, or a file.",
     ),
-    "call": Late("patchbay.cli.commands.calling:call", "Call a tool."),
-    "read": Late("patchbay.cli.commands.calling:read", "Read a resource."),
-    "prompt": Late("patchbay.cli.commands.calling:prompt", "Get a prompt: its messages, one record each."),
-    "mcp": Late("patchbay.cli.commands.mcp:mcp", "Look at an MCP server before there is a profile of it."),
-    "profile": Late(
+    "call": LateCommand("patchbay.cli.commands.calling:call", "Call a tool."),
+    "read": LateCommand("patchbay.cli.commands.calling:read", "Read a resource."),
+    "prompt": LateCommand("patchbay.cli.commands.calling:prompt", "Get a prompt: its messages, one record each."),
+    "mcp": LateCommand("patchbay.cli.commands.mcp:mcp", "Look at an MCP server before there is a profile of it."),
+    "profile": LateCommand(
         "patchbay.cli.commands.profile_writing:PROFILES",
         "Profiles: how servers are reached, and what is expected of them.",
     ),
-    "completion": Late(
+    "completion": LateCommand(
         "patchbay.cli.completion:completion",
         "Print what SHELL has to load in order to complete commands, options, profiles and tools.",
     ),

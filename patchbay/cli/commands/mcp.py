@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from patchbay.cli.client_session import Session, with_reach
+from patchbay.cli.client_session import ClientSession, with_reach
 from patchbay.cli.commands.calling import pretty
 from patchbay.cli.completion import addresses
 from patchbay.cli.messages import note
@@ -39,7 +39,7 @@ def mcp() -> None:
 )
 @ADDRESS
 @with_reach
-def explore(work: Session, /, address: str) -> None:
+def explore(work: ClientSession, /, address: str) -> None:
     """Print what a server offers, as one JSON object: tools with their schemas, resources, prompts, its hash."""
     address = explored(address, work.sources, work.means)
     pretty(work.sources.of(address, work.means).explores(address, work.means))
@@ -48,7 +48,7 @@ def explore(work: Session, /, address: str) -> None:
 @mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
 @ADDRESS
 @with_reach
-def tools(work: Session, /, address: str) -> None:
+def tools(work: ClientSession, /, address: str) -> None:
     """Write a server's tools, one record each."""
     for record in of_list("tools", _tools(work, address)):
         emit(record)
@@ -58,7 +58,7 @@ def tools(work: Session, /, address: str) -> None:
 @ADDRESS
 @click.argument("tool")
 @with_reach
-def schema(work: Session, /, address: str, tool: str) -> None:
+def schema(work: ClientSession, /, address: str, tool: str) -> None:
     """Print one TOOL as the server describes it: its description and its schemas."""
     found = {one["name"]: one for one in _tools(work, address)}
     if tool not in found:
@@ -77,7 +77,7 @@ def schema(work: Session, /, address: str, tool: str) -> None:
     help="Only this one: the hash of JN's profiles (md5), the same as SHA-256, or the CID of the whole contract.",
 )
 @with_reach
-def hash_(work: Session, /, address: str, kind: str | None) -> None:
+def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     """Print the hash of a server's tools and the CID of their contract, which change when the contract does.
 
     The CID stands on standard error, so that scripts get the hash alone. A call with schema=CID in its address is
@@ -90,7 +90,7 @@ def hash_(work: Session, /, address: str, kind: str | None) -> None:
         note(f"Contract: {contract_cid(found)}")
 
 
-def _tools(work: Session, text: str) -> list[dict[str, Any]]:
+def _tools(work: ClientSession, text: str) -> list[dict[str, Any]]:
     """The tools of an MCP server, or the operations of an HTTP API as tools."""
     address = full(text)
     source = work.sources.of(address, work.means)

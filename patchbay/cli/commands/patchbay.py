@@ -7,37 +7,37 @@ import click
 import patchbay
 from patchbay import exit_codes
 from patchbay.cli.commands.client import CLIENT, CONTEXT
-from patchbay.cli.messages import Commands, Late
+from patchbay.cli.messages import Commands, LateCommand
 
 HUB = {
-    "serve": Late(
+    "serve": LateCommand(
         "patchbay.cli.commands.serve:serve_command", "Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."
     ),
-    "stdio": Late(
+    "stdio": LateCommand(
         "patchbay.cli.commands.stdio:stdio_command",
         "Serve one SERVER, or all as one, over standard input and output, for a client that starts this command"
         " itself.",
     ),
-    "mount": Late(
+    "mount": LateCommand(
         "patchbay.cli.commands.mount:mount_command", "Serve the MCP server at ADDRESS as /mcp/NAME, in every revision."
     ),
-    "unmount": Late(
+    "unmount": LateCommand(
         "patchbay.cli.commands.mount:unmount_command",
         "Take the mounted server NAME away, and end what was started for it.",
     ),
-    "settings": Late(
+    "settings": LateCommand(
         "patchbay.cli.commands.settings:settings_command",
         "List every setting: its value, where that came from, and its default.",
     ),
-    "token": Late(
+    "token": LateCommand(
         "patchbay.cli.commands.token:token_command",
         "Make a new token for the operator of the hub, and print it.",
     ),
-    "login": Late(
+    "login": LateCommand(
         "patchbay.cli.commands.token:login_command",
         "Print a link that logs a browser in as the operator of the hub.",
     ),
-    "revoke": Late(
+    "revoke": LateCommand(
         "patchbay.cli.commands.revoke:revoke_command",
         "Revoke TARGET, the CID of a content or the name of a server: nothing that is made of it is served any more.",
     ),

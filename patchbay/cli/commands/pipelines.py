@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from patchbay.cli.client_session import Session, with_reach
+from patchbay.cli.client_session import ClientSession, with_reach
 from patchbay.cli.completion import addresses
 from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, is_path, read_file, standard_input, write_file
 from patchbay.cli.typed_addresses import full
@@ -32,7 +32,7 @@ COUNT = 10
 AS_TEXT = click.option("--text", "as_text", is_flag=True, help="Write the text of records, not JSON.")
 
 
-def records_of(work: Session, place: str, bad: Callable[[Record], None]) -> Iterator[Any]:
+def records_of(work: ClientSession, place: str, bad: Callable[[Record], None]) -> Iterator[Any]:
     """The records at a place: `-` or nothing, a file, or an address."""
     if place in ("", STDIO):
         return standard_input(bad, objects=False)
@@ -72,7 +72,7 @@ def kind_of(problem: PatchbayError) -> str:
 @click.argument("address", shell_complete=addresses)
 @AS_TEXT
 @with_reach
-def cat(work: Session, /, address: str, as_text: bool) -> None:
+def cat(work: ClientSession, /, address: str, as_text: bool) -> None:
     """Write the records at ADDRESS: a tool's results, a resource, a list. Without an operation: the resources.
 
     ADDRESS may also be a file of records (.json, .ndjson, .jsonl, .csv), or - for standard input.
@@ -82,7 +82,7 @@ def cat(work: Session, /, address: str, as_text: bool) -> None:
     failures.finish()
 
 
-def _some(work: Session, place: str, failures: Failures) -> Iterator[Any]:
+def _some(work: ClientSession, place: str, failures: Failures) -> Iterator[Any]:
     yield from records_of(work, place, failures.told)
 
 
@@ -113,7 +113,7 @@ def _counted(command: Any) -> Any:
     ),
 )
 @_counted
-def head(work: Session, /, words: tuple[str, ...], lines: int | None) -> None:
+def head(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> None:
     """Write the first records at ADDRESS, or of standard input; then end what makes them."""
     count, place = _count_and_place(words, lines)
     failures = Failures()
@@ -127,7 +127,7 @@ def head(work: Session, /, words: tuple[str, ...], lines: int | None) -> None:
     epilog=with_examples('jn tail -n 3 "@biomcp?list=tools"', 'jn cat "@biomcp?list=tools" | jn tail 5'),
 )
 @_counted
-def tail(work: Session, /, words: tuple[str, ...], lines: int | None) -> None:
+def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> None:
     """Write the last records at ADDRESS, or of standard input."""
     count, place = _count_and_place(words, lines)
     failures = Failures()
@@ -152,7 +152,7 @@ def tail(work: Session, /, words: tuple[str, ...], lines: int | None) -> None:
 )
 @click.argument("target", shell_complete=addresses)
 @with_reach
-def put(work: Session, /, target: str) -> None:
+def put(work: ClientSession, /, target: str) -> None:
     """Write the records of standard input to TARGET: a tool, called once per record, or a file.
 
     A tool's results are written to standard output, as records. Keys of a record that start with _ are no arguments.
@@ -171,7 +171,7 @@ def put(work: Session, /, target: str) -> None:
     failures.finish()
 
 
-def _put_to_source(work: Session, address: str, records: Iterator[Record], failures: Failures) -> None:
+def _put_to_source(work: ClientSession, address: str, records: Iterator[Record], failures: Failures) -> None:
     def wanted() -> Iterator[Record]:
         for record in records:
             if record.get("_error") is True:

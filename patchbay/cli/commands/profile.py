@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.client_session import Session, with_reach
+from patchbay.cli.client_session import ClientSession, with_reach
 from patchbay.cli.commands.calling import FORMAT, pretty
 from patchbay.cli.completion import addresses
 from patchbay.cli.completion import profiles as profile_names
@@ -23,10 +23,10 @@ from patchbay.cli.messages import note, printable, program, quoted
 from patchbay.cli.typed_addresses import explored, full
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.contract import ValidationResult
-from patchbay.client.contracts.drift import Change
+from patchbay.client.contracts.drift import ContractChange
 from patchbay.client.profiles.files import checked_name
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.profiles.lookup import Profiles, Row, homes
+from patchbay.client.profiles.lookup import ProfileRow, Profiles, homes
 from patchbay.client.source import Source
 from patchbay.client.sources import known_sources
 from patchbay.errors import PatchbayError
@@ -46,7 +46,7 @@ def profile() -> None:
     """Profiles: how servers are reached, and what is expected of them."""
 
 
-def found(work: Session, reference: str) -> tuple[Profile, Source, Profiles]:
+def find_profile(work: ClientSession, reference: str) -> tuple[Profile, Source, Profiles]:
     """A profile by `@name` or `name`, its source, and where it is kept. Raises ProfileError."""
     name = checked_name(reference.removeprefix("@"))
     source = work.sources.of(f"@{name}", work.means)
@@ -78,7 +78,7 @@ def list_(plugin: str | None, style: str) -> None:
             click.echo(printable(line).rstrip())
 
 
-def _row(plugin: str, row: Row) -> dict[str, Any]:
+def _row(plugin: str, row: ProfileRow) -> dict[str, Any]:
     names = ("name", "place", "tools", "minimal", "description", "problem")
     return {"plugin": plugin, "directory": str(row.directory), **{name: getattr(row, name) for name in names}}
 
@@ -113,7 +113,7 @@ def info(reference: str, style: str) -> None:
 )
 @click.argument("address", shell_complete=addresses)
 @with_reach
-def explore(work: Session, /, address: str) -> None:
+def explore(work: ClientSession, /, address: str) -> None:
     """Print what a service offers, as one JSON object: what a profile of it can be made from."""
     address = explored(address, work.sources, work.means)
     pretty(work.sources.of(address, work.means).explores(address, work.means))
@@ -123,9 +123,9 @@ def explore(work: Session, /, address: str) -> None:
 @REFERENCE
 @FORMAT
 @with_reach
-def validate(work: Session, /, reference: str, style: str) -> None:
+def validate(work: ClientSession, /, reference: str, style: str) -> None:
     """Say whether a profile still fits its server: valid, changed, unknown (nothing is expected), or error."""
-    what, source, _ = found(work, reference)
+    what, source, _ = find_profile(work, reference)
     result = source.validates(what, work.means)
     if style == "json":
         pretty(result.to_json())
@@ -143,7 +143,7 @@ def _end(result: ValidationResult) -> None:
         sys.exit(exit_codes.CHANGED if result.status == "changed" else exit_codes.FAILED)
 
 
-def change_lines(changes: Iterable[Change]) -> Iterator[str]:
+def change_lines(changes: Iterable[ContractChange]) -> Iterator[str]:
     """Changes for people, each with what it means."""
     for change in changes:
         mark = click.style(f"({MARKS[change.kind]})", fg=COLOURS[change.kind])
@@ -153,7 +153,7 @@ def change_lines(changes: Iterable[Change]) -> Iterator[str]:
 @profile.command("version", epilog=with_examples("jn profile version @biomcp"))
 @click.argument("address", shell_complete=addresses)
 @with_reach
-def version(work: Session, /, address: str) -> None:
+def version(work: ClientSession, /, address: str) -> None:
     """Print the hash of a service's present contract; nothing, where contents change all the time."""
     address = full(address)
     value = work.sources.of(address, work.means).versions(address, work.means)
@@ -167,9 +167,9 @@ def version(work: Session, /, address: str) -> None:
 @REFERENCE
 @FORMAT
 @with_reach
-def diff(work: Session, /, reference: str, style: str) -> None:
+def diff(work: ClientSession, /, reference: str, style: str) -> None:
     """Show every difference between what a profile expects and what its server is."""
-    what, source, _ = found(work, reference)
+    what, source, _ = find_profile(work, reference)
     result = source.validates(what, work.means)
     if style == "json":
         pretty([change.to_json() for change in result.changes])
@@ -188,9 +188,9 @@ def diff(work: Session, /, reference: str, style: str) -> None:
 @REFERENCE
 @click.argument("references", nargs=-1)
 @with_reach
-def test(work: Session, /, reference: str, references: tuple[str, ...]) -> None:
+def test(work: ClientSession, /, reference: str, references: tuple[str, ...]) -> None:
     """Run references of a profile, those given or those that it records as `tested_with`; say which of them work."""
-    what, _, _ = found(work, reference)
+    what, _, _ = find_profile(work, reference)
     wanted = references or tuple(what.fields.get("tested_with", ()))
     if not wanted:
         raise ProfileError(f"@{what.name}", "tested_with", "expected references to run, here or on the command line")
@@ -198,7 +198,7 @@ def test(work: Session, /, reference: str, references: tuple[str, ...]) -> None:
         sys.exit(exit_codes.FAILED)
 
 
-def tried(work: Session, name: str, references: Sequence[str]) -> bool:
+def tried(work: ClientSession, name: str, references: Sequence[str]) -> bool:
     """Run references, saying of each whether it works; whether all of them do."""
     good = True
     for reference in references:
@@ -218,7 +218,7 @@ def referenced(name: str, reference: str) -> str:
     return f"@{name}{reference}" if reference.startswith("?") else f"@{name}/{reference}"
 
 
-def _problem(work: Session, address: str) -> str | None:
+def _problem(work: ClientSession, address: str) -> str | None:
     """What is wrong with one reference; None when it works."""
     try:
         for record in work.sources.of(address, work.means).reads(address, work.means):

@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.client_session import Session, with_reach
-from patchbay.cli.commands.profile import REFERENCE, change_lines, found, kept_profiles, profile, tried
+from patchbay.cli.client_session import ClientSession, with_reach
+from patchbay.cli.commands.profile import REFERENCE, change_lines, find_profile, kept_profiles, profile, tried
 from patchbay.cli.completion import addresses
 from patchbay.cli.failures import ending
 from patchbay.cli.messages import note, program
@@ -26,10 +26,10 @@ from patchbay.cli.typed_addresses import API, full
 from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
 from patchbay.client.addresses.targets import AddressError, Local
 from patchbay.client.addresses.variables import ProfileError
-from patchbay.client.contracts.contract import keep, kept
+from patchbay.client.contracts.contract import keep, load_snapshot
 from patchbay.client.contracts.drift import Tool
 from patchbay.client.profiles.layouts import Profile, profile_from, reach_of
-from patchbay.client.profiles.updates import Update, pinned, updated, with_contract
+from patchbay.client.profiles.updates import ProfileUpdate, pinned, updated, with_contract
 from patchbay.client.source import Source, scheme_of
 from patchbay.client.sources import known_sources
 from patchbay.client.sources.http import HttpSource
@@ -58,7 +58,7 @@ EXAMPLES = click.option(
 @EXAMPLES
 @PROJECT
 @with_reach
-def create(work: Session, /, name: str, pin: bool, examples: bool | None, project: bool) -> None:
+def create(work: ClientSession, /, name: str, pin: bool, examples: bool | None, project: bool) -> None:
     """Make a profile NAME of the JSON on standard input, in any of the layouts that are read."""
     text = opened_input().read().decode("utf-8", "surrogateescape")
     made = profile_from(name, object_from(text, "standard input"), {}, "standard input")
@@ -94,7 +94,7 @@ def _saved(made: Profile, examples: bool | None, project: bool) -> None:
 @PROJECT
 @with_reach
 def new(
-    work: Session, /, kind: str, name: str, address: str, minimal: bool, wanted: tuple[str, ...], project: bool
+    work: ClientSession, /, kind: str, name: str, address: str, minimal: bool, wanted: tuple[str, ...], project: bool
 ) -> None:
     """Make a profile NAME of the server at ADDRESS: how it is reached, its tools, the contract expected of it.
 
@@ -135,7 +135,7 @@ def new(
     _saved(made, None, project)
 
 
-def _api_profile(work: Session, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
+def _api_profile(work: ClientSession, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
     """A profile of the HTTP API at an address. Raises AddressError."""
     source = work.sources.of(address, work.means)
     if not isinstance(source, HttpSource) or address.startswith("@"):
@@ -169,7 +169,7 @@ def _api_profile(work: Session, name: str, address: str, wanted: Sequence[str], 
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
 @with_reach
 def update(
-    work: Session,
+    work: ClientSession,
     /,
     reference: str,
     yes: bool,
@@ -179,7 +179,7 @@ def update(
     dry_run: bool,
 ) -> None:
     """Bring a profile up to date with its server. Asks what to do on a terminal; flags answer elsewhere."""
-    what, source, home = found(work, reference)
+    what, source, home = find_profile(work, reference)
     if source.name not in UPDATED:
         problem = f"expected {' or '.join(UPDATED)}; what {source.name} has no schema of cannot be brought up to date"
         raise ProfileError(f"@{what.name}", "plugin", f"{problem} (profile validate says whether it still fits)")
@@ -191,7 +191,7 @@ def update(
     present = _present(work, what, source, lambda: click.echo("Fetching current tool schemas...\n"))
     blobs = work.means.blobs
     cid = what.schema_cid
-    before = kept(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
+    before = load_snapshot(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
     plan = present.plan(before, everything)
     _told(plan)
     if dry_run:
@@ -213,10 +213,10 @@ class Present:
 
     tools: Sequence[Tool]
     recorded: Mapping[str, Mapping[str, Any]]
-    plan: Callable[..., Update]
+    plan: Callable[..., ProfileUpdate]
 
 
-def _present(work: Session, what: Profile, source: Source, asking: Callable[[], None] = lambda: None) -> Present:
+def _present(work: ClientSession, what: Profile, source: Source, asking: Callable[[], None] = lambda: None) -> Present:
     """The service of a profile, asked for what it has. Raises ProfileError for one that has no schema."""
     if isinstance(source, HttpSource):
         asking()
@@ -231,7 +231,7 @@ def _present(work: Session, what: Profile, source: Source, asking: Callable[[], 
     return Present(found, what.tools, partial(updated, what, found))
 
 
-def _told(plan: Update) -> None:
+def _told(plan: ProfileUpdate) -> None:
     click.echo("Changes detected:" if plan.changes else "No changes.")
     for line in change_lines(plan.changes):
         click.echo(line)
@@ -241,7 +241,7 @@ def _told(plan: Update) -> None:
     click.echo("")
 
 
-def _tested(work: Session, what: Profile, test: bool | None) -> None:
+def _tested(work: ClientSession, what: Profile, test: bool | None) -> None:
     references = list(what.fields.get("tested_with", ()))[:1]
     if test is False:
         return

@@ -10,7 +10,16 @@ import click
 
 from patchbay import exit_codes
 from patchbay.cli.messages import fail
-from patchbay.cli.options import ORDER, ROWS, flag_of, settings_of, shown, source_of, variable_of, with_settings
+from patchbay.cli.options import (
+    ORDER,
+    ROWS,
+    flag_of,
+    format_setting,
+    settings_of,
+    source_of,
+    variable_of,
+    with_settings,
+)
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 
@@ -31,7 +40,7 @@ def settings_command(context: click.Context, /, as_json: bool, **_: Any) -> None
 
 def absolute(value: Any) -> str:
     """A value as it would be written in the environment; a folder by its whole path."""
-    return str(value) if isinstance(value, Path) else shown(value)
+    return str(value) if isinstance(value, Path) else format_setting(value)
 
 
 def described(context: click.Context, settings: Settings, name: str) -> dict[str, Any]:
@@ -41,7 +50,7 @@ def described(context: click.Context, settings: Settings, name: str) -> dict[str
         "name": name,
         "value": absolute(getattr(settings, name)),
         "source": source_of(context, name),
-        "default": shown(row.default),
+        "default": format_setting(row.default),
         "flag": flag_of(name),
         "variable": variable_of(name),
         "unit": row.metadata["unit"],

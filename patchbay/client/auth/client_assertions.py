@@ -26,7 +26,7 @@ from mcp.shared.auth_utils import resource_url_from_server_url
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
-PATIENCE = 30.0
+REQUEST_SECONDS = 30.0
 
 
 def exchanged_at(endpoint: str, client_id: str, id_token: str) -> Callable[[str, str], Awaitable[str]]:
@@ -42,7 +42,7 @@ def exchanged_at(endpoint: str, client_id: str, id_token: str) -> Callable[[str,
             "resource": resource,
             "client_id": client_id,
         }
-        async with httpx2.AsyncClient(timeout=PATIENCE) as client:
+        async with httpx2.AsyncClient(timeout=REQUEST_SECONDS) as client:
             answer = await client.post(endpoint, data=form)
         if answer.status_code != 200:
             raise OAuthTokenError(f"the identity provider refused the exchange with HTTP {answer.status_code}")

@@ -1,6 +1,6 @@
 """Tokens that are of no use to a thief (DPoP, RFC 9449, SEP-1932): every request proves that it holds our key.
 
-`Proving` stands around any other way of signing in. It watches that flow's own requests: when the authorization
+`DpopAuth` stands around any other way of signing in. It watches that flow's own requests: when the authorization
 server says that it knows ES256 proofs, the request for a token carries one, and when the token that comes back is
 bound to our key, so does every request that uses it, under the scheme `DPoP`. A nonce that is asked for is sent, once.
 The key is kept beside the tokens, since they are worth nothing without it.
@@ -29,7 +29,7 @@ SUPPORTED = "dpop_signing_alg_values_supported"
 FORM = "application/x-www-form-urlencoded"
 
 
-class Proving(httpx2.Auth):
+class DpopAuth(httpx2.Auth):
     """Another way of signing in, with proofs where the server knows them."""
 
     requires_response_body = True

@@ -15,7 +15,7 @@ Show = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class BrowserSignIn:
     """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
 
     `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
@@ -75,7 +75,7 @@ class Workload:
     scope: str | None = None
 
 
-SignIn = Person | Machine | Asserted | Workload
+SignIn = BrowserSignIn | Machine | Asserted | Workload
 
 
 def token_path(folder: Path, url: str) -> Path:

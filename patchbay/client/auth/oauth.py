@@ -1,6 +1,6 @@
 """Signing in to servers at URLs with OAuth 2.1, as the SDK does it, and the ways in which a client proves who it is.
 
-The ways: a person in a browser, who is sent back to a port of the loopback interface (`Person`); a client with a
+The ways: a person in a browser, who is sent back to a port of the loopback interface (`BrowserSignIn`); a client with a
 secret or a key of its own (`Machine`); an assertion that an identity provider (`Asserted`) or the platform that the
 program runs on (`Workload`) issued. A server that wants a
 sign-in where none of them is configured gives SignInNeeded, which says what to run.
@@ -33,13 +33,13 @@ from pydantic import AnyUrl
 
 from patchbay.client.addresses.targets import masked_url
 from patchbay.client.auth.client_assertions import WorkloadAuth
-from patchbay.client.auth.dpop import Proving
-from patchbay.client.auth.methods import Asserted, Machine, Person, Show, SignIn, Workload
+from patchbay.client.auth.dpop import DpopAuth
+from patchbay.client.auth.methods import Asserted, BrowserSignIn, Machine, Show, SignIn, Workload
 from patchbay.client.auth.token_files import TokenFile
 from patchbay.client.connection.requests import CURRENT
 from patchbay.client.errors import SignInNeeded, Unreachable
 
-__all__ = ["Asserted", "Machine", "Person", "Show", "SignIn", "Workload", "auth_for"]
+__all__ = ["Asserted", "BrowserSignIn", "Machine", "Show", "SignIn", "Workload", "auth_for"]
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +48,17 @@ FIRST_PORT, PORTS = 20000, 12000
 
 CALLBACK = "/callback"
 LONGEST_LINE = 16384
-PATIENCE = 300.0
+SIGN_IN_SECONDS = 300.0
 """Seconds that a person has to sign in."""
 
 
 def auth_for(url: str, way: SignIn) -> httpx2.Auth:
     """What signs the requests to a server, with proofs where it knows them; to be used on the loop only."""
-    return Proving(_plain(url, way), TokenFile(way.folder, url))
+    return DpopAuth(_plain(url, way), TokenFile(way.folder, url))
 
 
 def _plain(url: str, way: SignIn) -> httpx2.Auth:
-    if isinstance(way, Person):
+    if isinstance(way, BrowserSignIn):
         return _person(url, way)
     kept = TokenFile(way.folder, url)
     if isinstance(way, Machine):
@@ -94,7 +94,7 @@ def _machine(url: str, way: Machine, kept: TokenFile) -> httpx2.Auth:
     )
 
 
-def _person(url: str, way: Person) -> httpx2.Auth:
+def _person(url: str, way: BrowserSignIn) -> httpx2.Auth:
     back = _Return(url, way)
     metadata = OAuthClientMetadata(
         client_name=way.name,
@@ -110,7 +110,7 @@ def _person(url: str, way: Person) -> httpx2.Auth:
 class _Known(TokenFile):
     """The kept tokens, with the registration that was made beforehand if there is one."""
 
-    def __init__(self, url: str, way: Person, back: str) -> None:
+    def __init__(self, url: str, way: BrowserSignIn, back: str) -> None:
         super().__init__(way.folder, url)
         self._way = way
         self._back = back
@@ -132,7 +132,7 @@ class _Return:
     The port follows from the server's URL, so that a registration made once stays good.
     """
 
-    def __init__(self, url: str, way: Person) -> None:
+    def __init__(self, url: str, way: BrowserSignIn) -> None:
         self._server = masked_url(url)
         self._way = way
         self._port = way.port or FIRST_PORT + int(hashlib.sha256(url.encode()).hexdigest(), 16) % PORTS
@@ -166,10 +166,10 @@ class _Return:
         """What the browser brought."""
         assert self._listening is not None and self._came is not None
         try:
-            with _standing_still(), anyio.fail_after(PATIENCE):
+            with _standing_still(), anyio.fail_after(SIGN_IN_SECONDS):
                 return await self._came
         except TimeoutError as problem:
-            raise SignInNeeded(f"nobody signed in to {self._server} within {PATIENCE:g} s") from problem
+            raise SignInNeeded(f"nobody signed in to {self._server} within {SIGN_IN_SECONDS:g} s") from problem
         finally:
             self._listening.close()
 

@@ -29,14 +29,14 @@ from mcp_types import HEADER_MISMATCH
 from pydantic import BaseModel, ValidationError
 
 from patchbay.client.addresses.targets import Era, Http, Stdio, sendable
-from patchbay.client.connection.direct_http import PLAIN, Direct
-from patchbay.client.connection.failure_messages import Scene, innermost, lost, told
-from patchbay.client.connection.http import GET_INSTEAD, Web
+from patchbay.client.connection.direct_http import PLAIN, DirectHttp
+from patchbay.client.connection.failure_messages import FailureContext, as_client_error, connection_lost, innermost
+from patchbay.client.connection.http import GET_INSTEAD, HttpConnection
 from patchbay.client.connection.in_process import exchanged
-from patchbay.client.connection.message_streams import Inlet, Outlet, Traffic
+from patchbay.client.connection.message_streams import SessionReadStream, SessionWriteStream, Traffic
 from patchbay.client.connection.negotiation import agree
 from patchbay.client.connection.plan import PAGES, Plan
-from patchbay.client.connection.requests import CURRENT, Answer, End, Json, Run
+from patchbay.client.connection.requests import CURRENT, Answer, Json, RequestEnd, RequestRun
 from patchbay.client.connection.stdio import Child, program
 from patchbay.client.connection.uv_cache import from_cache
 from patchbay.client.errors import McpFailure, Unreachable
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 for _name in ("mcp", "client"):  # the SDK's loggers: what they say is for a log, never for somebody's terminal
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
-ROUNDS = 20
+MAX_QUESTION_ROUNDS = 20
 """How often one request may come back with questions (2026-07-28)."""
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.05, 1.0
@@ -90,7 +90,7 @@ class _Anything(BaseModel):
 
 
 @dataclass
-class Core:
+class AsyncConnection:
     """One connection; everything here happens on the loop, but for `at_once`."""
 
     plan: Plan
@@ -99,29 +99,29 @@ class Core:
     session: ClientSession = field(init=False)
     traffic: Traffic = field(init=False)
     child: Child | None = None
-    web: Web | None = None
-    direct: Direct | None = None
+    web: HttpConnection | None = None
+    direct: DirectHttp | None = None
     problem: BaseException | None = None
     closing: anyio.Event = field(default_factory=anyio.Event)
     known: anyio.Event = field(default_factory=anyio.Event)
     over: threading.Event = field(default_factory=threading.Event)
 
-    async def live(self, opening: Run) -> None:
+    async def live(self, opening: RequestRun) -> None:
         """Open, say so by ending `opening`, stay until `closing` is set, close."""
         CURRENT.set(opening)
         try:
             await self._live(opening)
         except BaseException as problem:
             self._know(innermost(problem))
-            opening.finish(End(problem=self._told(self.problem or problem, opening)))
+            opening.finish(RequestEnd(problem=self._told(self.problem or problem, opening)))
             if isinstance(problem, asyncio.CancelledError):
                 raise
         finally:
             self.known.set()
             self.over.set()
-            opening.finish(End(problem=Unreachable(f"{self.plan.reach.described}: the connection was closed")))
+            opening.finish(RequestEnd(problem=Unreachable(f"{self.plan.reach.described}: the connection was closed")))
 
-    async def _live(self, opening: Run) -> None:
+    async def _live(self, opening: RequestRun) -> None:
         ways = self._ways()
         for number, (era, way) in enumerate(ways, 1):
             try:
@@ -142,7 +142,7 @@ class Core:
             return kept + [(one, partial(self._program, reach)) for one in eras]
         if isinstance(reach, Http):
             sendable(reach.headers, reach.described)
-            web = self.web = Web(reach, self.plan.auth, self.plan.limit, self.plan.adopted, self.plan.issuer)
+            web = self.web = HttpConnection(reach, self.plan.auth, self.plan.limit, self.plan.adopted, self.plan.issuer)
             if self.plan.adopted is not None:
                 return [(era, web.streamable)]
             ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
@@ -156,7 +156,7 @@ class Core:
         exchange = self.plan.exchange
         return [(era, lambda: exchanged(exchange))]
 
-    def _may_go_on(self, opening: Run, problem: BaseException) -> bool:
+    def _may_go_on(self, opening: RequestRun, problem: BaseException) -> bool:
         """Whether the next way is worth a try after this one failed."""
         inner = innermost(problem)
         if isinstance(inner, (asyncio.CancelledError, TimeoutError, PatchbayError)) or opening.settled:
@@ -170,20 +170,20 @@ class Core:
         async with program(reach, self.plan.environ, self.plan.limit) as (self.child, streams):
             yield streams
 
-    async def _stay(self, opening: Run, era: Era, way: AbstractAsyncContextManager[Any]) -> None:
+    async def _stay(self, opening: RequestRun, era: Era, way: AbstractAsyncContextManager[Any]) -> None:
         async with anyio.create_task_group() as tasks:
             self.traffic = Traffic(self.listener, self.ask, tasks.start_soon)
             patience = anyio.CancelScope()
             tasks.start_soon(self._give_up, opening, patience, tasks.cancel_scope)
             async with way as (reading, writing):
-                outlet = Outlet(writing, self.traffic)
-                async with self._session(Inlet(reading, outlet, self.traffic), outlet) as self.session:
+                outlet = SessionWriteStream(writing, self.traffic)
+                async with self._session(SessionReadStream(reading, outlet, self.traffic), outlet) as self.session:
                     self.traffic.modern = await agree(self.session, era, self.traffic.ended, self.plan.adopted)
                     await self._set_log_level()
                     self.traffic.forget(opening)
                     patience.cancel()
                     self.direct = self.web.direct(self.session, self.traffic.modern) if self.web is not None else None
-                    opening.finish(End({}))
+                    opening.finish(RequestEnd({}))
                     try:
                         await self._until_over()
                     finally:
@@ -193,7 +193,7 @@ class Core:
         if self.problem is not None:
             raise self.problem
 
-    async def _give_up(self, opening: Run, patience: anyio.CancelScope, everything: anyio.CancelScope) -> None:
+    async def _give_up(self, opening: RequestRun, patience: anyio.CancelScope, everything: anyio.CancelScope) -> None:
         with patience:
             try:
                 with opening.clock.running():
@@ -206,7 +206,7 @@ class Core:
         self.problem = self.problem or problem
         self.known.set()
 
-    def _session(self, inlet: Inlet, outlet: Outlet) -> ClientSession:
+    def _session(self, inlet: SessionReadStream, outlet: SessionWriteStream) -> ClientSession:
         declared = {f"{name}_callback": _never for name in self.plan.capabilities}
         level: Any = self.plan.log_level
         return ClientSession(
@@ -227,7 +227,7 @@ class Core:
         await self.traffic.ended.wait()
         if self.child is not None:
             await self.child.ended(LATER)
-        self._know(lost(self._scene(None), "the connection ended"))
+        self._know(connection_lost(self._scene(None), "the connection ended"))
         scope.cancel()
 
     async def _set_log_level(self) -> None:
@@ -238,16 +238,16 @@ class Core:
 
     # requests
 
-    def at_once(self, run: Run, method: str, params: Json) -> bool:
+    def at_once(self, run: RequestRun, method: str, params: Json) -> bool:
         """Whether a plain request had its answer by the short way, on the caller's thread; else it is `perform`ed."""
         if self.direct is None or method not in PLAIN:
             return False
         result = self.direct.begin(run, method, params, self.traffic)
         if result is not None:
-            run.finish(End(result))
+            run.finish(RequestEnd(result))
         return result is not None
 
-    def leave(self, run: Run) -> None:
+    def leave(self, run: RequestRun) -> None:
         """Its caller has left. What it began, and the session has not gone on with, is cancelled here: the session
         cancels only what it has sent itself. Closing the exchange does it in 2026-07-28, a notification before."""
         run.leave()
@@ -263,23 +263,23 @@ class Core:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, MCPError):  # the connection ends
             await self.session.send_notification(types.CancelledNotification(params=params))
 
-    async def perform(self, run: Run, method: str, params: Json) -> None:
+    async def perform(self, run: RequestRun, method: str, params: Json) -> None:
         """One request with all its rounds; what comes of it is the end of the run."""
         CURRENT.set(run)
         try:
             with run.clock.running():
-                end = End(await self._rounds(run, method, params))
+                end = RequestEnd(await self._rounds(run, method, params))
         except BaseException as problem:
-            end = End(problem=self._told(problem, run))
+            end = RequestEnd(problem=self._told(problem, run))
             if isinstance(problem, asyncio.CancelledError):
                 raise
         finally:
             self.traffic.forget(run)
             run.finish(end)
 
-    async def _rounds(self, run: Run, method: str, params: Json) -> Json:
+    async def _rounds(self, run: RequestRun, method: str, params: Json) -> Json:
         backoff = FIRST_BACKOFF
-        for _ in range(ROUNDS):
+        for _ in range(MAX_QUESTION_ROUNDS):
             result = await self._sent(run, method, params)
             if run.by_hand or not self.traffic.modern or result.get("resultType") != "input_required":
                 return result
@@ -290,9 +290,9 @@ class Core:
             params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
             params |= {"requestState": result["requestState"]} if "requestState" in result else {}
             params |= {"inputResponses": {key: await self._asked(run, wanted[key]) for key in wanted}} if wanted else {}
-        raise McpFailure(-32603, f"the server asked {ROUNDS} times for more input")
+        raise McpFailure(-32603, f"the server asked {MAX_QUESTION_ROUNDS} times for more input")
 
-    async def _asked(self, run: Run, wanted: Any) -> Mapping[str, Any]:
+    async def _asked(self, run: RequestRun, wanted: Any) -> Mapping[str, Any]:
         if not isinstance(wanted, dict) or not isinstance(wanted.get("method"), str):
             raise McpFailure(-32603, "the server asked for input in a form that no revision has")
         answer = await run.ask(Question(wanted["method"], wanted.get("params") or {}))
@@ -300,7 +300,7 @@ class Core:
             raise answer
         return dict(answer)
 
-    async def _sent(self, run: Run, method: str, params: Json) -> Json:
+    async def _sent(self, run: RequestRun, method: str, params: Json) -> Json:
         """One round. A tool whose headers have changed is looked up again, once."""
         try:
             return await self._once(run, method, params)
@@ -319,7 +319,7 @@ class Core:
             if not cursor:
                 return
 
-    async def _once(self, run: Run, method: str, params: Json) -> Json:
+    async def _once(self, run: RequestRun, method: str, params: Json) -> Json:
         self.traffic.forget(run)
         run.begin_round()
         try:
@@ -340,12 +340,12 @@ class Core:
                     Unreachable(f"{self.plan.reach.described}: the server has ended the session ({run.refused})")
                 )
                 self.closing.set()
-                raise lost(self._scene(run), "") from problem
+                raise connection_lost(self._scene(run), "") from problem
             known = run.by_hand or not run.refused or run.refused in problem.error.message
             heard = "" if known else f" ({run.refused})"
             raise McpFailure(problem.code, problem.error.message + heard, problem.error.data) from problem
 
-    def _has_lost_session(self, problem: MCPError, run: Run) -> bool:
+    def _has_lost_session(self, problem: MCPError, run: RequestRun) -> bool:
         """Whether a request was refused because the server knows its session no more: a new one has to be begun.
 
         MCP specification 2025-11-25, basic/transports, session management.
@@ -357,25 +357,25 @@ class Core:
         of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)
         await self.session.send_request((_OfTask if of_task else _Raw)(method=method, params=params), _Anything)
 
-    async def _tools(self, run: Run, params: Json) -> Json:
+    async def _tools(self, run: RequestRun, params: Json) -> Json:
         """A page of tools: without those whose header annotations a client has to refuse."""
         listed = await self.session.list_tools(params=types.PaginatedRequestParams.model_validate(params))
         assert run.raw is not None
         kept = {tool.name for tool in listed.tools}
         return run.raw | {"tools": [tool for tool in run.raw["tools"] if tool["name"] in kept]}
 
-    def _told(self, problem: BaseException, run: Run) -> PatchbayError:
-        return told(self._scene(run), problem)
+    def _told(self, problem: BaseException, run: RequestRun) -> PatchbayError:
+        return as_client_error(self._scene(run), problem)
 
-    def _scene(self, run: Run | None) -> Scene:
+    def _scene(self, run: RequestRun | None) -> FailureContext:
         status = self.web.status if self.web is not None else None
-        return Scene(self.plan.reach, run, self.child, status, self.plan.auth is not None, self.problem)
+        return FailureContext(self.plan.reach, run, self.child, status, self.plan.auth is not None, self.problem)
 
-    async def _loss(self, why: str, run: Run) -> Unreachable:
+    async def _loss(self, why: str, run: RequestRun) -> Unreachable:
         if self.traffic.ended.is_set():
             with anyio.move_on_after(LATER):  # what ended it is learnt a moment later
                 await self.known.wait()
-        return lost(self._scene(run), why)
+        return connection_lost(self._scene(run), why)
 
 
 async def _never(*_: object) -> Any:

@@ -23,17 +23,27 @@ import anyio.to_thread
 from patchbay.activation import PAUSE
 from patchbay.client.addresses.targets import Era, Reach
 from patchbay.client.auth.methods import SignIn
-from patchbay.client.connection.event_loop import Loop, shared
+from patchbay.client.connection.event_loop import EventLoopThread, shared
 from patchbay.client.connection.link import Link, drained, result_of
 from patchbay.client.connection.plan import PAGES, Plan
-from patchbay.client.connection.requests import LISTEN, METHOD_NOT_FOUND, Answer, Asked, End, Item, Json, Run, refusal
-from patchbay.client.errors import McpFailure, Overdue
+from patchbay.client.connection.requests import (
+    LISTEN,
+    METHOD_NOT_FOUND,
+    Answer,
+    Item,
+    Json,
+    PendingQuestion,
+    RequestEnd,
+    RequestRun,
+    refusal,
+)
+from patchbay.client.errors import McpFailure, ServerTimeout
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause, Question
 from patchbay.jsonrpc import Exchange, Notification
 
 if TYPE_CHECKING:
-    from patchbay.client.connection.async_connection import Core
+    from patchbay.client.connection.async_connection import AsyncConnection
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +51,7 @@ START_TIMEOUT = 120.0
 """Seconds until a server has answered for the first time; a package may have to be fetched first."""
 
 TIMEOUT = 60.0
-LIMIT = 32 * 1024 * 1024
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Bytes in one message from a server."""
 
 MOST_LISTED = 100_000
@@ -68,14 +78,14 @@ def _deaf(method: str, params: Mapping[str, Any]) -> None:
 class Connection:
     """An open connection. Make one with `Connection.open`; leave its `with` block, or `close` it."""
 
-    def __init__(self, loop: Loop, link: Link, timeout: float, ask: Asker | None) -> None:
+    def __init__(self, loop: EventLoopThread, link: Link, timeout: float, ask: Asker | None) -> None:
         self._loop = loop
         self._link = link
         self._timeout = timeout
         self._ask = ask
 
     @property
-    def _core(self) -> Core:
+    def _core(self) -> AsyncConnection:
         return self._link.core()
 
     @classmethod
@@ -96,7 +106,7 @@ class Connection:
         exchange: Exchange | None = None,
         extensions: Mapping[str, Any] | None = None,
         log_level: str | None = None,
-        limit: int = LIMIT,
+        limit: int = MAX_MESSAGE_BYTES,
         quick: bool = False,
     ) -> Connection:
         """Reach a server and agree on a revision.
@@ -181,7 +191,7 @@ class Connection:
         """
         _sayable(method, params or {})
         seconds = self._timeout if timeout is None else timeout
-        run = Run(self._loop, method, seconds)
+        run = RequestRun(self._loop, method, seconds)
         run.capabilities, run.by_hand = capabilities, by_hand
         sent = _with_token(run, params or {}) if progress else dict(params or {})
         plain = self._link.plain_result(run, method, sent, heard) if heard is not None else None
@@ -192,9 +202,9 @@ class Connection:
         try:
             while True:
                 item = run.take(next(pauses, None) if pauses is not None else None)
-                if isinstance(item, End):
+                if isinstance(item, RequestEnd):
                     return result_of(item)
-                if isinstance(item, Asked):
+                if isinstance(item, PendingQuestion):
                     answer = yield item.question
                     run.reply(item, refusal(item.question) if answer is None else answer)
                 else:
@@ -271,13 +281,15 @@ class Connection:
             return
         wanted: Json = {f"{kind}ListChanged": True for kind in kinds}
         wanted |= {"resourceSubscriptions": list(uris)} if uris else {}
-        run, begun = Run(self._loop, LISTEN, None), Event()
+        run, begun = RequestRun(self._loop, LISTEN, None), Event()
         run.sink = partial(self._heard, begun)
         future = self._loop.start(self._core.perform(run, LISTEN, {"notifications": wanted}))
         future.add_done_callback(lambda _: begun.set())
         try:
             if not begun.wait(self._timeout):
-                raise Overdue(f"{self._core.plan.reach.described} did not begin to listen within {self._timeout:g} s")
+                raise ServerTimeout(
+                    f"{self._core.plan.reach.described} did not begin to listen within {self._timeout:g} s"
+                )
             if future.done():
                 drained(run)
             yield future
@@ -378,6 +390,6 @@ def _sayable(method: str, params: Mapping[str, Any]) -> None:
         raise InvalidParams(f"the parameters of {method} cannot be sent as JSON: {problem}") from problem
 
 
-def _with_token(run: Run, params: Mapping[str, Any]) -> Json:
+def _with_token(run: RequestRun, params: Mapping[str, Any]) -> Json:
     run.token = f"patchbay-{next(_tokens)}"
     return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": run.token}}

@@ -31,7 +31,7 @@ import h11
 import orjson
 
 from patchbay.client.connection.event_bodies import EventBody, decoded
-from patchbay.client.connection.requests import Item, Json, Run
+from patchbay.client.connection.requests import Item, Json, RequestRun
 
 PLAIN = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """Methods that may go this way: one request, one answer, and nothing of the connection changes by them."""
@@ -39,7 +39,7 @@ PLAIN = frozenset({"tools/call", "resources/read", "prompts/get", "completion/co
 PROMPT = 0.05
 """Seconds until an exchange is handed over, and in which a new connection has to stand."""
 
-IDLE, MOST_IDLE = 4.0, 16
+IDLE_SECONDS_AND_COUNT, MOST_IDLE = 4.0, 16
 """How long a connection is kept for the next call, in seconds (less than servers do: five, often), and how many."""
 
 LARGEST_HEAD = 64 * 1024
@@ -54,7 +54,7 @@ Stamp = Callable[[Json, Any], None]
 _numbers = itertools.count(1)
 
 
-class Place(NamedTuple):
+class HttpTarget(NamedTuple):
     """Where a server is: what to connect to, the header Host, and the target of requests."""
 
     host: str
@@ -66,8 +66,8 @@ class Place(NamedTuple):
 class Joining(Protocol):
     """Knows which requests are out (`streams.Traffic`)."""
 
-    def join(self, run: Run, id: str) -> None: ...
-    def forget(self, run: Run) -> None: ...
+    def join(self, run: RequestRun, id: str) -> None: ...
+    def forget(self, run: RequestRun) -> None: ...
 
 
 def next_id() -> str:
@@ -92,7 +92,7 @@ class Line:
         return bool(self._poll.poll(max(0.0, seconds) * 1000))
 
 
-class Post:
+class HttpExchange:
     """An exchange that has begun. First the thread that began it reads, then, if it is handed over, the loop.
 
     `id` is the one that the request bears on the wire. `done` is given the line when nobody reads any more, and
@@ -196,7 +196,7 @@ class Post:
             self._done(self.line, self.whole and self.problem is None)
 
 
-class Direct:
+class DirectHttp:
     """The short way to the server at `url`, for a session that has agreed on a revision.
 
     `headers` go with every request, under names in lower case; `limit` is the largest answer in bytes; `patience` is
@@ -205,7 +205,7 @@ class Direct:
 
     def __init__(
         self,
-        place: Place,
+        place: HttpTarget,
         headers: Mapping[str, str],
         stamp: Stamp,
         session_id: str | None,
@@ -229,7 +229,7 @@ class Direct:
 
     def begin(
         self,
-        run: Run,
+        run: RequestRun,
         method: str,
         params: Json,
         traffic: Joining | None = None,
@@ -245,7 +245,7 @@ class Direct:
             return None
         id = next_id()
         try:
-            post = run.begun = Post(id, line, self._request(id, run, method, params), self._give_back, heard)
+            post = run.begun = HttpExchange(id, line, self._request(id, run, method, params), self._give_back, heard)
             if traffic is not None:
                 traffic.join(run, id)
             result = post.answer(min(math.inf if run.seconds is None else run.seconds, self._patience), self._limit)
@@ -261,7 +261,7 @@ class Direct:
             post.close()
         return result
 
-    def _request(self, id: str, run: Run, method: str, params: Json) -> tuple[h11.Request, bytes]:
+    def _request(self, id: str, run: RequestRun, method: str, params: Json) -> tuple[h11.Request, bytes]:
         """What the official session would send: it alone knows which headers and which `_meta` belong to a request."""
         data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
         options: Any = {}
@@ -281,7 +281,7 @@ class Direct:
 
     def _line(self) -> Line | None:
         """A connection on which nothing is under way."""
-        fresh = time.monotonic() - IDLE
+        fresh = time.monotonic() - IDLE_SECONDS_AND_COUNT
         while True:
             with self._lock:
                 if self._closed:

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.client.connection.requests import Item, Json, said
+from patchbay.client.connection.requests import Item, Json, notification_item
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINES = re.compile(rb"\r\n|\n|\r")
@@ -66,7 +66,7 @@ class EventBody:
     def _use(self, message: Json) -> bool:
         method, params = message.get("method"), message.get("params")
         if method in TOLD and "id" not in message and isinstance(params, dict):
-            self._heard(said(str(method), params))
+            self._heard(notification_item(str(method), params))
             return True
         result = message.get("result")
         if method is not None or "error" in message or message.get("id") != self._id or not isinstance(result, dict):

@@ -25,7 +25,7 @@ FAREWELL = 10.0
 T = TypeVar("T")
 
 
-class Loop:
+class EventLoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
@@ -83,12 +83,12 @@ class Loop:
 
 
 @cache
-def _loop_of(pid: int) -> Loop:
-    loop = Loop()
+def _loop_of(pid: int) -> EventLoopThread:
+    loop = EventLoopThread()
     atexit.register(loop.close)
     return loop
 
 
-def shared() -> Loop:
+def shared() -> EventLoopThread:
     """The loop of this process; a forked child, which has none of its parent's threads, gets its own."""
     return _loop_of(os.getpid())

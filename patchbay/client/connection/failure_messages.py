@@ -13,9 +13,9 @@ from mcp.client.auth import OAuthFlowError
 from mcp.shared.exceptions import MCPError
 
 from patchbay.client.addresses.targets import Reach, masked_urls
-from patchbay.client.connection.requests import Run
+from patchbay.client.connection.requests import RequestRun
 from patchbay.client.connection.stdio import Child
-from patchbay.client.errors import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.errors import PatchbayError
 
 OPENING = "initialize"
@@ -23,11 +23,11 @@ UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class FailureContext:
     """What is known when something goes wrong. `status` is that of the last refused HTTP request."""
 
     reach: Reach
-    run: Run | None
+    run: RequestRun | None
     child: Child | None
     status: int | None
     signs_in: bool
@@ -45,7 +45,7 @@ class Scene:
         return f" ({self.run.refused})" if self.run is not None and self.run.refused else ""
 
 
-def told(scene: Scene, problem: BaseException) -> PatchbayError:
+def as_client_error(scene: FailureContext, problem: BaseException) -> PatchbayError:
     """Any failure as one of this package."""
     problem, reach = innermost(problem), scene.reach.described
     if isinstance(problem, PatchbayError):
@@ -58,7 +58,7 @@ def told(scene: Scene, problem: BaseException) -> PatchbayError:
         return _overdue(scene)
     if isinstance(problem, MCPError):
         if problem.code == types.CONNECTION_CLOSED:
-            return lost(scene, problem.error.message)
+            return connection_lost(scene, problem.error.message)
         beside = scene.seen if scene.opening else ""
         return McpFailure(problem.code, f"{reach}: {problem.error.message}{beside}", problem.error.data)
     if isinstance(problem, OAuthFlowError):
@@ -67,14 +67,14 @@ def told(scene: Scene, problem: BaseException) -> PatchbayError:
     return Unreachable(f"{reach} cannot be reached: {words}{scene.seen}")
 
 
-def _overdue(scene: Scene) -> Overdue:
+def _overdue(scene: FailureContext) -> ServerTimeout:
     waited = f"within {scene.run.seconds:g} s" if scene.run is not None and scene.run.seconds else "in time"
     method = scene.run.method if scene.run is not None else OPENING
     hint = " (a package that is fetched for the first time takes longer)" if scene.child and scene.opening else ""
-    return Overdue(f"{scene.reach.described} did not answer {method} {waited}{hint}{scene.seen}")
+    return ServerTimeout(f"{scene.reach.described} did not answer {method} {waited}{hint}{scene.seen}")
 
 
-def lost(scene: Scene, why: str) -> Unreachable:
+def connection_lost(scene: FailureContext, why: str) -> Unreachable:
     """The failure of what was under way when a connection ended."""
     if isinstance(scene.cause, Unreachable):
         return scene.cause

@@ -15,14 +15,14 @@ import h11
 import httpx2
 
 from patchbay.client.addresses.targets import Http
-from patchbay.client.connection.direct_http import PIECE, Post
+from patchbay.client.connection.direct_http import PIECE, HttpExchange
 from patchbay.client.connection.requests import CURRENT
 
 
 class Rest(httpx2.AsyncByteStream):
     """What the caller has not read of an exchange, read on the loop."""
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: HttpExchange) -> None:
         self._post = post
 
     async def response(self) -> httpx2.Response:
@@ -64,13 +64,13 @@ class Rest(httpx2.AsyncByteStream):
         self._post.close()
 
 
-class Handover(httpx2.AsyncHTTPTransport):
+class HandoverTransport(httpx2.AsyncHTTPTransport):
     """Sends requests, but for one that has begun: of that the answer is passed on."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         run = CURRENT.get()
         post = run.begun if run is not None and request.method == "POST" else None
-        if run is None or not isinstance(post, Post):
+        if run is None or not isinstance(post, HttpExchange):
             return await super().handle_async_request(request)
         run.begun = None
         if post.closed:

@@ -22,8 +22,8 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from patchbay.client.addresses.targets import ANY_ISSUER, Http
-from patchbay.client.connection.direct_http import Direct, Place
-from patchbay.client.connection.handover import Handover, is_possible
+from patchbay.client.connection.direct_http import DirectHttp, HttpTarget
+from patchbay.client.connection.handover import HandoverTransport, is_possible
 from patchbay.client.connection.plan import Adopted
 from patchbay.client.connection.requests import CURRENT
 from patchbay.client.public_hosts import public_address
@@ -81,7 +81,7 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-class Web:
+class HttpConnection:
     """How one server is spoken to over HTTP; `status` is that of the last refused request."""
 
     def __init__(
@@ -116,7 +116,9 @@ class Web:
             timeout=timeout or httpx2.Timeout(CONNECT, read=None),
             auth=auth or self._auth,
             verify=_certificates(),
-            mounts={self._origin: Handover(verify=_certificates())} if self._direct or self._hands_over else None,
+            mounts={self._origin: HandoverTransport(verify=_certificates())}
+            if self._direct or self._hands_over
+            else None,
             event_hooks={"request": [self._sending], "response": [self._received]},
         )
 
@@ -125,14 +127,14 @@ class Web:
         url = httpx2.URL(self.reach.url)
         return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
-    def direct(self, session: ClientSession, modern: bool) -> Direct | None:
+    def direct(self, session: ClientSession, modern: bool) -> DirectHttp | None:
         """The short way for plain calls, where there is one, once a revision is agreed on."""
         if not self._direct:
             return None
         session_id = None if modern else self._session_id
         url = httpx2.URL(self.reach.url)
-        place = Place(url.host, url.port or 80, url.netloc.decode("ascii"), url.raw_path)
-        return Direct(
+        place = HttpTarget(url.host, url.port or 80, url.netloc.decode("ascii"), url.raw_path)
+        return DirectHttp(
             place, self._headers, lambda data, options: session._stamp(data, options), session_id, self._limit
         )
 

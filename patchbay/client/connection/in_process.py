@@ -21,7 +21,7 @@ from patchbay.client.connection.stdio import Received, Streams
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Exchange, encode, message
 
-MOST = 64
+MAX_CONCURRENT_MESSAGES = 64
 """Messages that are carried at the same time by one connection."""
 
 
@@ -39,7 +39,7 @@ async def exchanged(exchange: Exchange) -> AsyncIterator[Streams]:
 async def _carry_all(
     exchange: Exchange, source: MemoryObjectReceiveStream[SessionMessage], to: MemoryObjectSendStream[Received]
 ) -> None:
-    threads = anyio.CapacityLimiter(MOST)
+    threads = anyio.CapacityLimiter(MAX_CONCURRENT_MESSAGES)
     under_way: dict[object, anyio.CancelScope] = {}
     async with anyio.create_task_group() as tasks:
         async for item in source:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.methods import SignIn, token_path
-from patchbay.client.connection.event_loop import Loop
+from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.connection.plain_session import PlainSession, begin
 from patchbay.client.connection.plan import Plan
-from patchbay.client.connection.requests import Answer, Asked, End, Item, Json, Run, refusal
+from patchbay.client.connection.requests import Answer, Item, Json, PendingQuestion, RequestEnd, RequestRun, refusal
 from patchbay.client.errors import Unreachable
 from patchbay.events import Question
 
 if TYPE_CHECKING:
-    from patchbay.client.connection.async_connection import Core
+    from patchbay.client.connection.async_connection import AsyncConnection
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Link:
     def __init__(
         self,
         plan: Plan,
-        loop: Loop,
+        loop: EventLoopThread,
         start_timeout: float,
         listener: Callable[[str, Json], None],
         ask: Callable[[Question], Awaitable[Answer]] | None,
@@ -52,8 +52,8 @@ class Link:
         self._signin = signin
         self._lock = threading.RLock()
         self._plain: PlainSession | None = None
-        self._core: Core | None = None
-        self._opening: Run | None = None
+        self._core: AsyncConnection | None = None
+        self._opening: RequestRun | None = None
         self._life: Future[None] | None = None
         self._closed = False
 
@@ -72,7 +72,7 @@ class Link:
         reach, way = self.plan.reach, self._signin
         return way is not None and isinstance(reach, Http) and token_path(way.folder, reach.url).exists()
 
-    def core(self) -> Core:
+    def core(self) -> AsyncConnection:
         """The official client, which is loaded and opened when it is not yet. Raises what `open` raises."""
         with self._lock:
             if self._core is None:
@@ -83,7 +83,6 @@ class Link:
             return self._core
 
     def _begin(self) -> None:
-        from patchbay.client.connection.async_connection import Core
 
         self.plan = replace(self.plan, adopted=self._plain.adopted if self._plain is not None else None)
         if self._signin is not None and isinstance(self.plan.reach, Http):
@@ -91,8 +90,8 @@ class Link:
 
             auth, issuer = auth_for(self.plan.reach.url, self._signin), self._signin.issuer or ""
             self.plan = replace(self.plan, auth=auth, issuer=issuer)
-        self._core = Core(self.plan, self._listener, self._ask)
-        self._opening = Run(self._loop, "initialize", self._start_timeout)
+        self._core = AsyncConnection(self.plan, self._listener, self._ask)
+        self._opening = RequestRun(self._loop, "initialize", self._start_timeout)
         self._life = self._loop.start(self._core.live(self._opening))
         try:
             drained(self._opening)
@@ -100,13 +99,13 @@ class Link:
             self.close()
             raise
 
-    def plain_result(self, run: Run, method: str, params: Json, heard: Callable[[Item], None]) -> Json | None:
+    def plain_result(self, run: RequestRun, method: str, params: Json, heard: Callable[[Item], None]) -> Json | None:
         """The result of a plain request, from a plain session; None when the official client has to go on with it."""
         with self._lock:
             plain = self._plain if self._core is None else None
         return plain.ask(run, method, params, heard) if plain is not None else None
 
-    def at_once(self, run: Run, method: str, params: Json) -> bool:
+    def at_once(self, run: RequestRun, method: str, params: Json) -> bool:
         """Whether a request has its answer already, by the short way of the official client."""
         core = self.core()
         if run.begun is not None:  # the plain session has sent it
@@ -182,16 +181,16 @@ class Link:
         return self.core().session.instructions
 
 
-def result_of(end: End) -> Json:
+def result_of(end: RequestEnd) -> Json:
     """The result of a request. Raises what went wrong."""
     if end.problem is not None:
         raise end.problem
     return end.result or {}
 
 
-def drained(run: Run) -> None:
+def drained(run: RequestRun) -> None:
     """Wait for the end of a run whose items nobody wants; refuses questions."""
-    while not isinstance(item := run.take(), End):
-        if isinstance(item, Asked):
+    while not isinstance(item := run.take(), RequestEnd):
+        if isinstance(item, PendingQuestion):
             run.reply(item, refusal(item.question))
     result_of(item)

@@ -1,9 +1,9 @@
 """Between a transport and the official session: the server's own messages are taken out, the answers let through.
 
-`Inlet` stands in for the stream that the SDK's session reads. What the server says beside its answers goes to the
-request it belongs to: a progress by its token, a change by its subscription, everything else by the HTTP answer it
-came in, or, where there is but a pipe, to the only request there is. What belongs to none goes to the listener.
-`Outlet` stands in for the stream it writes and notes which request went out under which id.
+`SessionReadStream` stands in for the stream that the SDK's session reads. What the server says beside its answers goes
+to the request it belongs to: a progress by its token, a change by its subscription, everything else by the HTTP answer
+it came in, or, where there is but a pipe, to the only request there is. What belongs to none goes to the listener.
+`SessionWriteStream` stands in for the stream it writes and notes which request went out under which id.
 Sources: SPEC-DIGEST 1.5, 1.7, 1.10; REQUIREMENTS JN-1.
 """
 
@@ -29,7 +29,7 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from patchbay.client.connection.requests import CURRENT, LISTEN, Answer, Json, Run, said
+from patchbay.client.connection.requests import CURRENT, LISTEN, Answer, Json, RequestRun, notification_item
 from patchbay.client.errors import McpFailure
 from patchbay.client.rate_limit import message_pace
 from patchbay.events import Progress, Question
@@ -43,14 +43,14 @@ MOST_OWED = 64
 _CHANGE = re.compile(r"notifications/(\w+/list_changed|resources/updated)")
 
 
-class Reading(Protocol):
+class TransportReadStream(Protocol):
     """The stream of a transport that messages are read from."""
 
     async def receive(self) -> SessionMessage | Exception: ...
     async def aclose(self) -> None: ...
 
 
-class Writing(Protocol):
+class TransportWriteStream(Protocol):
     """The stream of a transport that messages are written to."""
 
     async def send(self, item: SessionMessage, /) -> None: ...
@@ -69,7 +69,7 @@ class Traffic:
         ask: Callable[[Question], Awaitable[Answer]] | None,
         spawn: Callable[..., object],
     ) -> None:
-        self.runs: dict[str | int, Run] = {}
+        self.runs: dict[str | int, RequestRun] = {}
         self.ended = anyio.Event()
         self.nonsense: list[str] = []
         self.modern = False
@@ -91,17 +91,17 @@ class Traffic:
         if run.capabilities is not None and isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
 
-    def join(self, run: Run, id: str) -> None:
+    def join(self, run: RequestRun, id: str) -> None:
         """Note a request that its caller sends under this id, on a thread of its own."""
         run.id = id
         self.runs[id] = run
 
-    def forget(self, run: Run) -> None:
+    def forget(self, run: RequestRun) -> None:
         """A request is over."""
         if run.id is not None:
             self.runs.pop(run.id, None)
 
-    async def take(self, item: SessionMessage | Exception, run: Run | None, out: Writing) -> bool:
+    async def take(self, item: SessionMessage | Exception, run: RequestRun | None, out: TransportWriteStream) -> bool:
         """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
         if run is not None and self.runs.get(run.id or "") is not run:
             run = None  # the standing stream was opened in the name of a request that is long over
@@ -120,11 +120,11 @@ class Traffic:
             asked.raw = body.result
         return True
 
-    async def _notice(self, method: str, params: Json, run: Run | None) -> None:
+    async def _notice(self, method: str, params: Json, run: RequestRun | None) -> None:
         if method == "notifications/cancelled":
             self._withdrawn(params.get("requestId"))
             return
-        item = said(method, params)
+        item = notification_item(method, params)
         if method == "notifications/progress":
             token = params.get("progressToken")
             run = (
@@ -143,7 +143,7 @@ class Traffic:
         else:
             self._listener(method, params)
 
-    def _only(self) -> Run | None:
+    def _only(self) -> RequestRun | None:
         runs = [*self.runs.values()]  # at once, because callers add theirs from their own threads
         return runs[0] if len(runs) == 1 else None
 
@@ -154,7 +154,7 @@ class Traffic:
             elif id in self.runs and self.runs[id].method == LISTEN:
                 self.spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
 
-    async def _request(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+    async def _request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         if self.modern and body.method != "ping":
             log.debug("dropped the request %s: this revision has none from a server", body.method)
         elif self._owed >= MOST_OWED:
@@ -163,7 +163,7 @@ class Traffic:
             self._owed += 1
             self.spawn(self._attend, body, run or self._only(), out)
 
-    async def _attend(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+    async def _attend(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         try:
             if body.method == "ping":
                 await _write(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
@@ -172,7 +172,7 @@ class Traffic:
         finally:
             self._owed -= 1
 
-    async def _answer(self, body: JSONRPCRequest, run: Run | None, out: Writing) -> None:
+    async def _answer(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         question = Question(body.method, body.params or {})
         with anyio.CancelScope() as scope:
             self._asking[body.id] = scope
@@ -181,7 +181,7 @@ class Traffic:
             finally:
                 self._asking.pop(body.id, None)
 
-    async def answer(self, question: Question, run: Run | None) -> Answer:
+    async def answer(self, question: Question, run: RequestRun | None) -> Answer:
         """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
         if run is not None:
             return await run.ask(question)
@@ -196,17 +196,17 @@ def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
     return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
 
 
-async def _write(out: Writing, message: JSONRPCResponse | JSONRPCError) -> None:
+async def _write(out: TransportWriteStream, message: JSONRPCResponse | JSONRPCError) -> None:
     try:
         await out.send(SessionMessage(message))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         log.debug("an answer to the server was dropped: the connection has ended")
 
 
-class Inlet:
+class SessionReadStream:
     """What the session reads: answers only."""
 
-    def __init__(self, inner: Reading, out: Writing, traffic: Traffic) -> None:
+    def __init__(self, inner: TransportReadStream, out: TransportWriteStream, traffic: Traffic) -> None:
         self._inner = inner
         self._out = out
         self._traffic = traffic
@@ -231,7 +231,7 @@ class Inlet:
         self._traffic.ended.set()
         await self._inner.aclose()
 
-    def __aiter__(self) -> Inlet:
+    def __aiter__(self) -> SessionReadStream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -240,7 +240,7 @@ class Inlet:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Inlet:
+    async def __aenter__(self) -> SessionReadStream:
         return self
 
     async def __aexit__(
@@ -249,10 +249,10 @@ class Inlet:
         await self.aclose()
 
 
-class Outlet:
+class SessionWriteStream:
     """What the session writes."""
 
-    def __init__(self, inner: Writing, traffic: Traffic) -> None:
+    def __init__(self, inner: TransportWriteStream, traffic: Traffic) -> None:
         self._inner = inner
         self._traffic = traffic
 
@@ -264,7 +264,7 @@ class Outlet:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> Outlet:
+    async def __aenter__(self) -> SessionWriteStream:
         return self
 
     async def __aexit__(

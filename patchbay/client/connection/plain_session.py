@@ -22,16 +22,16 @@ from patchbay.client.addresses.targets import Http, sendable
 from patchbay.client.connection.direct_http import (
     CLIENT_CAPABILITIES_META_KEY,
     PLAIN,
-    Direct,
+    DirectHttp,
+    HttpExchange,
+    HttpTarget,
     Line,
-    Place,
-    Post,
     Stamp,
     next_id,
 )
 from patchbay.client.connection.plan import Adopted, Plan
-from patchbay.client.connection.requests import Item, Json, Run
-from patchbay.client.errors import Overdue
+from patchbay.client.connection.requests import Item, Json, RequestRun
+from patchbay.client.errors import ServerTimeout
 from patchbay.settings import names_proxy
 
 MODERN = "2026-07-28"
@@ -64,13 +64,13 @@ _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 class PlainSession:
     """A server that has agreed on a revision. Made by `begin`."""
 
-    def __init__(self, plan: Plan, place: Place) -> None:
+    def __init__(self, plan: Plan, place: HttpTarget) -> None:
         assert isinstance(plan.reach, Http)
         self._plan = plan
         self._place = place
         self._headers = {"accept-encoding": "identity", **{k.lower(): v for k, v in plan.reach.headers.items()}}
         self.adopted = Adopted({}, False, None)
-        self._direct: Direct | None = None
+        self._direct: DirectHttp | None = None
 
     @property
     def version(self) -> str:
@@ -91,8 +91,8 @@ class PlainSession:
         found = self.adopted.result.get("capabilities")
         return found if isinstance(found, dict) else {}
 
-    def ask(self, run: Run, method: str, params: Json, heard: Callable[[Item], None]) -> Json | None:
-        """The result of a request; None when the official client has to go on with it (see `Direct.begin`)."""
+    def ask(self, run: RequestRun, method: str, params: Json, heard: Callable[[Item], None]) -> Json | None:
+        """The result of a request; None when the official client has to go on with it (see `DirectHttp.begin`)."""
         name = params.get(NAMES.get(method, ""))
         if self._direct is None or method not in METHODS or run.by_hand or run.capabilities is not None:
             return None
@@ -102,7 +102,7 @@ class PlainSession:
         try:
             result = self._direct.begin(run, method, params, None, heard)
             if result is None and run.seconds is not None and time.monotonic() - begun >= run.seconds:
-                raise Overdue(f"{self._plan.reach.described} did not answer {method} within {run.seconds:g} s")
+                raise ServerTimeout(f"{self._plan.reach.described} did not answer {method} within {run.seconds:g} s")
         except BaseException:
             self._cancel(run)
             raise
@@ -157,7 +157,7 @@ class PlainSession:
     def _begin(self, adopted: Adopted, stamp: Stamp) -> bool:
         self.adopted = adopted
         limit, session = self._plan.limit, adopted.session_id
-        self._direct = Direct(self._place, self._headers, stamp, session, limit, math.inf)
+        self._direct = DirectHttp(self._place, self._headers, stamp, session, limit, math.inf)
         return True
 
     def _capabilities(self) -> Json:
@@ -204,7 +204,7 @@ class PlainSession:
         finally:
             post.close()
 
-    def _post(self, id: str, method: str, headers: Mapping[str, str], body: bytes) -> Post | None:
+    def _post(self, id: str, method: str, headers: Mapping[str, str], body: bytes) -> HttpExchange | None:
         try:
             line = Line(self._place.host, self._place.port)
         except OSError:
@@ -220,9 +220,9 @@ class PlainSession:
             "content-length": str(len(body)),
         }
         request = h11.Request(method=method, target=self._place.target, headers=list(found.items()))
-        return Post(id, line, (request, body), lambda line, _: line.socket.close(), lambda _: None)
+        return HttpExchange(id, line, (request, body), lambda line, _: line.socket.close(), lambda _: None)
 
-    def _cancel(self, run: Run) -> None:
+    def _cancel(self, run: RequestRun) -> None:
         """Tell a server of the older revisions that the caller has left; closing the connection tells the newest."""
         if run.begun is None:
             return
@@ -256,7 +256,7 @@ def is_plain_header(text: str) -> bool:
     return bool(_SENDABLE.fullmatch(text)) and not text.startswith(_ENCODED)
 
 
-def _place(plan: Plan) -> Place | None:
+def _place(plan: Plan) -> HttpTarget | None:
     reach = plan.reach
     odd = plan.exchange is not None or plan.extensions or plan.log_level is not None or plan.auth is not None
     if odd or not isinstance(reach, Http) or reach.public or reach.transport == "sse" or names_proxy():
@@ -268,4 +268,4 @@ def _place(plan: Plan) -> Place | None:
     if not all("!" <= letter <= "~" for letter in target + parts.netloc):
         return None
     authority = parts.netloc.lower().removesuffix(":80")
-    return Place(parts.hostname, parts.port or 80, authority, target.encode())
+    return HttpTarget(parts.hostname, parts.port or 80, authority, target.encode())

@@ -20,18 +20,18 @@ from typing import Any, Protocol
 
 import anyio
 
-from patchbay.client.connection.event_loop import Loop
+from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.errors import McpFailure
 from patchbay.events import LOG_LEVELS, Log, Progress, Question
 from patchbay.jsonrpc import Notification
 
-BOUND = 256
+MAX_QUEUED_ITEMS = 256
 """Items that wait for the caller of one request."""
 
 METHOD_NOT_FOUND = -32601
 LISTEN = "subscriptions/listen"
 
-PATIENCE = 5.0
+SLOW_CALLER_SECONDS = 5.0
 """Seconds that reading a connection stands still for a caller who does not take its items."""
 
 Json = dict[str, Any]
@@ -42,7 +42,7 @@ Item = Progress | Log | Question | Notification
 """What a server may say before the answer. Questions want an Answer."""
 
 
-class Begun(Protocol):
+class BegunExchange(Protocol):
     """The HTTP exchange of a request that its caller has begun, and that the loop goes on with (see `direct.py`)."""
 
     id: str
@@ -51,7 +51,7 @@ class Begun(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class PendingQuestion:
     """A question and where its answer goes."""
 
     question: Question
@@ -59,14 +59,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RequestEnd:
     """The end of a request: its result, or what went wrong."""
 
     result: Json | None = None
     problem: BaseException | None = None
 
 
-class Clock:
+class TimeBudget:
     """A budget of seconds that is not spent while somebody is asked. Used on the loop only."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -101,13 +101,13 @@ class Clock:
                 self._scope.deadline = anyio.current_time() + self._left
 
 
-class Run:
+class RequestRun:
     """One request, seen from both sides. `seconds` is its time, None for as long as it takes."""
 
-    def __init__(self, loop: Loop, method: str, seconds: float | None) -> None:
+    def __init__(self, loop: EventLoopThread, method: str, seconds: float | None) -> None:
         self.method = method
         self.seconds = seconds
-        self.clock = Clock(seconds)
+        self.clock = TimeBudget(seconds)
         self.id: str | int | None = None
         self.token: str | None = None
         self.raw: Json | None = None
@@ -115,12 +115,12 @@ class Run:
         self.capabilities: Mapping[str, Any] | None = None
         self.sink: Callable[[Item], None] | None = None
         self.by_hand = False
-        self.begun: Begun | None = None
+        self.begun: BegunExchange | None = None
         self._loop = loop
-        self._items: deque[Item | Asked] = deque()
-        self._open: set[Asked] = set()
+        self._items: deque[Item | PendingQuestion] = deque()
+        self._open: set[PendingQuestion] = set()
         self._left = False
-        self._end: End | None = None
+        self._end: RequestEnd | None = None
         self._dropped = 0
         self._stalled = False
         self._changed = threading.Condition()
@@ -137,9 +137,9 @@ class Run:
 
     # the loop's side
 
-    async def put(self, item: Item | Asked) -> None:
+    async def put(self, item: Item | PendingQuestion) -> None:
         """Add an item, or give it to the sink; waits for room as the rules of this file say."""
-        if self.sink is not None and not isinstance(item, Asked):
+        if self.sink is not None and not isinstance(item, PendingQuestion):
             self.sink(item)
             return
         if self._add(item):
@@ -148,7 +148,7 @@ class Run:
             return
         if not self._stalled:
             self._room.clear()
-            with anyio.move_on_after(PATIENCE):
+            with anyio.move_on_after(SLOW_CALLER_SECONDS):
                 await self._room.wait()
         if not self._add(item):
             self._stalled = True
@@ -158,7 +158,7 @@ class Run:
         """Put a question and wait for the answer; a refusal once the caller has left."""
         if self._left:
             return _GONE
-        asked = Asked(question, asyncio.get_running_loop().create_future())
+        asked = PendingQuestion(question, asyncio.get_running_loop().create_future())
         self._open.add(asked)
         try:
             with self.clock.paused():
@@ -175,15 +175,15 @@ class Run:
         for asked in self._open:
             _settle(asked.answer, _GONE)
 
-    def finish(self, end: End) -> None:
+    def finish(self, end: RequestEnd) -> None:
         """Say how it ended; the first time counts."""
         with self._changed:
             self._end = self._end or end
             self._changed.notify_all()
 
-    def _add(self, item: Item | Asked) -> bool:
+    def _add(self, item: Item | PendingQuestion) -> bool:
         with self._changed:
-            if len(self._items) >= BOUND:
+            if len(self._items) >= MAX_QUEUED_ITEMS:
                 return False
             if self._dropped:
                 words = f"{self._dropped} notifications were dropped because nobody took them"
@@ -202,20 +202,20 @@ class Run:
 
     # the caller's side
 
-    def take(self, seconds: float | None = None) -> Item | Asked | End | None:
+    def take(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
         """The next item, then the End for ever; None when nothing came for `seconds`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items or self._end is not None, seconds):
                 return None
             if not self._items:
                 return self._end
-            full = len(self._items) >= BOUND
+            full = len(self._items) >= MAX_QUEUED_ITEMS
             item = self._items.popleft()
         if full:
             self._loop.soon(self._room.set)
         return item
 
-    def reply(self, asked: Asked, answer: Answer) -> None:
+    def reply(self, asked: PendingQuestion, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""
         self._loop.soon(_settle, asked.answer, answer)
 
@@ -233,11 +233,11 @@ def refusal(question: Question) -> McpFailure:
     return McpFailure(METHOD_NOT_FOUND, f"this client does not answer {question.method}")
 
 
-CURRENT: ContextVar[Run | None] = ContextVar("patchbay_client_run", default=None)
+CURRENT: ContextVar[RequestRun | None] = ContextVar("patchbay_client_run", default=None)
 """The request in whose name something happens on the loop; it travels with what is sent over HTTP."""
 
 
-def said(method: str, params: Json) -> Item:
+def notification_item(method: str, params: Json) -> Item:
     """A notification of a server as an item."""
     progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
     if method == "notifications/progress" and isinstance(progress, (int, float)):

@@ -32,7 +32,7 @@ from patchbay.client.rate_limit import BLANK_UNITS, LINE_UNITS, text_pace, text_
 
 log = logging.getLogger(__name__)
 
-GRACE = 2.0
+END_GRACE_SECONDS = 2.0
 """Seconds between closing the input, SIGTERM and SIGKILL."""
 
 LAST_LINES = 20
@@ -172,7 +172,7 @@ class Child:
         """End the program and all it started, as gently as it lets us."""
         self.stdin.close()
         for order in (b"T", b"K"):
-            with anyio.move_on_after(GRACE):
+            with anyio.move_on_after(END_GRACE_SECONDS):
                 await self._process.wait()
                 return
             try:

@@ -20,7 +20,14 @@ from typing import Any, Literal
 
 from patchbay.cid import canonical, cid_of
 from patchbay.client.contracts.canonical_json import ContractError, canonical_json
-from patchbay.client.contracts.drift import Change, Tool, by_name, contract_of, detect_schema_changes, worst
+from patchbay.client.contracts.drift import (
+    ContractChange,
+    Tool,
+    by_name,
+    contract_of,
+    detect_schema_changes,
+    gravest_change,
+)
 from patchbay.client.contracts.schema_types import choices, parts_of, properties_of, required_of, resolved
 from patchbay.client.profiles.layouts import Profile
 from patchbay.errors import ParseError, PatchbayError
@@ -35,8 +42,8 @@ LENGTHS: Mapping[int, Algorithm] = {32: "md5", 64: "sha256"}
 MOST_SHOWN = 6
 """Changes in the warning of one call."""
 
-MOST = 1_000
-DEEPEST = 100
+MAX_TYPE_PARTS = 1_000
+MAX_TYPE_DEPTH = 100
 """How many parts of one parameter's schema go into its type, and how deep."""
 
 
@@ -65,7 +72,7 @@ def keep(tools: Sequence[Tool], blobs: Blobs) -> str:
     return blobs.put(snapshot(tools))
 
 
-def kept(cid: str, blobs: Blobs) -> list[dict[str, Any]]:
+def load_snapshot(cid: str, blobs: Blobs) -> list[dict[str, Any]]:
     """The tools of a kept snapshot. Raises BadCid, MissingBlob, CorruptBlob; ContractError when it is none."""
     try:
         value = parse(blobs.get(cid))
@@ -119,13 +126,13 @@ def type_token(schema: Any, root: Any, simple: bool = False) -> Any:
     found = resolved(schema, root)
     if simple and isinstance(found.get("type"), str | list):
         return found["type"]
-    token = _structure(schema, root, frozenset(), [MOST])
+    token = _structure(schema, root, frozenset(), [MAX_TYPE_PARTS])
     return canonical_json(token).decode() if token else "any"
 
 
 def _structure(schema: Any, root: Any, above: frozenset[int], left: list[int]) -> dict[str, Any]:
     left[0] -= 1
-    if id(schema) in above or left[0] < 0 or len(above) > DEEPEST:
+    if id(schema) in above or left[0] < 0 or len(above) > MAX_TYPE_DEPTH:
         return {"$ref": "..."}
     above |= {id(schema)}
     found = resolved(schema, root)
@@ -151,7 +158,7 @@ class ValidationResult:
 
     status: Status
     message: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ContractChange, ...] = ()
     current_hash: str = ""
     expected: str | None = None
 
@@ -163,7 +170,7 @@ class ValidationResult:
     @property
     def breaking(self) -> bool:
         """Whether something that worked no longer does."""
-        return worst(self.changes) == "breaking"
+        return gravest_change(self.changes) == "breaking"
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object."""
@@ -194,7 +201,7 @@ def validate(profile: Profile, tools: Sequence[Tool], blobs: Blobs | None = None
         exact = _snapshot_of(profile, blobs)
         changes = tuple(_recorded_changes(profile, tools) if exact is None else _exact_changes(profile, exact, tools))
         same = expected in (projected, whole)
-        if same and (exact is None or worst(changes) != "breaking"):
+        if same and (exact is None or gravest_change(changes) != "breaking"):
             return ValidationResult("valid", "The contract holds", () if exact is None else changes, expected, expected)
         return ValidationResult("changed", CHANGED, changes or (UNSEEN,), projected, expected)
     except PatchbayError as problem:
@@ -211,21 +218,21 @@ def _unpinned(profile: Profile, tools: Sequence[Tool], blobs: Blobs | None) -> V
     return ValidationResult("unknown", UNKNOWN, (), schema_hash(tools), None)
 
 
-UNSEEN = Change("", "", "review", "The hash differs, and nothing that the profile records has changed")
+UNSEEN = ContractChange("", "", "review", "The hash differs, and nothing that the profile records has changed")
 _RECORDED = ("type", "enum", "required", "name", "")
 """The last words of the places that a recorded contract covers; whole parameters beside them."""
 
 
 def _snapshot_of(profile: Profile, blobs: Blobs | None) -> list[dict[str, Any]] | None:
     cid = profile.schema_cid
-    return kept(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
+    return load_snapshot(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
 
 
-def _exact_changes(profile: Profile, old: Sequence[Tool], tools: Sequence[Tool]) -> list[Change]:
+def _exact_changes(profile: Profile, old: Sequence[Tool], tools: Sequence[Tool]) -> list[ContractChange]:
     return detect_schema_changes(old, tools, used_by(profile) or None)
 
 
-def _recorded_changes(profile: Profile, tools: Sequence[Tool]) -> list[Change]:
+def _recorded_changes(profile: Profile, tools: Sequence[Tool]) -> list[ContractChange]:
     """Changes of what a profile records: tools, parameters, types. Its texts may be its author's own."""
     found = detect_schema_changes(recorded_tools(profile, tools), tools, used_by(profile))
     return [change for change in found if change.tool in profile.tools and _is_recorded(change.path)]
@@ -284,7 +291,7 @@ def check_pin(cid: str, tools: Sequence[Tool], blobs: Blobs | None, tool: str = 
         if blobs is None or blobs.missing([cid]):
             known = "; it is not kept here, so the changes cannot be named (profile create --pin keeps one)"
             return ValidationResult("changed", f"The contract is not the one of {cid}{known}", (), now, cid)
-        old = kept(cid, blobs)
+        old = load_snapshot(cid, blobs)
         new = [one for one in tools if one["name"] == tool] if tool else list(tools)
         old = [one for one in old if one["name"] == tool] if tool else old
         if tool and not old:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from patchbay.client.contracts.canonical_json import ContractError, canonical_json
-from patchbay.client.contracts.schema_drift import Finding, alike, changes_between, hidden
+from patchbay.client.contracts.schema_drift import SchemaDifference, changes_between, hidden, name_similarity
 from patchbay.client.suggestions import words_of
 
 Tool = Mapping[str, Any]
@@ -55,7 +55,7 @@ _OUTPUT: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ContractChange:
     """One change of one tool: where (a JSON pointer into the tool), what it means, and a sentence for people."""
 
     tool: str
@@ -88,7 +88,7 @@ def contract_of(tool: Tool) -> dict[str, Any]:
 
 def detect_schema_changes(
     old: Sequence[Tool], new: Sequence[Tool], used: Mapping[str, Collection[str]] | None = None
-) -> list[Change]:
+) -> list[ContractChange]:
     """Every change from the old tools to the new ones, breaking first, in order of the tools' names.
 
     `used` says which tools and which of their parameters matter (a profile's): what is not among them cannot break.
@@ -98,36 +98,36 @@ def detect_schema_changes(
     gone = sorted(before.keys() - after.keys())
     added = sorted(after.keys() - before.keys())
     renamed = _renamed({name: before[name] for name in gone}, {name: after[name] for name in added})
-    found: list[Change] = []
+    found: list[ContractChange] = []
     for name in sorted(before.keys() | after.keys()):
         if name in renamed:
-            found.append(Change(name, "/name", "breaking", f"Tool '{name}': Renamed to '{renamed[name]}'"))
+            found.append(ContractChange(name, "/name", "breaking", f"Tool '{name}': Renamed to '{renamed[name]}'"))
             found += _tool_changes(renamed[name], before[name], after[renamed[name]])
         elif name not in after:
-            found.append(Change(name, "", "breaking", f"Tool '{name}': Removed"))
+            found.append(ContractChange(name, "", "breaking", f"Tool '{name}': Removed"))
         elif name in before:
             found += _tool_changes(name, before[name], after[name], None if used is None else used.get(name, ()))
         elif name not in renamed.values():
-            found.append(Change(name, "", "non-breaking", f"Tool '{name}': New tool added"))
+            found.append(ContractChange(name, "", "non-breaking", f"Tool '{name}': New tool added"))
     if used is not None:
         found = [_if_used(change, used) for change in found]
     return sorted(found, key=lambda change: KINDS.index(change.kind))
 
 
-def worst(changes: Sequence[Change]) -> Kind | None:
+def gravest_change(changes: Sequence[ContractChange]) -> Kind | None:
     """The gravest kind among changes, None when there are none."""
     return next((kind for kind in KINDS if any(change.kind == kind for change in changes)), None)
 
 
-def _if_used(change: Change, used: Mapping[str, Collection[str]]) -> Change:
+def _if_used(change: ContractChange, used: Mapping[str, Collection[str]]) -> ContractChange:
     if change.kind != "breaking" or change.tool in used:
         return change
-    return Change(change.tool, change.path, "non-breaking", f"{change.sentence} (not used by the profile)")
+    return ContractChange(change.tool, change.path, "non-breaking", f"{change.sentence} (not used by the profile)")
 
 
-def _tool_changes(name: str, old: Tool, new: Tool, used: Collection[str] | None = None) -> Iterator[Change]:
-    def change(path: str, kind: Kind, sentence: str) -> Change:
-        return Change(name, path, kind, f"Tool '{name}': {sentence}")
+def _tool_changes(name: str, old: Tool, new: Tool, used: Collection[str] | None = None) -> Iterator[ContractChange]:
+    def change(path: str, kind: Kind, sentence: str) -> ContractChange:
+        return ContractChange(name, path, kind, f"Tool '{name}': {sentence}")
 
     before, after = contract_of(old), contract_of(new)
     if canonical_json({**before, "name": ""}) == canonical_json({**after, "name": ""}):
@@ -142,7 +142,7 @@ def _tool_changes(name: str, old: Tool, new: Tool, used: Collection[str] | None 
     yield from found or [change("", "review", "Definition changed in a way that has no known effect on calls")]
 
 
-def _texts(before: Tool, after: Tool, change: Any) -> Iterator[Change]:
+def _texts(before: Tool, after: Tool, change: Any) -> Iterator[ContractChange]:
     if before.get("title") != after.get("title"):
         yield change("/title", "non-breaking", "Title changed")
     had, has = before.get("description"), after.get("description")
@@ -150,7 +150,7 @@ def _texts(before: Tool, after: Tool, change: Any) -> Iterator[Change]:
         yield change("/description", "review", f"Description changed{hidden(had, has)}")
 
 
-def _inputs(before: Tool, after: Tool, used: Collection[str] | None, change: Any) -> Iterator[Change]:
+def _inputs(before: Tool, after: Tool, used: Collection[str] | None, change: Any) -> Iterator[ContractChange]:
     for finding in changes_between(before.get("inputSchema", {}), after.get("inputSchema", {}), "parameter"):
         kind = _INPUT[finding.effect]
         if _unused(finding, used):
@@ -158,13 +158,13 @@ def _inputs(before: Tool, after: Tool, used: Collection[str] | None, change: Any
         yield change(f"/inputSchema{finding.pointer}", kind, finding.sentence)
 
 
-def _unused(finding: Finding, used: Collection[str] | None) -> bool:
+def _unused(finding: SchemaDifference, used: Collection[str] | None) -> bool:
     """JN-45: an optional parameter that goes away breaks nothing for a profile that does not use it."""
     whole = finding.effect == "lost" and finding.parameter != "" and not finding.required
     return whole and used is not None and finding.parameter not in used
 
 
-def _outputs(before: Tool, after: Tool, change: Any) -> Iterator[Change]:
+def _outputs(before: Tool, after: Tool, change: Any) -> Iterator[ContractChange]:
     old, new = before.get("outputSchema"), after.get("outputSchema")
     if old is None and new is None:
         return
@@ -176,7 +176,7 @@ def _outputs(before: Tool, after: Tool, change: Any) -> Iterator[Change]:
         yield change(f"/outputSchema{finding.pointer}", _OUTPUT[finding.effect], finding.sentence)
 
 
-def _annotations(before: Tool, after: Tool, change: Any) -> Iterator[Change]:
+def _annotations(before: Tool, after: Tool, change: Any) -> Iterator[ContractChange]:
     old, new = (_object(tool.get("annotations")) for tool in (before, after))
     for key in sorted(old.keys() | new.keys()):
         had, has = old.get(key), new.get(key)
@@ -191,7 +191,7 @@ def _annotations(before: Tool, after: Tool, change: Any) -> Iterator[Change]:
             yield change(place, "review", f"{key} changed from {_said(had)} to {_said(has)}")
 
 
-def _execution(before: Tool, after: Tool, change: Any) -> Iterator[Change]:
+def _execution(before: Tool, after: Tool, change: Any) -> Iterator[ContractChange]:
     old, new = (_object(tool.get("execution")) for tool in (before, after))
     for key in sorted(old.keys() | new.keys()):
         if canonical_json(old.get(key)) != canonical_json(new.get(key)):
@@ -213,7 +213,12 @@ def _said(value: Any) -> str:
 def _renamed(gone: Mapping[str, Tool], added: Mapping[str, Tool]) -> dict[str, str]:
     """Old tool to new tool, where the input is the same and the name or the description says it is the same one."""
     rows = [
-        (max(alike(old, new), alike(words_of(old), words_of(new))) + _same_words(gone[old], added[new]), old, new)
+        (
+            max(name_similarity(old, new), name_similarity(words_of(old), words_of(new)))
+            + _same_words(gone[old], added[new]),
+            old,
+            new,
+        )
         for old in gone
         for new in added
         if _demands(gone[old].get("inputSchema")) == _demands(added[new].get("inputSchema"))

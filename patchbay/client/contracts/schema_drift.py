@@ -33,8 +33,8 @@ from patchbay.client.contracts.schema_types import (
 
 Effect = Literal["narrower", "wider", "replaced", "changed", "lost", "text", "label"]
 
-MOST = 2_000
-DEEPEST = 100
+MAX_COMPARED_SCHEMAS = 2_000
+MAX_COMPARED_DEPTH = 100
 """How many pairs of schemas are compared, and how deep, before the rest is called too large."""
 
 _NOTHING: dict[str, Any] = {}
@@ -72,7 +72,7 @@ _WORDS = frozenset({*_LABELS, "description", "default"})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SchemaDifference:
     """One difference: the place as a JSON pointer inside the schema, the effect, and a sentence.
 
     `parameter` is the top-level property it is about, when a whole one was added, removed or renamed.
@@ -92,11 +92,11 @@ class Comparison:
     old: Any
     new: Any
     noun: str
-    left: int = MOST
-    found: list[Finding] = field(default_factory=list)
+    left: int = MAX_COMPARED_SCHEMAS
+    found: list[SchemaDifference] = field(default_factory=list)
     equal: set[tuple[int, int]] = field(default_factory=set)
 
-    def run(self) -> list[Finding]:
+    def run(self) -> list[SchemaDifference]:
         """Every difference, in the order of the schema."""
         if not _same(self.old, self.new):
             self._schemas(self.old, self.new, "", "", frozenset())
@@ -105,7 +105,7 @@ class Comparison:
         return self.found
 
     def _say(self, pointer: str, effect: Effect, sentence: str, parameter: str = "", required: bool = False) -> None:
-        self.found.append(Finding(pointer, effect, sentence, parameter, required))
+        self.found.append(SchemaDifference(pointer, effect, sentence, parameter, required))
 
     def _schemas(self, old: Any, new: Any, name: str, pointer: str, above: frozenset[tuple[int, int]]) -> None:
         # A pair is known by its two places in the documents: met again on the way down it is a circle, and one that
@@ -113,7 +113,7 @@ class Comparison:
         pair = (id(old), id(new))
         if pair in above or pair in self.equal:
             return
-        self.left = 0 if len(above) >= DEEPEST else self.left - 1
+        self.left = 0 if len(above) >= MAX_COMPARED_DEPTH else self.left - 1
         if self.left <= 0:
             return
         known = len(self.found)
@@ -297,10 +297,10 @@ def _likeness(old: str, before: Any, new: str, after: Any, only: bool) -> float:
     """How surely two properties of one shape are the same one: by name, by description, or as the only pair."""
     words = [one.get("description") if isinstance(one, dict) else None for one in (before, after)]
     same_words = 2.0 if words[0] and words[0] == words[1] else 0.0
-    return alike(old, new) + same_words + (_ALIKE if only else 0.0)
+    return name_similarity(old, new) + same_words + (_ALIKE if only else 0.0)
 
 
-def alike(old: str, new: str) -> float:
+def name_similarity(old: str, new: str) -> float:
     """How alike two names are, 0 to 1."""
     return SequenceMatcher(None, old.lower(), new.lower()).ratio()
 
@@ -372,6 +372,6 @@ def _first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def changes_between(old: Any, new: Any, noun: str) -> Iterator[Finding]:
+def changes_between(old: Any, new: Any, noun: str) -> Iterator[SchemaDifference]:
     """Every difference between two schemas. Raises ContractError for numbers or texts JSON cannot say."""
     yield from Comparison(old, new, noun).run()

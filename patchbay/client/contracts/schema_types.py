@@ -13,7 +13,7 @@ from urllib.parse import unquote
 Schema = Mapping[str, Any]
 
 TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
-DEEPEST = 32
+MAX_REFERENCES = 32
 """How many references in a row are followed before a schema counts as saying nothing more."""
 
 NESTED = 200
@@ -30,7 +30,7 @@ def resolved(schema: Any, root: Any) -> Schema:
     if schema is False:
         return {"not": {}}
     found = schema if isinstance(schema, dict) else {}
-    for _ in range(DEEPEST):
+    for _ in range(MAX_REFERENCES):
         ref = found.get("$ref")
         target = pointed(root, ref) if isinstance(ref, str) else None
         if not isinstance(target, dict):

@@ -14,7 +14,7 @@ from patchbay.client.contracts.schema_types import choices, parts_of, properties
 MOST_CHOICES = 8
 MOST_FIELDS = 6
 LONGEST_DEFAULT = 40
-DEEPEST = 3
+MAX_TYPE_DEPTH = 3
 
 
 def signature_of(tool: Mapping[str, Any]) -> str:
@@ -43,7 +43,7 @@ def _type(schema: Any, root: Any, depth: int) -> str:
         shown = [json.dumps(one, ensure_ascii=False) for one in list(values)[:MOST_CHOICES]]
         return " | ".join(shown + (["..."] if len(values) > MOST_CHOICES else [])) or "never"
     branches = [*parts_of(found, "anyOf"), *parts_of(found, "oneOf")]
-    if branches and depth < DEEPEST:
+    if branches and depth < MAX_TYPE_DEPTH:
         return " | ".join(dict.fromkeys(_type(one, root, depth + 1) for one in branches))
     kind = found.get("type")
     kinds = [one for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str)]
@@ -51,10 +51,10 @@ def _type(schema: Any, root: Any, depth: int) -> str:
 
 
 def _named(kind: str, found: Mapping[str, Any], root: Any, depth: int) -> str:
-    if kind == "array" and depth < DEEPEST:
+    if kind == "array" and depth < MAX_TYPE_DEPTH:
         inner = _type(found.get("items", {}), root, depth + 1)
         return f"({inner})[]" if " | " in inner else f"{inner}[]"
-    fields = properties_of(found, root) if kind == "object" and depth < DEEPEST else {}
+    fields = properties_of(found, root) if kind == "object" and depth < MAX_TYPE_DEPTH else {}
     if not fields:
         return kind
     rows = [f"{name}: {_type(one, root, depth + 1)}" for name, one in list(fields.items())[:MOST_FIELDS]]

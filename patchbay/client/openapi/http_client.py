@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from patchbay.client.addresses.targets import masked_url, masked_urls, sendable
-from patchbay.client.errors import Overdue, Unreachable
+from patchbay.client.errors import ServerTimeout, Unreachable
 from patchbay.client.openapi.requests import Call
 from patchbay.client.public_hosts import public_address
 from patchbay.errors import ParseError, PatchbayError
@@ -125,7 +125,7 @@ class ApiClient:
             finally:
                 answer.close()
         except httpx2.TimeoutException as problem:
-            raise Overdue(f"{shown} did not answer within {self._timeout:g} s") from problem
+            raise ServerTimeout(f"{shown} did not answer within {self._timeout:g} s") from problem
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
             raise Unreachable(f"{shown} cannot be reached: {masked_urls(str(problem))}") from problem
 

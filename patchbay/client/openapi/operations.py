@@ -22,7 +22,7 @@ PLACES = ("path", "query", "header", "cookie", "formData")
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
-MOST = 20_000
+MAX_OPERATIONS = 20_000
 """Operations of one document."""
 
 _COLLECTIONS = {"csv": ",", "ssv": " ", "tsv": "\t", "pipes": "|", "multi": "&"}
@@ -130,8 +130,8 @@ class Api:
                 if one.name in found:
                     raise DocumentError(f"{self.where}: paths.{path}.{method}: the operationId {one.name!r} is taken")
                 found[one.name] = one
-                if len(found) > MOST:
-                    raise DocumentError(f"{self.where}: more than {MOST} operations")
+                if len(found) > MAX_OPERATIONS:
+                    raise DocumentError(f"{self.where}: more than {MAX_OPERATIONS} operations")
         return found
 
     def _of_path(self, path: str, item: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:

@@ -18,7 +18,7 @@ DATA = frozenset({"example", "examples", "enum", "default", "const"})
 """Keywords whose values are data, not schemas."""
 
 LEFT_OUT = frozenset({"example", "examples", "xml", "externalDocs", "discriminator"})
-DEEPEST = 24
+MAX_DEPTH = 24
 
 
 class Schemas:
@@ -83,7 +83,7 @@ class Schemas:
             name = reference[len(home) :]
             needed.add(name)
             return {"$ref": f"#/$defs/{name}", **beside}
-        target = pointed(self._document, reference) if depth < DEEPEST else None
+        target = pointed(self._document, reference) if depth < MAX_DEPTH else None
         return self._rewritten(target, needed, depth + 1) if isinstance(target, dict) else {**beside}
 
 

@@ -31,7 +31,7 @@ DELETED = ".deleted"
 KEPT = 20
 """How many old versions of one profile are kept."""
 
-LARGEST = 8 * 1024 * 1024
+MAX_FILE_BYTES = 8 * 1024 * 1024
 """Bytes of the largest file that is read."""
 
 NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,128}")
@@ -48,9 +48,9 @@ def read_json(path: Path) -> Any:
     """The value of a strict JSON file: no comments, no duplicate keys (JN-C7). Raises ProfileError naming the file."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise ProfileError(str(path), "", f"expected at most {LARGEST} bytes")
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ProfileError(str(path), "", f"expected at most {MAX_FILE_BYTES} bytes")
         return parse(data)
     except OSError as problem:
         raise ProfileError(str(path), "", f"expected a readable file ({problem.strerror})") from problem

@@ -63,7 +63,7 @@ def find_profile_paths(places: Homes, plugin: str = "mcp") -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProfileRow:
     """One profile of a list: `place` is project, user or bundled; `problem` says why it cannot be read."""
 
     name: str
@@ -104,17 +104,17 @@ class Profiles:
                     found.setdefault(path.parent.name, path.parent)
         return dict(sorted(found.items()))
 
-    def list(self) -> Sequence[Row]:
+    def list(self) -> Sequence[ProfileRow]:
         """Every profile; one that cannot be read is listed with its problem (JN-61)."""
         return [self._row(name, directory) for name, directory in self.names().items()]
 
-    def _row(self, name: str, directory: Path) -> Row:
+    def _row(self, name: str, directory: Path) -> ProfileRow:
         try:
             found = self.load(name)
         except ProfileError as problem:
-            return Row(name, self._place(directory), directory, 0, False, "", problem.message)
+            return ProfileRow(name, self._place(directory), directory, 0, False, "", problem.message)
         text = str(found.fields.get("description", ""))
-        return Row(name, self._place(directory), directory, len(found.tools), found.minimal, text)
+        return ProfileRow(name, self._place(directory), directory, len(found.tools), found.minimal, text)
 
     def info(self, name: str) -> dict[str, Any]:
         """What there is to know about a profile without asking its server (JN-62); secrets are masked."""

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote_plus
 
 from patchbay.client.contracts.contract import contract_cid, recorded_tools, schema_hash
-from patchbay.client.contracts.drift import Change, Tool, by_name, detect_schema_changes
+from patchbay.client.contracts.drift import ContractChange, Tool, by_name, detect_schema_changes
 from patchbay.client.profiles.layouts import Profile
 
 _RENAMED_TOOL = re.compile(r": Renamed to '(.+)'$", re.DOTALL)
@@ -27,15 +27,15 @@ RECORDED = ("description", "inputSchema", "outputSchema")
 
 
 @dataclass(frozen=True)
-class Update:
+class ProfileUpdate:
     """The profile as it will be, and why: the changes that were found, and the steps taken, as sentences."""
 
     profile: Profile
-    changes: tuple[Change, ...]
+    changes: tuple[ContractChange, ...]
     steps: tuple[str, ...]
 
 
-def changes_of(profile: Profile, tools: Sequence[Tool], before: Sequence[Tool] | None = None) -> list[Change]:
+def changes_of(profile: Profile, tools: Sequence[Tool], before: Sequence[Tool] | None = None) -> list[ContractChange]:
     """What changed on the server since the profile was written, from the kept snapshot when there is one."""
     return detect_schema_changes(before if before is not None else recorded_tools(profile, tools), tools)
 
@@ -46,7 +46,7 @@ def updated(
     before: Sequence[Tool] | None = None,
     everything: bool = False,
     examples: bool = True,
-) -> Update:
+) -> ProfileUpdate:
     """The profile with the server's present contract.
 
     Without `before` (the kept snapshot) changes are found among the recorded tools. `everything` also records tools
@@ -77,7 +77,7 @@ def updated(
     if examples and "tested_with" in fields:
         fields["tested_with"] = [renamed_reference(one, tool_names, parameters) for one in fields["tested_with"]]
     steps.append("Recalculate schema hash")
-    return Update(replace(profile, tools=dict(sorted(kept.items())), fields=fields), tuple(found), tuple(steps))
+    return ProfileUpdate(replace(profile, tools=dict(sorted(kept.items())), fields=fields), tuple(found), tuple(steps))
 
 
 def with_contract(profile: Profile, tools: Sequence[Tool], wanted: Collection[str] = ()) -> Profile:
@@ -100,7 +100,7 @@ def pinned(tools: Sequence[Tool], recorded: Mapping[str, Mapping[str, Any]]) -> 
     }
 
 
-def renames(changes: Sequence[Change]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+def renames(changes: Sequence[ContractChange]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Old to new tool, and by the new tool's name old to new parameter."""
     tools: dict[str, str] = {}
     parameters: dict[str, dict[str, str]] = {}

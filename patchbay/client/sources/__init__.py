@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchbay.client.source import LateSource, Means, Record, Source, Sources
+from patchbay.client.source import LateSource, Record, Source, SourceContext, Sources
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document
 from patchbay.client.sources.mcp import McpSource
 from patchbay.client.sources.objects_targets import OTHERS, S3
@@ -43,14 +43,14 @@ def _objects(name: str, schemes: tuple[str, ...]) -> Source:
     return ObjectSource(name, schemes)
 
 
-def _describes(url: str, means: Means) -> bool:
+def _describes(url: str, means: SourceContext) -> bool:
     """Whether an HTTP API describes itself at a URL or in a usual place below it."""
     from patchbay.client.sources.http import is_described
 
     return is_described(url, means)
 
 
-def _fetched(url: str, means: Means) -> Iterator[Record] | PatchbayError | None:
+def _fetched(url: str, means: SourceContext) -> Iterator[Record] | PatchbayError | None:
     from patchbay.client.sources.plain_urls import fetched
 
     return fetched(url, means)

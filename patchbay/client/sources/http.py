@@ -42,7 +42,7 @@ from patchbay.client.openapi.pagination import (
 )
 from patchbay.client.openapi.requests import Call, base_url, call_of
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.source import Means, Record, error_record
+from patchbay.client.source import Record, SourceContext, error_record
 from patchbay.client.sources.formats import decoded_records, format_of_type, of_value
 from patchbay.client.sources.http_profiles import described_by, overlaid, with_tools
 from patchbay.client.sources.http_targets import (
@@ -106,7 +106,7 @@ class HttpSource:
         """A plain URL is ours when it names an OpenAPI or Swagger document."""
         return is_document(address)
 
-    def reads(self, address: str, means: Means, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
+    def reads(self, address: str, means: SourceContext, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
         """The records that an operation answers; without one, the operations."""
         with self._service(target_of(address, means), means) as service:
             target = service.target
@@ -121,7 +121,7 @@ class HttpSource:
         self,
         address: str,
         records: Iterable[Mapping[str, Any]],
-        means: Means,
+        means: SourceContext,
         arguments: Mapping[str, Any] | None = None,
     ) -> Iterator[Record]:
         """Call the operation once per record, its fields being arguments over those of the address (JN-12)."""
@@ -138,7 +138,7 @@ class HttpSource:
                     extras = problem.data if isinstance(problem, ApiFailure) and isinstance(problem.data, dict) else {}
                     yield error_record("http_error", problem.message, operation=operation.name, **extras)
 
-    def inspects(self, address: str, means: Means) -> dict[str, Any]:
+    def inspects(self, address: str, means: SourceContext) -> dict[str, Any]:
         """The API, its operations as tools, and how it wants to be signed in to."""
         with self._service(target_of(address, means), means, use=False) as service:
             return {
@@ -153,7 +153,7 @@ class HttpSource:
                 "authentication": service.api.authentication,
             }
 
-    def explores(self, address: str, means: Means) -> dict[str, Any]:
+    def explores(self, address: str, means: SourceContext) -> dict[str, Any]:
         """Endpoints and schemas, and the hash of all operations (JN-54)."""
         with self._service(target_of(address, means), means, use=False) as service:
             target = service.target
@@ -170,7 +170,7 @@ class HttpSource:
                 },
             }
 
-    def validates(self, profile: Profile, means: Means) -> ValidationResult:
+    def validates(self, profile: Profile, means: SourceContext) -> ValidationResult:
         """Whether the API's operations are what the profile expects; `error` when that cannot be told."""
         try:
             target = target_of_profile(profile, means)
@@ -181,7 +181,7 @@ class HttpSource:
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
-    def operations(self, profile: Profile, means: Means) -> Mapping[str, Operation]:
+    def operations(self, profile: Profile, means: SourceContext) -> Mapping[str, Operation]:
         """The API's present operations, as its document describes them. Raises ProfileError when none is named."""
         target = target_of_profile(profile, means)
         if not target.document:
@@ -192,13 +192,13 @@ class HttpSource:
         with self._service(target, means, use=False) as service:
             return service.operations
 
-    def versions(self, address: str, means: Means) -> str | None:
+    def versions(self, address: str, means: SourceContext) -> str | None:
         """The hash of all operations."""
         with self._service(target_of(address, means), means, use=False) as service:
             return schema_hash(service.tools)
 
     @contextmanager
-    def _service(self, target: Target, means: Means, use: bool = True) -> Iterator[Service]:
+    def _service(self, target: Target, means: SourceContext, use: bool = True) -> Iterator[Service]:
         seconds = means.seconds(target.timeout)
         with ApiClient(target.chosen, target.headers, seconds, means.limit) as client:
             api, url = _described(target, means, client)
@@ -211,7 +211,7 @@ class HttpSource:
             yield replace(plain, operations=full)
 
 
-def is_described(url: str, means: Means) -> bool:
+def is_described(url: str, means: SourceContext) -> bool:
     """Whether an HTTP API describes itself at a URL or in a usual place below it. Sends no headers of the caller."""
     try:
         with ApiClient((url,), {}, min(means.seconds(), PROBE_SECONDS), means.limit) as client:
@@ -221,7 +221,7 @@ def is_described(url: str, means: Means) -> bool:
     return True
 
 
-def _described(target: Target, means: Means, client: ApiClient) -> tuple[Api, str]:
+def _described(target: Target, means: SourceContext, client: ApiClient) -> tuple[Api, str]:
     if not target.document:
         assert target.profile is not None
         return described_by(target.profile), target.base
@@ -231,7 +231,7 @@ def _described(target: Target, means: Means, client: ApiClient) -> tuple[Api, st
     return api_at(target.document, client)
 
 
-def _check(service: Service, means: Means) -> None:
+def _check(service: Service, means: SourceContext) -> None:
     """A look at the contract that is expected: a pin in the address, what the profile recorded."""
     target, profile = service.target, service.target.profile
     if target.schema:
@@ -267,7 +267,9 @@ def _from_headers(target: Target, operation: Operation) -> dict[str, Any]:
     return {one.argument: headers[one.name.lower()] for one in rows}
 
 
-def _answers(service: Service, operation: Operation, arguments: dict[str, Any], means: Means) -> Iterator[Record]:
+def _answers(
+    service: Service, operation: Operation, arguments: dict[str, Any], means: SourceContext
+) -> Iterator[Record]:
     """The records of all the pages that are asked for, as they come."""
     target = service.target
     where = f"{target.described}: {operation.name}"
@@ -311,7 +313,7 @@ def _linked(call: Call, link: str, where: str) -> Call:
     return Call(call.method, url, call.headers, call.content)
 
 
-def _decoded(reply: Reply, paging: Paging | None, where: str, means: Means) -> tuple[Any, list[Record]]:
+def _decoded(reply: Reply, paging: Paging | None, where: str, means: SourceContext) -> tuple[Any, list[Record]]:
     """An answer as a JSON value, when it is one, and as records."""
     if not reply.body:
         return None, [{"status": reply.status}] if paging is None else []
@@ -322,7 +324,7 @@ def _decoded(reply: Reply, paging: Paging | None, where: str, means: Means) -> t
     return value, list(of_value(items_of(value, paging, where)))
 
 
-def _compare_output(operation: Operation, reply: Reply, means: Means) -> None:
+def _compare_output(operation: Operation, reply: Reply, means: SourceContext) -> None:
     words = output_warning(operation.name, operation.extra.get("output_format"), [reply.media_type])
     if words:
         means.tell(Log("warning", words, "patchbay.client"))

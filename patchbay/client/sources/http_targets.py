@@ -22,7 +22,7 @@ from patchbay.client.addresses.query import decoded, pairs, sayable, sort
 from patchbay.client.addresses.targets import AddressError, masked_url
 from patchbay.client.addresses.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.source import Means, scheme_of
+from patchbay.client.source import SourceContext, scheme_of
 
 PLUGIN = "http"
 SCHEMES = ("openapi+http", "openapi+https", "openapi+file")
@@ -63,7 +63,7 @@ def is_document(address: str) -> bool:
     return scheme_of(address) in ("http", "https") and NAMED.search(address.partition("?")[0]) is not None
 
 
-def target_of(address: str, means: Means) -> Target:
+def target_of(address: str, means: SourceContext) -> Target:
     """What an address says. Raises AddressError, ProfileError."""
     sayable(address, "the address")
     if address.startswith("@"):
@@ -143,7 +143,7 @@ def _under(rows: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {key[len(prefix) :]: value for key, value in rows.items() if key.startswith(prefix)}
 
 
-def _of_reference(address: str, means: Means) -> Target:
+def _of_reference(address: str, means: SourceContext) -> Target:
     place, _, text = address.partition("?")
     rows = [("tool" if key == "operation" else key, value) for key, value in _plain(text)]
     found = parse_address(f"{place}?{urlencode(rows)}" if rows else place)
@@ -163,7 +163,7 @@ def _of_reference(address: str, means: Means) -> Target:
     )
 
 
-def target_of_profile(profile: Profile, means: Means) -> Target:
+def target_of_profile(profile: Profile, means: SourceContext) -> Target:
     """The API of a profile. Raises ProfileError."""
     where = f"{profile.directory or profile.name}/_meta.json"
     launch = profile.launch
@@ -194,7 +194,7 @@ def target_of_profile(profile: Profile, means: Means) -> Target:
     )
 
 
-def _url(launch: Mapping[str, Any], key: str, means: Means, where: str) -> str:
+def _url(launch: Mapping[str, Any], key: str, means: SourceContext, where: str) -> str:
     value = launch.get(key, "")
     if not isinstance(value, str):
         raise ProfileError(where, f"connection.{key}", "expected a URL")

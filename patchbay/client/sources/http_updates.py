@@ -15,7 +15,7 @@ from typing import Any
 from patchbay.client.contracts.drift import Tool
 from patchbay.client.openapi.operations import Operation
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.profiles.updates import Update, renamed_examples, renamed_reference, renames, updated
+from patchbay.client.profiles.updates import ProfileUpdate, renamed_examples, renamed_reference, renames, updated
 from patchbay.client.sources.http_profiles import endpoints_of, operation_name, with_tools
 
 Row = dict[str, Any]
@@ -27,7 +27,7 @@ def updated_endpoints(
     before: Sequence[Tool] | None = None,
     everything: bool = False,
     examples: bool = True,
-) -> Update:
+) -> ProfileUpdate:
     """The profile with the API's present contract; the arguments are those of `updated`. Raises ProfileError."""
     rows = endpoints_of(profile)
     tools = [dict(one.tool) for one in operations.values()]

@@ -25,9 +25,9 @@ from patchbay.client.contracts.contract import (
     output_warning,
     validate,
 )
-from patchbay.client.errors import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.client.profiles.layouts import Profile, reach_of, timeout_of
-from patchbay.client.source import Means, Record, error_record, scheme_of
+from patchbay.client.source import Record, SourceContext, error_record, scheme_of
 from patchbay.client.sources.records import arguments_of, of_call, of_list, of_prompt, of_read
 from patchbay.client.suggestions import not_listed
 from patchbay.errors import InvalidParams, PatchbayError
@@ -37,7 +37,7 @@ EVERYTHING = ("tools", "resources", "templates", "prompts")
 PREFIX = "mcp+"
 PLAIN = ("http", "https")
 
-Fetched = Callable[[str, Means], "Iterator[Record] | PatchbayError | None"]
+Fetched = Callable[[str, SourceContext], "Iterator[Record] | PatchbayError | None"]
 """The records at a plain URL; None, or how it was refused, when an MCP server may be there."""
 
 
@@ -47,7 +47,9 @@ class McpSource:
     name = "mcp"
     schemes: Collection[str] = ("mcp", "http", "https", "@", "/")
 
-    def __init__(self, fetched: Fetched | None = None, describes: Callable[[str, Means], bool] | None = None) -> None:
+    def __init__(
+        self, fetched: Fetched | None = None, describes: Callable[[str, SourceContext], bool] | None = None
+    ) -> None:
         """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers.
 
         `describes` says whether an HTTP API describes itself at a URL, which is told when no MCP server is there.
@@ -61,7 +63,7 @@ class McpSource:
         """Every `mcp+...` is ours, a launcher that is not known too: the error names those that are."""
         return address[: len(PREFIX)].lower() == PREFIX
 
-    def reads(self, address: str, means: Means, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
+    def reads(self, address: str, means: SourceContext, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
         """What the address asks for; without an operation, the resources (JN-11)."""
         found = parse_address(address).with_arguments(exact=arguments)
         if self._fetched is not None and scheme_of(address) in PLAIN:
@@ -95,7 +97,7 @@ class McpSource:
         self,
         address: str,
         records: Iterable[Mapping[str, Any]],
-        means: Means,
+        means: SourceContext,
         arguments: Mapping[str, Any] | None = None,
     ) -> Iterator[Record]:
         """Call the tool once per record, the record's fields being arguments over those of the address (JN-12)."""
@@ -112,7 +114,7 @@ class McpSource:
                 yield error_record("mcp_error", problem.message, tool=target.name)
                 connection = self._checked(target, means)
 
-    def inspects(self, address: str, means: Means) -> dict[str, Any]:
+    def inspects(self, address: str, means: SourceContext) -> dict[str, Any]:
         """Everything a server offers and says about itself."""
         found = parse_address(address)
         reach = reached(found, means.profiles(), means.environ)
@@ -133,7 +135,7 @@ class McpSource:
             **lists,
         }
 
-    def explores(self, address: str, means: Means) -> dict[str, Any]:
+    def explores(self, address: str, means: SourceContext) -> dict[str, Any]:
         """Tools, resources, templates and prompts, and JN's hash of the tools (JN-54)."""
         found = self.inspects(address, means)
         target = parse_address(address).target
@@ -146,7 +148,7 @@ class McpSource:
             "discoverable": {kind: found[kind] for kind in kinds},
         }
 
-    def validates(self, profile: Profile, means: Means) -> ValidationResult:
+    def validates(self, profile: Profile, means: SourceContext) -> ValidationResult:
         """Whether the server's tools are what the profile expects; `error` when that cannot be told."""
         try:
             connection = self._connected(reach_of(profile, means.environ), means)
@@ -154,21 +156,25 @@ class McpSource:
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
-    def versions(self, address: str, means: Means) -> str | None:
+    def versions(self, address: str, means: SourceContext) -> str | None:
         """JN's hash of all tools (JN-57)."""
         reach = reached(parse_address(address), means.profiles(), means.environ)
         return calculate_schema_hash(self._listed(self._connected(reach, means), "tools"))
 
-    def tools(self, address: Address, means: Means) -> list[dict[str, Any]]:
+    def tools(self, address: Address, means: SourceContext) -> list[dict[str, Any]]:
         """The tools of the server that an address names, asked for once per connection."""
         return self._known_tools(self._connected(reached(address, means.profiles(), means.environ), means))
 
-    def _connected(self, reach: Reach, means: Means) -> Connection:
+    def _connected(self, reach: Reach, means: SourceContext) -> Connection:
         """The connection to a server; when there is none at a URL, the error says whether an HTTP API is there."""
         try:
             return means.connections.get(reach)
         except (Unreachable, McpFailure) as problem:
-            if not isinstance(reach, Http) or self._describes is None or isinstance(problem, (Overdue, SignInNeeded)):
+            if (
+                not isinstance(reach, Http)
+                or self._describes is None
+                or isinstance(problem, (ServerTimeout, SignInNeeded))
+            ):
                 raise
             if not self._describes(reach.url, means):
                 raise
@@ -191,7 +197,7 @@ class McpSource:
             found = self._tools.get(connection)
         return self._listed(connection, "tools") if found is None else found
 
-    def _checked(self, address: Address, means: Means) -> Connection:
+    def _checked(self, address: Address, means: SourceContext) -> Connection:
         """The connection for an address, after a look at the contract that is expected of it."""
         reach = reached(address, means.profiles(), means.environ)
         connection = self._connected(reach, means)
@@ -202,7 +208,7 @@ class McpSource:
             self._judged(profile, address.name if address.operation == "call" else "", connection, means)
         return connection
 
-    def _instead(self, refusal: PatchbayError | None, address: Address, means: Means) -> Connection:
+    def _instead(self, refusal: PatchbayError | None, address: Address, means: SourceContext) -> Connection:
         """The connection to the server at a plain URL, which refused to be read; when there is none, that is told."""
         try:
             return self._checked(address, means)
@@ -211,14 +217,14 @@ class McpSource:
                 raise
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
-    def _pinned(self, address: Address, connection: Connection, means: Means) -> None:
+    def _pinned(self, address: Address, connection: Connection, means: SourceContext) -> None:
         tool = address.name if address.operation == "call" else ""
         result = check_pin(address.schema, self._known_tools(connection), means.blobs, tool)
         if result.status != "valid":
             changes = "".join(f"\n  - {change.kind}: {change.sentence}" for change in result.changes)
             raise ContractError(f"{result.message}{changes}", result.to_json())
 
-    def _judged(self, profile: Profile, tool: str, connection: Connection, means: Means) -> None:
+    def _judged(self, profile: Profile, tool: str, connection: Connection, means: SourceContext) -> None:
         mark = (profile.name, id(connection))
         if profile.minimal or profile.schema_validation == "ignore" or mark in means.judged or means.judge is None:
             return
@@ -229,7 +235,7 @@ class McpSource:
         """The tool of this name, as the server lists it."""
         return next((one for one in self._known_tools(connection) if one.get("name") == name), None)
 
-    def _called(self, address: Address, connection: Connection, means: Means) -> Iterator[Record]:
+    def _called(self, address: Address, connection: Connection, means: SourceContext) -> Iterator[Record]:
         tool = self._tool(address.name, connection)
         arguments = address.call_arguments(tool.get("inputSchema") if tool else None)
         unknown = "" if tool else not_listed(address.name, [str(one["name"]) for one in self._known_tools(connection)])
@@ -246,7 +252,7 @@ class McpSource:
             self._compare_output(address, records, means)
         yield from records
 
-    def _compare_output(self, address: Address, records: Iterable[Record], means: Means) -> None:
+    def _compare_output(self, address: Address, records: Iterable[Record], means: SourceContext) -> None:
         profile = means.profiles().load(address.target.name)  # type: ignore[union-attr]
         expected = profile.tools.get(address.name, {}).get("output_format")
         types = {str(record["mimeType"]) for record in records if "mimeType" in record}
@@ -259,7 +265,7 @@ def _is_profile(address: Address) -> bool:
     return isinstance(address.target, Named) and address.target.kind == "profile"
 
 
-def _seconds(address: Address, means: Means) -> float:
+def _seconds(address: Address, means: SourceContext) -> float:
     """The time for one request: the profile's, where it says one."""
     if not _is_profile(address):
         return means.seconds()

@@ -23,13 +23,13 @@ import fsspec
 from fsspec import AbstractFileSystem
 
 from patchbay.client.contracts.contract import ValidationResult
-from patchbay.client.contracts.drift import Change
+from patchbay.client.contracts.drift import ContractChange
 from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.source import Means, Record, error_record
+from patchbay.client.source import Record, SourceContext, error_record
 from patchbay.client.sources.formats import decoded_records, encode_records, format_of_name
 from patchbay.client.sources.object_patterns import infer_key_patterns
-from patchbay.client.sources.objects_targets import S3, Place, as_glob, place_in, place_of, structure_of
+from patchbay.client.sources.objects_targets import S3, ObjectPath, as_glob, place_in, place_of, structure_of
 from patchbay.client.sources.records import arguments_of
 from patchbay.errors import InvalidParams, PatchbayError, ResourceNotFound
 
@@ -39,7 +39,7 @@ MOST_SHOWN = 1000
 SAMPLES = 5
 """Objects of which `explores` gives the metadata, and records of which it gives the fields."""
 
-MOST = 1_000_000
+MAX_OBJECTS_PER_PATTERN = 1_000_000
 """Objects that one pattern may have."""
 
 
@@ -54,7 +54,7 @@ class ObjectSource:
         """Nothing beside our schemes."""
         return False
 
-    def reads(self, address: str, means: Means, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
+    def reads(self, address: str, means: SourceContext, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
         """The records of the objects, or the list of a bucket or folder."""
         place = place_of(address, means, self.name)
         with _store(place) as store:
@@ -69,7 +69,7 @@ class ObjectSource:
         self,
         address: str,
         records: Iterable[Mapping[str, Any]],
-        means: Means,
+        means: SourceContext,
         arguments: Mapping[str, Any] | None = None,
     ) -> Iterator[Record]:
         """Write all records as one object, in the format of its name; what was there is replaced when all are in."""
@@ -86,7 +86,7 @@ class ObjectSource:
             size = store.size(place.path)
         yield {"type": "object_written", "key": place.path, "format": kind, "records": count, "size": size}
 
-    def inspects(self, address: str, means: Means) -> dict[str, Any]:
+    def inspects(self, address: str, means: SourceContext) -> dict[str, Any]:
         """The objects as resources (JN-33)."""
         place = place_of(address, means, self.name)
         with _store(place) as store:
@@ -107,7 +107,7 @@ class ObjectSource:
             ],
         }
 
-    def explores(self, address: str, means: Means) -> dict[str, Any]:
+    def explores(self, address: str, means: SourceContext) -> dict[str, Any]:
         """Keys, patterns, metadata of some objects, and the fields of their first records (JN-54)."""
         place = place_of(address, means, self.name)
         with _store(place) as store:
@@ -127,7 +127,7 @@ class ObjectSource:
             },
         }
 
-    def validates(self, profile: Profile, means: Means) -> ValidationResult:
+    def validates(self, profile: Profile, means: SourceContext) -> ValidationResult:
         """Whether the store can be read and each pattern of the profile has objects."""
         try:
             changes = []
@@ -137,14 +137,14 @@ class ObjectSource:
                     found = next(iter(_listed(store, place)), None)
                 if found is None:
                     sentence = f"Structure '{name}': no object fits {row['pattern']!r}"
-                    changes.append(Change(name, "/pattern", "breaking", sentence))
+                    changes.append(ContractChange(name, "/pattern", "breaking", sentence))
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
         if changes:
             return ValidationResult("changed", "The store no longer has what the profile names", tuple(changes))
         return ValidationResult("valid", "Every pattern has objects")
 
-    def versions(self, address: str, means: Means) -> str | None:
+    def versions(self, address: str, means: SourceContext) -> str | None:
         """None: contents change all the time."""
         return None
 
@@ -169,7 +169,7 @@ _PATIENCE = {"connect_timeout": 15, "retries": {"mode": "standard", "total_max_a
 
 
 @contextmanager
-def _store(place: Place) -> Iterator[AbstractFileSystem]:
+def _store(place: ObjectPath) -> Iterator[AbstractFileSystem]:
     """The client of a store; whatever it says is one of our errors."""
     store = _opened(place)
     try:
@@ -186,7 +186,7 @@ def _store(place: Place) -> Iterator[AbstractFileSystem]:
         raise Unreachable(f"{place.described}: {type(problem).__name__}: {problem}") from problem
 
 
-def _opened(place: Place) -> AbstractFileSystem:
+def _opened(place: ObjectPath) -> AbstractFileSystem:
     # Nothing is kept between commands: neither clients with their credentials nor listings.
     options = {"use_listings_cache": False, "skip_instance_cache": True, **place.options}
     if place.scheme in S3:
@@ -212,7 +212,7 @@ def _row(store: AbstractFileSystem, info: Mapping[str, Any]) -> dict[str, Any]:
     return {"key": str(info["name"]), "size": int(info.get("size") or 0), **when, **beside}
 
 
-def _listed(store: AbstractFileSystem, place: Place, deep: bool = False) -> Iterator[dict[str, Any]]:
+def _listed(store: AbstractFileSystem, place: ObjectPath, deep: bool = False) -> Iterator[dict[str, Any]]:
     """The objects at a place, in the order of their keys; of a folder those in it, or with `deep` all below."""
     if place.is_pattern:
         found = store.glob(place.path, detail=True)
@@ -227,10 +227,10 @@ def _listed(store: AbstractFileSystem, place: Place, deep: bool = False) -> Iter
             yield {"key": key.rstrip("/") + "/", "size": 0}
 
 
-def _keys(store: AbstractFileSystem, place: Place) -> list[str]:
+def _keys(store: AbstractFileSystem, place: ObjectPath) -> list[str]:
     if not place.is_pattern:
         return [place.path]
-    found = [row["key"] for row in islice(_listed(store, place), MOST)]
+    found = [row["key"] for row in islice(_listed(store, place), MAX_OBJECTS_PER_PATTERN)]
     if not found:
         raise ResourceNotFound(place.described, "no object fits")
     return found
@@ -241,7 +241,7 @@ def _compression(key: str) -> str | None:
     return known.get(key.rpartition(".")[2].lower())
 
 
-def _records(store: AbstractFileSystem, place: Place, key: str, means: Means) -> Iterator[Record]:
+def _records(store: AbstractFileSystem, place: ObjectPath, key: str, means: SourceContext) -> Iterator[Record]:
     """The records of one object. Of a pattern each says which, and one that cannot be read gives an error record."""
     mark = {"_key": key} if place.is_pattern else {}
     try:
@@ -262,7 +262,7 @@ def _buffered(store: AbstractFileSystem, key: str) -> Iterator[io.BufferedReader
         yield reader
 
 
-def _sample(store: AbstractFileSystem, place: Place, key: str, means: Means) -> dict[str, Any]:
+def _sample(store: AbstractFileSystem, place: ObjectPath, key: str, means: SourceContext) -> dict[str, Any]:
     row = _row(store, store.info(key))
     kind = place.format_of(key)
     if kind not in ("csv", "tsv", "ndjson", "json"):

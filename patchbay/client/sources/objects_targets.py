@@ -20,7 +20,7 @@ from patchbay.client.addresses.query import decoded, pairs, sayable
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError, substitute_env_vars_recursive
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.source import Means, scheme_of
+from patchbay.client.source import SourceContext, scheme_of
 from patchbay.client.sources.formats import FORMATS, format_of_name
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
@@ -34,7 +34,7 @@ CONNECTION = ("region", "credentials", "endpoint_url", "scheme", "options", "tim
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ObjectPath:
     """Some objects: `path` is a key with its bucket, a prefix that ends with `/`, or a pattern."""
 
     described: str
@@ -63,7 +63,7 @@ class Place:
         return self.format or format_of_name(key)
 
 
-def place_of(address: str, means: Means, plugin: str) -> Place:
+def place_of(address: str, means: SourceContext, plugin: str) -> ObjectPath:
     """What an address says. Raises AddressError, ProfileError."""
     sayable(address, "the address")
     place, _, text = address.partition("?")
@@ -84,7 +84,7 @@ def place_of(address: str, means: Means, plugin: str) -> Place:
     options = substitute_env_vars_recursive(
         {**_from_environment(scheme, means), **options}, means.environ, "the address"
     )
-    return Place(place, scheme, _absolute(scheme, path), kind, options)
+    return ObjectPath(place, scheme, _absolute(scheme, path), kind, options)
 
 
 def _absolute(scheme: str, path: str) -> str:
@@ -99,7 +99,7 @@ def _literal(value: str) -> Any:
         return value
 
 
-def _from_environment(scheme: str, means: Means) -> dict[str, Any]:
+def _from_environment(scheme: str, means: SourceContext) -> dict[str, Any]:
     """What the environment says about S3; other stores' clients look for themselves."""
     if scheme not in S3:
         return {}
@@ -129,7 +129,7 @@ def structure_of(profile: Profile) -> dict[str, dict[str, Any]]:
     return dict(rows)
 
 
-def place_in(profile: Profile, pattern: str, means: Means, kind: str = "", described: str = "") -> Place:
+def place_in(profile: Profile, pattern: str, means: SourceContext, kind: str = "", described: str = "") -> ObjectPath:
     """A key or pattern in the bucket of a profile. Raises ProfileError."""
     where = _where(profile)
     bucket = profile.fields.get("bucket", "")
@@ -138,10 +138,10 @@ def place_in(profile: Profile, pattern: str, means: Means, kind: str = "", descr
         raise ProfileError(where, "", f"expected bucket, a string, and a scheme of {', '.join((*S3, *OTHERS))}")
     path = f"{bucket.rstrip('/')}/{pattern.lstrip('/')}" if bucket else pattern
     options = _from_environment(scheme, means) | _connection(profile, means, where)
-    return Place(described or f"@{profile.name}", scheme, _absolute(scheme, path), kind, options)
+    return ObjectPath(described or f"@{profile.name}", scheme, _absolute(scheme, path), kind, options)
 
 
-def _connection(profile: Profile, means: Means, where: str) -> dict[str, Any]:
+def _connection(profile: Profile, means: SourceContext, where: str) -> dict[str, Any]:
     other = sorted(set(profile.launch) - set(CONNECTION))
     if other:
         raise ProfileError(where, f"connection.{other[0]}", f"expected only {', '.join(CONNECTION)}")
@@ -159,8 +159,8 @@ def _connection(profile: Profile, means: Means, where: str) -> dict[str, Any]:
 
 
 def _of_reference(
-    place: str, given: dict[str, str], kind: str, options: dict[str, Any], means: Means, plugin: str
-) -> Place:
+    place: str, given: dict[str, str], kind: str, options: dict[str, Any], means: SourceContext, plugin: str
+) -> ObjectPath:
     name, _, rest = place[1:].partition("/")
     profile = means.profiles(plugin).load(name)
     rest = decoded(rest, place)
@@ -172,7 +172,7 @@ def _of_reference(
         )
     kind = kind or (str(row.get("format", "")) if row else "")
     found = place_in(profile, pattern, means, kind if kind in FORMATS else "", place)
-    return Place(found.described, found.scheme, found.path, found.format, {**found.options, **options})
+    return ObjectPath(found.described, found.scheme, found.path, found.format, {**found.options, **options})
 
 
 def _filled(pattern: str, given: dict[str, str]) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Redirected, Reply
 from patchbay.client.openapi.requests import Call
-from patchbay.client.source import Means, Record
+from patchbay.client.source import Record, SourceContext
 from patchbay.client.sources.formats import COMPRESSIONS, decoded_records, format_of_name, format_of_type
 from patchbay.errors import PatchbayError
 
@@ -33,7 +33,7 @@ _COMPRESSED = tuple(f".{one}" for one in COMPRESSIONS)
 _ACCEPT = {"Accept": "application/json, application/x-ndjson, text/csv, */*;q=0.5"}
 
 
-def fetched(url: str, means: Means) -> Iterator[Record] | PatchbayError | None:
+def fetched(url: str, means: SourceContext) -> Iterator[Record] | PatchbayError | None:
     """The records at a URL. None, or how it was refused, when an MCP server may be there.
 
     Raises ApiFailure for any other refusal, Unreachable, Overdue, ParseError, TooLarge.

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from patchbay.activation import Call, Events, Handler, Hub
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import BadPath, NoDocument
-from patchbay.documents.index import Change, Row
+from patchbay.documents.index import DocumentChange, DocumentRow
 from patchbay.documents.search_results import answered, told
 from patchbay.errors import ResourceNotFound, ToolFailed
 from patchbay.events import Content, Data, Pause, Progress
@@ -69,7 +69,7 @@ def uri_of(server: str, path: str) -> str:
     return f"docs://{quote(server, safe='')}/{quote(path, safe='/')}"
 
 
-def _tell(hub: Hub, server: str, changes: Sequence[Change]) -> None:
+def _tell(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:
     for change in changes:
         if change.how != "added":
             hub.updated(server, uri_of(server, change.key))
@@ -130,11 +130,11 @@ def _paths(library: Library, server: str, arguments: Mapping[str, Any]) -> Event
     yield Data([row.key for row in library.rows()])
 
 
-def summary(server: str, row: Row) -> dict[str, Any]:
+def summary(server: str, row: DocumentRow) -> dict[str, Any]:
     """What a list says of a document."""
     return {"uri": uri_of(server, row.key), "path": row.key, "title": row.title, **dict(_further(row))}
 
 
-def _further(row: Row) -> Iterator[tuple[str, Any]]:
+def _further(row: DocumentRow) -> Iterator[tuple[str, Any]]:
     said = {"description": row.description, "author": row.author, "tags": list(row.tags), "problem": row.problem}
     return ((name, value) for name, value in said.items() if value)

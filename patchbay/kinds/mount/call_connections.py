@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST = 32
+MAX_CONNECTIONS_PER_MOUNT = 32
 """Connections of one mount at a time."""
 
-IDLE = 60.0
+IDLE_SECONDS = 60.0
 """Seconds that one is kept while nobody uses it."""
 
 
@@ -41,7 +41,7 @@ class Key:
 
 
 @dataclass
-class Lane:
+class CallConnection:
     """One connection, on its way or open."""
 
     key: Key
@@ -49,17 +49,17 @@ class Lane:
     idle_since: float = 0.0
 
 
-class Lanes:
+class CallConnections:
     """The connections of one mount. `opener` opens one; it may take its time and raises PatchbayError."""
 
     def __init__(self, opener: Callable[[Key], Connection]) -> None:
         self._open = opener
-        self._idle: dict[Key, list[Lane]] = defaultdict(list)
+        self._idle: dict[Key, list[CallConnection]] = defaultdict(list)
         self._count = 0
         self._ended = False
         self._lock = threading.Lock()
 
-    def take(self, key: Key) -> Lane:
+    def take(self, key: Key) -> CallConnection:
         """For one call: an idle one, else one that is being opened. Raises ToolFailed when there are too many."""
         with self._lock:
             while self._idle[key]:
@@ -67,14 +67,17 @@ class Lanes:
                 if not lane.opening.result().closed:
                     return lane
                 self._count -= 1
-            if self._count >= MOST:
-                raise ToolFailed(f"{MOST} calls that may ask their callers are running there already; try again later")
+            if self._count >= MAX_CONNECTIONS_PER_MOUNT:
+                raise ToolFailed(
+                    f"{MAX_CONNECTIONS_PER_MOUNT} calls that may ask their callers are running there already;"
+                    " try again later"
+                )
             self._count += 1
-        lane = Lane(key)
+        lane = CallConnection(key)
         threading.Thread(target=self._opened, args=(lane,), name="opening an upstream", daemon=True).start()
         return lane
 
-    def _opened(self, lane: Lane) -> None:
+    def _opened(self, lane: CallConnection) -> None:
         try:
             lane.opening.set_result(self._open(lane.key))
         except PatchbayError as problem:
@@ -85,11 +88,11 @@ class Lanes:
             lane.opening.set_exception(problem)
             raise
 
-    def give_back(self, lane: Lane, clean: bool) -> None:
+    def give_back(self, lane: CallConnection, clean: bool) -> None:
         """A call is over; `clean` says that nothing of it can be under way any more."""
         lane.opening.add_done_callback(lambda opening: self._back(lane, clean))
 
-    def _back(self, lane: Lane, clean: bool) -> None:
+    def _back(self, lane: CallConnection, clean: bool) -> None:
         if lane.opening.exception() is not None:
             return
         usable = clean and not lane.opening.result().closed
@@ -101,7 +104,7 @@ class Lanes:
         if not usable:
             self._end([lane])
 
-    def reap(self, older: float = IDLE) -> None:
+    def reap(self, older: float = IDLE_SECONDS) -> None:
         """Close those that nobody has used for so many seconds."""
         limit = time.monotonic() - older
         with self._lock:
@@ -118,12 +121,12 @@ class Lanes:
             self._ended = True
         self.reap(0)
 
-    def _end(self, lanes: Iterable[Lane]) -> None:
+    def _end(self, lanes: Iterable[CallConnection]) -> None:
         for lane in lanes:
             # In a thread of its own: a program may take its time, and the caller has its answer already.
             threading.Thread(target=self._close, args=(lane,), name="closing an upstream", daemon=True).start()
 
-    def _close(self, lane: Lane) -> None:
+    def _close(self, lane: CallConnection) -> None:
         try:
             lane.opening.result().close()
         finally:

@@ -29,14 +29,14 @@ from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question
-from patchbay.kinds.mount.call_connections import Key, Lane
+from patchbay.kinds.mount.call_connections import CallConnection, Key
 from patchbay.kinds.mount.snapshots import LONGEST_VIA, VIA, ways_of
-from patchbay.kinds.mount.standing_connection import Keeper
+from patchbay.kinds.mount.standing_connection import StandingConnection
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
 
-ROUNDS = 20
+MAX_QUESTION_ROUNDS = 20
 """How often one call may come back with questions (2026-07-28)."""
 
 FIRST_START = 20.0
@@ -67,7 +67,7 @@ class FromUpstream(PatchbayError):
         self.status = STATUS.get(failure.code, 200)
 
 
-def upstream_handler(keeper: Keeper) -> Handler:
+def upstream_handler(keeper: StandingConnection) -> Handler:
     """Runs what targets name: `{"method", "name" | "uri" | "params"}`; arguments are the call's."""
 
     def run(call: Call) -> Events:
@@ -91,11 +91,11 @@ class _Line:
     """What a call goes over; `clean` says that nothing of it is under way any more. `lane` is None where it shares."""
 
     connection: Connection
-    lane: Lane | None = None
+    lane: CallConnection | None = None
     clean: bool = False
 
 
-def _request(keeper: Keeper, call: Call) -> tuple[str, Json]:
+def _request(keeper: StandingConnection, call: Call) -> tuple[str, Json]:
     """The method and params that go to the upstream. Raises ToolFailed for a call that leads back here."""
     target, ways = call.target, ways_of(call.meta)
     if keeper.id in ways or len(ways) >= LONGEST_VIA:
@@ -114,7 +114,7 @@ def _request(keeper: Keeper, call: Call) -> tuple[str, Json]:
     return method, params | {"_meta": meta}
 
 
-def _ready(keeper: Keeper, call: Call) -> Events:
+def _ready(keeper: StandingConnection, call: Call) -> Events:
     """Wait for an upstream that was never reached yet. Raises ToolFailed at once for one that is away."""
     keeper.start()
     if not keeper.settled.is_set():
@@ -138,7 +138,7 @@ def _still_wanted(call: Call) -> None:
         raise TimedOut("timed out")
 
 
-def _talk(keeper: Keeper, call: Call, method: str, params: Json) -> Talk:
+def _talk(keeper: StandingConnection, call: Call, method: str, params: Json) -> Talk:
     lane, connection = None, keeper.connection
     if connection is None:
         raise Unreachable("it went away")
@@ -161,7 +161,7 @@ def _talk(keeper: Keeper, call: Call, method: str, params: Json) -> Talk:
 
 
 @contextmanager
-def _used(keeper: Keeper, connection: Connection, lane: Lane | None) -> Iterator[_Line]:
+def _used(keeper: StandingConnection, connection: Connection, lane: CallConnection | None) -> Iterator[_Line]:
     line = _Line(connection, lane)
     try:
         yield line
@@ -170,7 +170,7 @@ def _used(keeper: Keeper, connection: Connection, lane: Lane | None) -> Iterator
             keeper.lanes.give_back(lane, line.clean)
 
 
-def _opened(lane: Lane, call: Call) -> Generator[Event, Any, Connection]:
+def _opened(lane: CallConnection, call: Call) -> Generator[Event, Any, Connection]:
     for wait in pauses(call):
         try:
             return lane.opening.result(wait)
@@ -183,7 +183,7 @@ def _opened(lane: Lane, call: Call) -> Generator[Event, Any, Connection]:
 def _rounds(connection: Connection, call: Call, method: str, params: Json) -> Talk:
     """The result of a request; in 2026-07-28 an upstream may want it several times, each with more answers."""
     asked = 0
-    for _ in range(ROUNDS):
+    for _ in range(MAX_QUESTION_ROUNDS):
         result, asked = yield from _round(connection, call, method, params, asked)
         if not connection.modern or result.get("resultType") != "input_required":
             return result
@@ -199,7 +199,7 @@ def _rounds(connection: Connection, call: Call, method: str, params: Json) -> Ta
                 call.cancelled.wait(wait)
                 yield PAUSE
                 break
-    raise ToolFailed(f"the server asked {ROUNDS} times for more input")
+    raise ToolFailed(f"the server asked {MAX_QUESTION_ROUNDS} times for more input")
 
 
 def _question(wanted: Any) -> Question:

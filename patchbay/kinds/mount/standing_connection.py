@@ -25,7 +25,7 @@ from patchbay.client.connection.environment import launch_environment
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
-from patchbay.kinds.mount.call_connections import Key, Lanes
+from patchbay.kinds.mount.call_connections import CallConnections, Key
 from patchbay.kinds.mount.configuration import START_TIMEOUT, Mount, scrubbed
 from patchbay.kinds.mount.health import Health
 from patchbay.kinds.mount.snapshots import LONGEST_VIA, Snapshot
@@ -54,12 +54,12 @@ LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
 """News beside the methods of notifications."""
 
 
-class Circle(PatchbayError):
+class MountCycle(PatchbayError):
     """What is mounted leads back to the mount."""
 
 
 @dataclass(frozen=True)
-class Ground:
+class MountContext:
     """What mounts stand on. `hub` names this hub, `version` is its own; `told` says that the names moved."""
 
     store: Store
@@ -69,7 +69,7 @@ class Ground:
     told: Callable[[], None]
 
 
-class News:
+class EventQueue:
     """What happened, each thing once, in order; bounded. For many writers and one reader."""
 
     def __init__(self) -> None:
@@ -91,21 +91,21 @@ class News:
         return taken
 
 
-class Keeper:
+class StandingConnection:
     """Keeps one mount once it is started. Safe to use from many threads."""
 
-    def __init__(self, mount: Mount, ground: Ground) -> None:
+    def __init__(self, mount: Mount, ground: MountContext) -> None:
         self.mount = mount
         self.id = f"{ground.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
         self.reach: Reach | None = mount.direct_reach
         """How it was reached last; before that what the address alone says, None where that is in a file."""
-        self.lanes = Lanes(self._lane)
+        self.lanes = CallConnections(self._lane)
         self.settled = threading.Event()
         """Set once it is known whether the upstream answers."""
         self._ground = ground
-        self._news = News()
+        self._news = EventQueue()
         self._uris: dict[str, None] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -293,9 +293,9 @@ class Keeper:
         name, mount, store = self.mount.name, self.mount.digest, self._ground.store
         fresh = snapshots.read(connection, mount, snapshots.load(store, name, mount), frozenset(changed))
         if self.id in fresh.via:
-            raise Circle("its lists lead back to this mount of this hub")
+            raise MountCycle("its lists lead back to this mount of this hub")
         if len(fresh.via) > LONGEST_VIA:
-            raise Circle(f"more than {LONGEST_VIA} mounts stand one behind the other")
+            raise MountCycle(f"more than {LONGEST_VIA} mounts stand one behind the other")
         if not self._ending.is_set() and snapshots.keep(store, name, fresh):
             self._ground.told()
 
@@ -305,7 +305,7 @@ class Keeper:
 
     def _down(self, problem: PatchbayError, tries: int) -> float:
         """Mark it; answers the seconds until the next try."""
-        circle = isinstance(problem, Circle)
+        circle = isinstance(problem, MountCycle)
         retry = LONGEST_RETRY if circle else min(LONGEST_RETRY, FIRST_RETRY * 2 ** min(tries - 1, 10))
         secrets = self.mount.secrets(self._ground.environ)
         whole = scrubbed(problem.message, secrets)

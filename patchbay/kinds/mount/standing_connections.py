@@ -10,31 +10,31 @@ import threading
 from collections.abc import Iterable
 
 from patchbay.kinds.mount.configuration import Mount
-from patchbay.kinds.mount.standing_connection import Ground, Keeper
+from patchbay.kinds.mount.standing_connection import MountContext, StandingConnection
 
-PATIENCE = 20.0
+CLOSE_SECONDS = 20.0
 """Seconds that the end of all of them may take."""
 
 SPARE = 64
 """How many keepers of mounts that are not kept (of older versions) are remembered."""
 
 
-class Keepers:
+class StandingConnections:
     """Keepers by mount."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: MountContext) -> None:
         self._ground = ground
-        self._known: dict[Mount, Keeper] = {}
+        self._known: dict[Mount, StandingConnection] = {}
         self._kept: frozenset[Mount] = frozenset()
         self._lock = threading.Lock()
         self._closed = False
 
-    def of(self, mount: Mount) -> Keeper:
+    def of(self, mount: Mount) -> StandingConnection:
         """The keeper of a mount; it is started when the mount is kept or called."""
         with self._lock:
             keeper = self._known.get(mount)
             if keeper is None:
-                keeper = self._known[mount] = Keeper(mount, self._ground)
+                keeper = self._known[mount] = StandingConnection(mount, self._ground)
                 if self._closed:
                     keeper.stop()
             return keeper
@@ -62,4 +62,4 @@ class Keepers:
         for keeper in keepers:
             keeper.stop()
         for keeper in keepers:
-            keeper.join(PATIENCE)
+            keeper.join(CLOSE_SECONDS)

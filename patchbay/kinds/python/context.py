@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.activation import Call, Hub, Memory
-from patchbay.arguments import problems, told, validator
+from patchbay.arguments import describe_problems, problems, validator
 from patchbay.errors import ConfigError, MissingCapability, ToolFailed
 from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, Text, ToolUse
 from patchbay.outputs import clean, of_json
@@ -258,7 +258,7 @@ def _check_form(key: str, question: Question, answer: Mapping[str, Any]) -> None
     form = _form(question) if answer.get("action") == "accept" else None
     wrong = [] if form is None else problems(form, answer.get("content", {}))
     if wrong:
-        raise ToolFailed(f"the answer to {key!r} does not fit its form: {told(wrong)}")
+        raise ToolFailed(f"the answer to {key!r} does not fit its form: {describe_problems(wrong)}")
 
 
 def _is_finite(value: Any) -> bool:

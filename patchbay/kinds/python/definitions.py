@@ -22,7 +22,7 @@ from patchbay.kinds.python.runner_threads import Pool
 KEPT = 256
 """How many definitions are kept live; the one not used for longest goes."""
 
-LOOK = 0.01
+LOAD_POLL_SECONDS = 0.01
 """Seconds between two looks at whether another thread has loaded the definition."""
 
 
@@ -62,7 +62,7 @@ class Definition:
                 finally:
                     self._loader = None
             else:
-                time.sleep(LOOK)
+                time.sleep(LOAD_POLL_SECONDS)
         return self._module
 
     def _claim(self) -> bool:

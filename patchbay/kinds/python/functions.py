@@ -19,7 +19,7 @@ from patchbay.kinds.python.redirects import follow
 from patchbay.outputs import Redirected, events_of
 
 
-class Job(Protocol):
+class FunctionCall(Protocol):
     """One call as the code that runs it sees it. `loop` is the event loop it runs in, where it needs one."""
 
     loop: asyncio.AbstractEventLoop | None
@@ -33,7 +33,7 @@ class Job(Protocol):
         ...
 
 
-def work(definition: Definition, call: Call, job: Job) -> list[Event]:
+def work(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
     """Call the function, send up what it yields; answers the events of what it returns. Raises what it raises."""
     function = definition.function(call.target.get("function", "main"))
     arguments = function.bind(call.arguments)
@@ -55,7 +55,7 @@ def _events(value: Any, call: Call) -> Iterator[Event]:
         yield from follow(elsewhere.location, call)
 
 
-def _drained(stream: Iterator[Any], call: Call, job: Job) -> Any:
+def _drained(stream: Iterator[Any], call: Call, job: FunctionCall) -> Any:
     """Send up what an iterator yields; answers what a generator returns in the end."""
     try:
         while True:
@@ -71,7 +71,7 @@ def _drained(stream: Iterator[Any], call: Call, job: Job) -> Any:
             close()
 
 
-async def _awaited(value: Awaitable[Any] | AsyncIterator[Any], call: Call, job: Job) -> Any:
+async def _awaited(value: Awaitable[Any] | AsyncIterator[Any], call: Call, job: FunctionCall) -> Any:
     """The same for what needs an event loop, which lives as long as the call."""
     job.loop = asyncio.get_running_loop()
     if isinstance(value, Awaitable):

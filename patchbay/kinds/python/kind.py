@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from patchbay.activation import Handler
-from patchbay.kind import Confinement, Fields, Ground, Kind
+from patchbay.kind import Confinement, EntryContext, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
 from patchbay.kinds.python.discovery.functions import python
 from patchbay.kinds.python.discovery.syntax import module_of
@@ -36,7 +36,7 @@ def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
     return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
 
 
-def _tool_target(ground: Ground, name: str, entry: Fields) -> dict[str, Any]:
+def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
     same = name if name in ground.functions else None
     chosen = entry.get("function") or same or ground.config.get("function") or "main"
     function = ground.function(str(chosen), f"tools.{name}")

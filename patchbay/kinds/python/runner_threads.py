@@ -23,19 +23,19 @@ from patchbay.activation import PAUSE, Call, Events, described, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Question
 
-LIMIT = 512
+MAX_THREADS = 512
 """Most threads of one pool."""
 
 IN_FLIGHT = 256
 """Most events of one call that nobody has taken yet; then the tool waits."""
 
-IDLE = 60.0
+IDLE_SECONDS = 60.0
 """Seconds after which a runner without work ends."""
 
 RECHECK = 1.0
 """Seconds between two looks of a blocked tool at whether its call is over."""
 
-GRACE = 1.0
+CLEANUP_SECONDS = 1.0
 """Seconds that a process which ends waits for a tool to clean up whose call is over."""
 
 
@@ -43,7 +43,7 @@ class Stopped(SystemExit):
     """Raised in a tool whose call is over. No `except Exception` holds it, and a thread that it ends stays quiet."""
 
 
-class Asked:
+class PendingEvent:
     """An event on its way out, with the place where its answer is waited for."""
 
     __slots__ = ("event", "reply")
@@ -53,10 +53,10 @@ class Asked:
         self.reply: SimpleQueue[Any] = SimpleQueue()
 
 
-Work = Callable[["Job"], list[Event]]
+Work = Callable[["RunnerCall"], list[Event]]
 
 
-class Job:
+class RunnerCall:
     """One call on a runner. `out` carries events, then one list (the last events) or one exception."""
 
     __slots__ = ("abandoned", "loop", "out", "room", "runner", "work")
@@ -64,12 +64,12 @@ class Job:
     def __init__(self, work: Work, runner: Runner) -> None:
         self.work = work
         self.runner = runner
-        self.out: SimpleQueue[Event | Asked | list[Event] | Exception] = SimpleQueue()
+        self.out: SimpleQueue[Event | PendingEvent | list[Event] | Exception] = SimpleQueue()
         self.room: threading.Semaphore | None = None
         self.loop: AbstractEventLoop | None = None
         self.abandoned = False
 
-    def emit(self, event: Event | Asked) -> None:
+    def emit(self, event: Event | PendingEvent) -> None:
         """Send an event up; waits while too many are on their way. Raises Stopped when the call is over.
 
         A Detach is waited for: what comes after it may need the time that it gives, or not be allowed at all.
@@ -89,7 +89,7 @@ class Job:
         return self._answer_to(Ask(questions))
 
     def _answer_to(self, event: Ask | Detach) -> Any:
-        asked = Asked(event)
+        asked = PendingEvent(event)
         self.emit(asked)
         while True:
             try:
@@ -109,9 +109,9 @@ class Runner:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        self.inbox: SimpleQueue[Job] = SimpleQueue()
+        self.inbox: SimpleQueue[RunnerCall] = SimpleQueue()
         self.lock = threading.Lock()
-        self.job: Job | None = None
+        self.job: RunnerCall | None = None
         self.thread = threading.Thread(target=self._live, name=f"runner of {pool.name}", daemon=True)
 
     def _live(self) -> None:
@@ -123,7 +123,7 @@ class Runner:
                 except Empty:
                     going = not self.pool.retire(self)
 
-    def _serve(self, job: Job) -> bool:
+    def _serve(self, job: RunnerCall) -> bool:
         result = Context().run(_outcome, job)
         with self.lock:
             self.job = None
@@ -134,7 +134,7 @@ class Runner:
         job.out.put(result)
         return True
 
-    def abandon(self, job: Job) -> None:
+    def abandon(self, job: RunnerCall) -> None:
         """Give a job up: stop its Python code, wake its event loop. Does nothing when it has ended."""
         with self.lock:
             if self.job is not job:
@@ -148,14 +148,16 @@ class Runner:
                 job.loop.call_soon_threadsafe(_nothing)
 
         with suppress(RuntimeError):  # no more threads: then nobody waits for what it still does
-            threading.Thread(target=self.thread.join, args=(GRACE,), name="end of a tool", daemon=False).start()
+            threading.Thread(
+                target=self.thread.join, args=(CLEANUP_SECONDS,), name="end of a tool", daemon=False
+            ).start()
 
 
 def _nothing() -> None:
     """Wakes an event loop, so that its thread notices that it has to stop."""
 
 
-def _outcome(job: Job) -> list[Event] | Exception:
+def _outcome(job: RunnerCall) -> list[Event] | Exception:
     try:
         return job.work(job)
     except Stopped:
@@ -169,7 +171,7 @@ def _outcome(job: Job) -> list[Event] | Exception:
 class Pool:
     """The runners of one definition, the idle ones on a stack."""
 
-    def __init__(self, name: str, limit: int = LIMIT, patience: float = IDLE) -> None:
+    def __init__(self, name: str, limit: int = MAX_THREADS, patience: float = IDLE_SECONDS) -> None:
         self.name = name
         self.patience = patience
         self.limit = limit
@@ -177,13 +179,13 @@ class Pool:
         self._lock = threading.Lock()
         self._runners: list[Runner] = []
 
-    def start(self, work: Work) -> Job:
+    def start(self, work: Work) -> RunnerCall:
         """Begin some work on an idle runner or a new one. Raises ToolFailed when all are busy."""
         try:
             runner = self.idle.pop()
         except IndexError:
             runner = self._grow()
-        job = runner.job = Job(work, runner)
+        job = runner.job = RunnerCall(work, runner)
         runner.inbox.put(job)
         return job
 
@@ -232,7 +234,7 @@ class Pool:
                 elif isinstance(item, Exception):
                     ended = True
                     raise item
-                elif isinstance(item, Asked):
+                elif isinstance(item, PendingEvent):
                     item.reply.put((yield item.event))
                 else:
                     yield item

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from patchbay.descriptors import Descriptor, Found, encodable
+from patchbay.descriptors import Descriptor, Discovery, encodable
 from patchbay.errors import ConfigError
 
 MARK = "@bash_command"
@@ -29,7 +29,7 @@ INPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-def shell(name: str, text: str) -> Found:
+def shell(name: str, text: str) -> Discovery:
     """The one tool of a shell definition called `name`. Raises ConfigError when it names no command."""
     lines = text.splitlines() or [""]
     command = name
@@ -39,7 +39,7 @@ def shell(name: str, text: str) -> Found:
             raise ConfigError(name, "line 1", f"expected the name of a command after {MARK}")
     description = comment(lines) or f"Run {command}"
     wire = {"name": name, "description": description, "inputSchema": INPUT_SCHEMA}
-    return Found((Descriptor("tool", name, wire, {}, "discovered"),), (), description)
+    return Discovery((Descriptor("tool", name, wire, {}, "discovered"),), (), description)
 
 
 def comment(lines: Sequence[str]) -> str:

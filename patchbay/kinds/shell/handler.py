@@ -37,7 +37,7 @@ from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
 from patchbay.outputs import events_of, may_become_media, media_type_of
-from patchbay.processes.confinement.paths import Places, existing
+from patchbay.processes.confinement.paths import AllowedPaths, existing
 from patchbay.processes.confinement.threads import Confiner
 from patchbay.processes.limits import Limits, bounded, tasks_of_user
 from patchbay.processes.program import Channel, Command, run
@@ -71,7 +71,7 @@ def shell_handler(
     folders `hidden`, by `protections` (`confinement/`) or the sandbox. It changes nothing of those `kept`.
     """
     before = tasks_of_user()
-    places = Places(hidden=tuple(hidden), writes=existing(limits.writes), kept=tuple(kept))
+    places = AllowedPaths(hidden=tuple(hidden), writes=existing(limits.writes), kept=tuple(kept))
     room = _Room(places, () if limits.sandbox else protections)
     first = source.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     one_liner = first.partition(" ")[0] == ONE_LINER
@@ -95,7 +95,7 @@ def shell_handler(
 class _Room:
     """The folder of one definition, in which each call has one of its own, and what confines its commands."""
 
-    def __init__(self, places: Places, protections: Sequence[str]) -> None:
+    def __init__(self, places: AllowedPaths, protections: Sequence[str]) -> None:
         self._places = places
         self._protections = protections
         self._lock = threading.Lock()

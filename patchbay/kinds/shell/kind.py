@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from patchbay.activation import Handler
-from patchbay.kind import Confinement, Fields, Ground, Kind
+from patchbay.kind import Confinement, EntryContext, Fields, Kind
 from patchbay.kinds.confinement_description import confine_process
 from patchbay.kinds.registry import Handlers
 from patchbay.kinds.shell.discovery import is_shell, shell
@@ -21,7 +21,7 @@ def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Han
     return shell_handler(source, cid, name, environment, limits, *around)
 
 
-def _tool_target(ground: Ground, name: str, entry: Fields) -> dict[str, Any]:
+def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
     return {"argv": entry["argv"]} if "argv" in entry else {"takes": _text_property(entry)}
 
 

@@ -24,7 +24,7 @@ from patchbay.processes.confinement.kernel import (
     control_process,
     system_call,
 )
-from patchbay.processes.confinement.paths import Places
+from patchbay.processes.confinement.paths import AllowedPaths
 
 NETWORK_ABI, SCOPE_ABI = 4, 6
 """The first versions that know ports, and signals."""
@@ -59,7 +59,7 @@ def version() -> int:
         return 0
 
 
-def restrict(places: Places, covered: bool = False) -> None:
+def restrict(places: AllowedPaths, covered: bool = False) -> None:
     """Restrict this thread, and what it begins, for good. Raises OSError.
 
     `covered` says that mounts lie over what is hidden, so that whole trees may be allowed.
@@ -71,7 +71,7 @@ def restrict(places: Places, covered: bool = False) -> None:
         os.close(ruleset)
 
 
-def make_ruleset(places: Places, covered: bool = False) -> int:
+def make_ruleset(places: AllowedPaths, covered: bool = False) -> int:
     """The rules for places as a descriptor, which may be enforced many times. Raises OSError."""
     abi = version()
     handled = _rights(abi)
@@ -96,7 +96,7 @@ def enforce(ruleset: int) -> None:
     system_call(LANDLOCK_RESTRICT_SELF, ruleset, 0)
 
 
-def _rules(places: Places, covered: bool, handled: int) -> Mapping[str, int]:
+def _rules(places: AllowedPaths, covered: bool, handled: int) -> Mapping[str, int]:
     rules = dict.fromkeys(places.readable(covered), READ)
     return rules | dict.fromkeys(places.writable(covered), handled)
 

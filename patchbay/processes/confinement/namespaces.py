@@ -32,7 +32,7 @@ from patchbay.processes.confinement.kernel import (
     mount,
     unshare,
 )
-from patchbay.processes.confinement.paths import SHARED_MEMORY, Places
+from patchbay.processes.confinement.paths import SHARED_MEMORY, AllowedPaths
 
 LOCKED_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC | 1024 | 2048
 """With the last two a file system keeps no times of access (MS_NOATIME, MS_NODIRATIME)."""
@@ -70,7 +70,7 @@ def _be_init() -> None:
         os._exit(0)
 
 
-def cover(places: Places, shared_mib: int) -> None:
+def cover(places: AllowedPaths, shared_mib: int) -> None:
     """Give this process, which is inside the namespaces, a view of the file system of its own. Raises OSError.
 
     Of what is hidden only its own folders are left. `shared_mib` bounds its shared memory.
@@ -122,7 +122,7 @@ def work() -> bool:
         try:
             enter()
             if os.fork() == 0:
-                cover(Places(), 1)
+                cover(AllowedPaths(), 1)
                 os.write(tell, b"yes")
             else:
                 os.close(tell)

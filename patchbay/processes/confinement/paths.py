@@ -23,7 +23,7 @@ KERNEL_FOLDERS = (Path("/proc"), Path("/sys"), DEVICE_FOLDER)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AllowedPaths:
     """What one server's code may use.
 
     `hidden` cannot be read, apart from `own` folders inside it; `own` and `writes` can be changed; what is in

@@ -1,7 +1,8 @@
 """Which protections of the hub against tools hold on this machine, and how a process takes them on.
 
 `wanted` are the names of the setting `protections`. A protection that is wanted and can be had is in force: when it
-then fails for one process, that process runs nothing. One that cannot be had is told (`told`), and the others hold.
+then fails for one process, that process runs nothing. `describe_protections` names one that cannot be had; the others
+hold.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from patchbay.processes.confinement import landlock, namespaces, privacy
 from patchbay.processes.confinement.kernel import LINUX, drop_capabilities
-from patchbay.processes.confinement.paths import Places
+from patchbay.processes.confinement.paths import AllowedPaths
 
 LANDLOCK, NAMESPACES, PRIVACY = "landlock", "namespaces", "privacy"
 ALL = (LANDLOCK, NAMESPACES, PRIVACY)
@@ -31,7 +32,7 @@ class Protections:
     hidden: tuple[Path, ...] = ()
     kept: tuple[Path, ...] = ()
 
-    def take_on(self, places: Places, memory_mib: int) -> None:
+    def take_on(self, places: AllowedPaths, memory_mib: int) -> None:
         """Put this process, a host that has run nothing yet, under them for good. Raises OSError.
 
         `places` is what its server may use; what is hidden from all is added.
@@ -58,7 +59,7 @@ def protect_hub(wanted: Collection[str]) -> None:
         privacy.hide_memory()
 
 
-def told(names: Collection[str], version: int) -> Sequence[tuple[str, bool, str]]:
+def describe_protections(names: Collection[str], version: int) -> Sequence[tuple[str, bool, str]]:
     """Each protection in words: its title, whether it holds, and what holds or what is missing.
 
     `names` are in force, `version` is that of Landlock.

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.kernel import drop_capabilities
-from patchbay.processes.confinement.paths import Places
+from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.protections import LANDLOCK
 
 FRESH_SECONDS = 5.0
@@ -23,7 +23,7 @@ FRESH_SECONDS = 5.0
 class Confiner:
     """Called in a thread, confines it for good. `names` are the protections that are wanted. Raises OSError."""
 
-    def __init__(self, places: Places, names: Collection[str]) -> None:
+    def __init__(self, places: AllowedPaths, names: Collection[str]) -> None:
         self._places = places
         self._locked = LANDLOCK in names and landlock.version() > 0
         self._lock = threading.Lock()

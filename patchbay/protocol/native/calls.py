@@ -19,10 +19,10 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import MissingCapability, WrongArguments
 from patchbay.events import LOG_LEVELS, Ask, Detach, Done, Event, Failed, Log
 from patchbay.jsonrpc import Rendered, Result
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.names import Params, TooMany, bound, unfit
-from patchbay.protocol.request_context import Desk
+from patchbay.protocol.request_context import HubServices
 from patchbay.protocol.run_tool import ToolRun, run_tool
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ NO_QUESTIONS = "the native interface cannot ask its caller: call this tool over 
 
 
 def events_of(
-    desk: Desk, server: Server, descriptor: Descriptor, params: Params, wire: Wire, flag: CancelFlag
+    desk: HubServices, server: Server, descriptor: Descriptor, params: Params, wire: TransportInfo, flag: CancelFlag
 ) -> Generator[Event, None, None]:
     """The events of a tool, up to its ending; the call leaves a record. Closing them cancels it. Raises Misled."""
     schema = descriptor.wire["inputSchema"]
@@ -59,7 +59,12 @@ def events_of(
 
 
 def _run(
-    desk: Desk, server: Server, descriptor: Descriptor, arguments: dict[str, Any], wire: Wire, flag: CancelFlag
+    desk: HubServices,
+    server: Server,
+    descriptor: Descriptor,
+    arguments: dict[str, Any],
+    wire: TransportInfo,
+    flag: CancelFlag,
 ) -> ToolRun:
     terms: dict[str, Any] = {"principal": wire.principal, "log_level": LOG_LEVEL, "cancelled": flag}
     reference = desk.reference(wire.principal)
@@ -76,7 +81,7 @@ def _recorded(ending: Done | Failed) -> Result:
     return Result(0, {"content": [{"type": "text", "text": ending.message}], "isError": True})
 
 
-def _told(desk: Desk, run: ToolRun) -> Generator[Event, None, None]:
+def _told(desk: HubServices, run: ToolRun) -> Generator[Event, None, None]:
     """What a call says, each within the limit of one result."""
     try:
         for event in run.events:

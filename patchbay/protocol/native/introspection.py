@@ -14,7 +14,7 @@ from typing import Any
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server
 from patchbay.events import Data
-from patchbay.protocol.native.names import Misled, Params, TooMany, activations, bound
+from patchbay.protocol.native.names import CannotBegin, Params, TooMany, activations, bound
 
 DIGITS = 16
 """How many hexadecimal digits the hash has."""
@@ -48,10 +48,10 @@ def introspect(method: str, params: Params, whole: Aggregate) -> Data | None:
     return answer(whole, *(words.get(name) for name in names))
 
 
-def _invalid(method: str, names: tuple[str, ...], reason: str) -> Misled:
+def _invalid(method: str, names: tuple[str, ...], reason: str) -> CannotBegin:
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
     hints = {"method": method, "reason": reason, "method_schema": schema, "action": "call_plexus_schema"}
-    return Misled(f"the params do not fit {method}: {reason}", "invalid_params", hints)
+    return CannotBegin(f"the params do not fit {method}: {reason}", "invalid_params", hints)
 
 
 def _schema(whole: Aggregate) -> Data:
@@ -73,7 +73,7 @@ def _activation_schema(whole: Aggregate, namespace: str | None, method: str | No
         hints = {"activation": server.name, "method": method, "available_methods": list(keys)}
         hints |= {"action": "call_activation_schema", "namespace": server.name}
         sentence = f"there is no method {method!r:.140} in {server.name}; it has: {', '.join(keys)}"
-        raise Misled(sentence, "method_not_found", hints)
+        raise CannotBegin(sentence, "method_not_found", hints)
     return Data(_variant(server, method), "plexus.method_schema")
 
 
@@ -90,7 +90,7 @@ def _named(known: Known, namespace: str | None) -> tuple[Server, tuple[str, ...]
         name = namespace or ""
         said = f"there is no activation {name!r:.140}" if name else "the namespace is missing"
         hints = {"activation": name, "action": "call_plexus_schema"}
-        raise Misled(f"{said}; there are: {', '.join(known)}", "activation_not_found", hints)
+        raise CannotBegin(f"{said}; there are: {', '.join(known)}", "activation_not_found", hints)
     return found
 
 

@@ -22,7 +22,7 @@ from patchbay.views.native import Kind
 Params = Mapping[str, Any] | Sequence[Any]
 
 
-class Misled(ToolFailed):
+class CannotBegin(ToolFailed):
     """A call that cannot begin: `kind` and `hints` are those of the guidance item, `segments` its provenance."""
 
     def __init__(
@@ -63,13 +63,13 @@ def _alone(whole: Aggregate, namespace: str) -> Owner | None:
     return whole.dotted["tools"].get(f"{namespace}.{namespace}")
 
 
-def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> Misled:
+def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> CannotBegin:
     known = activations(whole)
     fitting = [name for name in known if method == name or method.startswith((f"{name}.", f"{name}_"))]
     if not fitting:
         namespace = method.partition("." if "." in method else "_")[0]
         where = {"activation": namespace, "action": "call_plexus_schema"}
-        return Misled(_no_activation(catalogue, namespace), "activation_not_found", where)
+        return CannotBegin(_no_activation(catalogue, namespace), "activation_not_found", where)
     namespace = max(fitting, key=len)
     rest, methods = method[len(namespace) + 1 :], known[namespace][1]
     hints: dict[str, Any] = {"activation": namespace, "method": rest, "available_methods": list(methods)}
@@ -80,7 +80,7 @@ def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> Misled:
     else:
         hints |= {"action": "call_activation_schema", "namespace": namespace}
     what = f"there is no method {rest!r:.140} in {namespace}" if rest else f"{namespace} is no method by itself"
-    return Misled(f"{what}; {clash or 'it has: ' + ', '.join(methods)}", "method_not_found", hints)
+    return CannotBegin(f"{what}; {clash or 'it has: ' + ', '.join(methods)}", "method_not_found", hints)
 
 
 def _no_activation(catalogue: Catalogue, namespace: str) -> str:
@@ -91,12 +91,12 @@ def _no_activation(catalogue: Catalogue, namespace: str) -> str:
     return f"the server {server.name} has no tools"
 
 
-def unfit(server: Server, descriptor: Descriptor, reason: str) -> Misled:
+def unfit(server: Server, descriptor: Descriptor, reason: str) -> CannotBegin:
     """Why a tool cannot run with the params that were given, and where its schema is."""
     schema = descriptor.wire["inputSchema"]
     hints = {"method": f"{server.name}.{descriptor.name}", "reason": reason, "method_schema": schema}
     hints |= {"action": "call_activation_schema", "namespace": server.name}
-    return Misled(reason, "invalid_params", hints, (server.name,))
+    return CannotBegin(reason, "invalid_params", hints, (server.name,))
 
 
 class TooMany(ToolFailed):

@@ -21,13 +21,13 @@ from patchbay.catalogue.aggregate import Aggregate
 from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, PatchbayError
 from patchbay.events import Done, Failed, Pause
 from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.native.calls import events_of
 from patchbay.protocol.native.introspection import introspect, plexus_hash
-from patchbay.protocol.native.names import Misled, Params, find, find_owner
-from patchbay.protocol.request_context import Cancellations, Desk
+from patchbay.protocol.native.names import CannotBegin, Params, find, find_owner
+from patchbay.protocol.request_context import Cancellations, HubServices
 from patchbay.views.native import Item, Stamp, guidance, items, notification
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ _UNSUBSCRIBE = re.compile(r"(plexus[._]unsubscribe|[A-Za-z0-9_.-]{1,257}[._]unsu
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NativeRequest:
     """A native request. `params` is an array (bound by position) or an object (by name)."""
 
     id: Id
@@ -54,7 +54,7 @@ Stream = Generator[Result | Notification | Pause, None, None]
 Answer = Stream | Result | Failure
 
 
-def asked(value: Any) -> Asked | None:
+def parse_request(value: Any) -> NativeRequest | None:
     """A native request from one parsed JSON value; None for a notification, which asks for nothing.
 
     Raises InvalidRequest for everything else, an array of messages too.
@@ -66,7 +66,7 @@ def asked(value: Any) -> Asked | None:
         raise InvalidRequest('"params" has to be an array (by position) or an object (by name)')
     said = message({**value, "params": {}} if isinstance(params, list) else value)
     if isinstance(said, Request):
-        return Asked(said.id, said.method, params if isinstance(params, list) else said.params)
+        return NativeRequest(said.id, said.method, params if isinstance(params, list) else said.params)
     if isinstance(said, Notification):
         return None
     raise InvalidRequest("nothing was asked here, so there is nothing to answer: send a request with a method")
@@ -78,11 +78,11 @@ class Native:
     Who may unsubscribe is the connection that subscribed, or any caller of its principal where connections do not last.
     """
 
-    def __init__(self, desk: Desk, cancellations: Cancellations) -> None:
+    def __init__(self, desk: HubServices, cancellations: Cancellations) -> None:
         self._desk = desk
         self._cancellations = cancellations
 
-    def answer(self, request: Asked, wire: Wire) -> Answer:
+    def answer(self, request: NativeRequest, wire: TransportInfo) -> Answer:
         """The answer to a request. Nothing runs before its stream is read; closing the stream cancels the call."""
         method, whole = request.method, self._desk.catalogue.whole()
         try:
@@ -96,11 +96,11 @@ class Native:
             return failure(request.id, problem)
         return self._stream(request, wire, whole)
 
-    def cancel_all(self, wire: Wire, why: str) -> None:
+    def cancel_all(self, wire: TransportInfo, why: str) -> None:
         """Cancel every call of a connection."""
         self._cancellations.cancel_all(_owner(wire), why)
 
-    def _unsubscribe(self, request: Asked, owner: str) -> Result:
+    def _unsubscribe(self, request: NativeRequest, owner: str) -> Result:
         """Cancel one call; the result says whether it was running in this process."""
         params = request.params
         given = [params.get("subscription")] if isinstance(params, Mapping) else list(params)
@@ -109,7 +109,7 @@ class Native:
         found = self._cancellations.cancel(owner, given[0], "unsubscribed")
         return Result(request.id, Rendered(b"true" if found else b"false"))
 
-    def _stream(self, request: Asked, wire: Wire, whole: Aggregate) -> Stream:
+    def _stream(self, request: NativeRequest, wire: TransportInfo, whole: Aggregate) -> Stream:
         owner, subscription, flag = _owner(wire), secrets.randbits(ID_BITS), CancelFlag()
         self._cancellations.listen()
         # Known before its id is told, so that unsubscribing may be the very next message.
@@ -125,7 +125,7 @@ class Native:
             self._desk.running.remove(owner, subscription, flag)
 
     def _items(
-        self, request: Asked, wire: Wire, whole: Aggregate, flag: CancelFlag
+        self, request: NativeRequest, wire: TransportInfo, whole: Aggregate, flag: CancelFlag
     ) -> Generator[Item | Pause, None, None]:
         """The items of one call; whatever happens, the last is `done`."""
         stamp = Stamp(plexus_hash(whole))
@@ -139,7 +139,7 @@ class Native:
             with closing(events_of(self._desk, server, descriptor, request.params, wire, flag)) as events:
                 for event in events:
                     yield from (event,) if isinstance(event, Pause) else items(event, stamp)
-        except Misled as problem:
+        except CannotBegin as problem:
             stamp = replace(stamp, segments=problem.segments)
             yield guidance(problem.kind, problem.hints, stamp)
             yield from items(Failed(problem.message), stamp)
@@ -147,5 +147,5 @@ class Native:
             yield from items(Failed(incident(log, f"in the native call {request.method:.140}").message), stamp)
 
 
-def _owner(wire: Wire) -> str:
+def _owner(wire: TransportInfo) -> str:
     return wire.connection or f"native-{wire.principal}"

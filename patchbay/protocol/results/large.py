@@ -17,7 +17,7 @@ import orjson
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError
 from patchbay.events import Content, Data, Event, Text
-from patchbay.views.fold import shown as shown_value
+from patchbay.views.fold import format_value as shown_value
 
 Keep = Callable[[bytes], str | None]
 """Keeps a large result for its caller; answers the URI that opens it, None for one that is too large to be kept."""

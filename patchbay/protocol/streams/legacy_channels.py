@@ -22,7 +22,7 @@ from patchbay.store import Store
 WAITING = 600.0
 """Seconds for which a message is kept for the stream."""
 
-LOOK = 0.25
+DRAIN_POLL_SECONDS = 0.25
 """Seconds between two looks at whether everything is answered, once the hub stops."""
 
 PAGE = 1000
@@ -108,5 +108,5 @@ class Channel:
                     continue
                 if over:
                     return
-                if mailbox.get(LOOK if stopping else keepalive) is None and not stopping:
+                if mailbox.get(DRAIN_POLL_SECONDS if stopping else keepalive) is None and not stopping:
                     yield PAUSE

@@ -10,7 +10,7 @@ REMEMBERED = 2000
 """Changes that are remembered."""
 
 
-class Places:
+class ListenerSlots:
     """A bounded number of places. Safe to use from many threads."""
 
     def __init__(self, most: int) -> None:

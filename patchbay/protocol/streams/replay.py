@@ -26,10 +26,10 @@ from patchbay.activation import PAUSE
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, encode, failure
-from patchbay.protocol.callers import Session
+from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.streams.subscriptions import ENDING
-from patchbay.protocol.tasks.records import BEAT, LOST, Ledger
-from patchbay.store import Entry, Store
+from patchbay.protocol.tasks.records import BEAT, LOST, TaskStore
+from patchbay.store import JournalEntry, Store
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +48,11 @@ NOT_KEPT = "the answer to this call could not be kept for replay: the store of t
 _OPENED, _MESSAGE, _ENDED, _GONE = b"o", b"m", b"e", b"g"
 
 
-class Pulse:
+class Heartbeat:
     """The signs of life of one process, while it writes streams. Safe to use from many threads."""
 
     def __init__(self, store: Store) -> None:
-        self.ledger = Ledger(store)
+        self.ledger = TaskStore(store)
         self._lock = threading.Lock()
         self._streams = 0
         self._beating = False
@@ -97,7 +97,9 @@ class Recorder:
     `leave` when nothing more is written. Raises ContentError when the store fails at the beginning.
     """
 
-    def __init__(self, store: Store, session: Session, seconds: float, id: Id, pulse: Pulse, most: int) -> None:
+    def __init__(
+        self, store: Store, session: LegacySession, seconds: float, id: Id, pulse: Heartbeat, most: int
+    ) -> None:
         self.name = secrets.token_hex(8)
         self._store = store
         self._topic = f"stream/{session.nonce}/{self.name}"
@@ -154,7 +156,9 @@ class Replay:
     `seconds` is how long an entry is kept that this reader has to write for a process that is gone.
     """
 
-    def __init__(self, ledger: Ledger, session: Session, stream: str, keepalive: float, seconds: float) -> None:
+    def __init__(
+        self, ledger: TaskStore, session: LegacySession, stream: str, keepalive: float, seconds: float
+    ) -> None:
         self.name = stream
         self._ledger = ledger
         self._store = ledger.store
@@ -201,7 +205,7 @@ class Replay:
                     yield PAUSE
                     said = time.monotonic()
 
-    def _taken(self, entry: Entry) -> tuple[bytes, bytes]:
+    def _taken(self, entry: JournalEntry) -> tuple[bytes, bytes]:
         """The kind of an entry, and its message."""
         self._seq = entry.seq
         kind, data = entry.data[:1], entry.data[1:]

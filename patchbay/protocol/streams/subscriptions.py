@@ -22,8 +22,8 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
-from patchbay.protocol.callers import Caller, Session
-from patchbay.protocol.tasks.tasks import Watch
+from patchbay.protocol.callers import Caller, LegacySession
+from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.versions import Revision
 from patchbay.store import Store
@@ -39,7 +39,7 @@ _FLAGS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourc
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedMessage:
     """A message of a GET stream, and the number of the change that has been told with it, if one has.
 
     Without a message, where the stream begins.
@@ -58,7 +58,7 @@ class Listeners:
         store: Store,
         keepalive: float,
         ending: Callable[[], bool],
-        subscribed: Callable[[Session], Set[str]],
+        subscribed: Callable[[LegacySession], Set[str]],
     ) -> None:
         self._store = store
         self._keepalive = keepalive
@@ -66,13 +66,13 @@ class Listeners:
         self._subscribed = subscribed
 
     def listen(
-        self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: Watch | None = None
+        self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch | None = None
     ) -> Iterator[Message | Sign]:
         """The stream of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops.
 
         Tasks (`watch`) are told as they are, then whenever they change. Once it is cancelled nothing more is said.
         """
-        watch = watch or Watch((), lambda task: task)
+        watch = watch or TaskWatch((), lambda task: task)
         asked = _honoured(wanted)
         # What is pinned never changes; its capabilities say so.
         honoured = ({} if server.pinned else asked) | ({"taskIds": watch.ids} if watch.ids else {})
@@ -102,7 +102,7 @@ class Listeners:
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
         yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
-    def stream(self, server: Server, session: Session, after: int | None) -> Iterator[Numbered | Pause]:
+    def stream(self, server: Server, session: LegacySession, after: int | None) -> Iterator[NumberedMessage | Pause]:
         """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
         own, token = f"session/{session.nonce}", secrets.token_bytes(8)
         kinds, lost = _heard_of(server, session), 0
@@ -110,7 +110,7 @@ class Listeners:
         with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
             newest = self._store.journal.last(f"changes/{server.heard}")
             last = newest if after is None else min(after, newest)
-            yield Numbered(last, None)
+            yield NumberedMessage(last, None)
             while True:
                 for entry in self._store.journal.read(f"changes/{server.heard}", last):
                     last = entry.seq
@@ -118,8 +118,8 @@ class Listeners:
                     told: list[Message | None] = [Notification(*one) for one in news]
                     *first, end = told or [None]
                     # Only with its last message has a change been told: who leaves before comes back to all of it.
-                    yield from (Numbered(None, message) for message in first)
-                    yield Numbered(last, end)
+                    yield from (NumberedMessage(None, message) for message in first)
+                    yield NumberedMessage(last, end)
                 if session.ended or self._ending():
                     return
                 got = mailbox.get(self._keepalive)
@@ -131,10 +131,10 @@ class Listeners:
                 elif mailbox.dropped > lost:
                     lost = mailbox.dropped
                     for method, params in _everything(set(), self._subscribed(session)):
-                        yield Numbered(None, Notification(method, params))
+                        yield NumberedMessage(None, Notification(method, params))
                 elif got[0].startswith("updated/"):
                     for method, params in _told(got[0], got[1], set(), self._subscribed(session)):
-                        yield Numbered(None, Notification(method, params))
+                        yield NumberedMessage(None, Notification(method, params))
 
 
 def fewer(server: Server, revision: Revision) -> Mapping[str, Any] | None:
@@ -143,7 +143,7 @@ def fewer(server: Server, revision: Revision) -> Mapping[str, Any] | None:
     return found
 
 
-def _heard_of(server: Server, session: Session) -> set[str]:
+def _heard_of(server: Server, session: LegacySession) -> set[str]:
     """The lists whose changes a session is told of: all, unless its capabilities said that it is not."""
     if server.pinned:
         return set()
@@ -172,7 +172,7 @@ def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str
         yield "notifications/resources/updated", {"uri": uri}
 
 
-def _tasks_told(watch: Watch, got: tuple[str, bytes] | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tasks_told(watch: TaskWatch, got: tuple[str, bytes] | None) -> Iterator[tuple[str, dict[str, Any]]]:
     for detailed in watch.news(got[0] if got else None):
         yield "notifications/tasks", detailed
 

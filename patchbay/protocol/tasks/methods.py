@@ -11,12 +11,12 @@ from typing import Any
 
 from patchbay.errors import InvalidParams, MissingCapability
 from patchbay.protocol.callers import Caller
-from patchbay.protocol.request_context import Turn
+from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.tasks.records import Task
-from patchbay.protocol.tasks.tasks import TASKS, Watch
+from patchbay.protocol.tasks.tasks import TASKS, TaskWatch
 from patchbay.protocol.translate import stamped
 
-MOST = 64
+MAX_TASKS_PER_STREAM = 64
 """How many tasks one stream tells of."""
 
 
@@ -26,12 +26,12 @@ def need_tasks(caller: Caller) -> None:
         raise MissingCapability({"extensions": {TASKS: {}}})
 
 
-def created(task: Task, turn: Turn) -> dict[str, Any]:
+def created(task: Task, turn: RequestContext) -> dict[str, Any]:
     """The CreateTaskResult."""
     return stamped({"resultType": "task", **task.shown()}, turn.server, turn.caller.revision)
 
 
-def passed_on(result: dict[str, Any], turn: Turn) -> dict[str, Any]:
+def passed_on(result: dict[str, Any], turn: RequestContext) -> dict[str, Any]:
     """What a mounted server said of a task of its own. At the endpoint of all servers the task is called `server.id`,
     as its tools are (see `narrowing.py`)."""
     if turn.caller.wire.endpoint or "taskId" not in result:
@@ -39,12 +39,12 @@ def passed_on(result: dict[str, Any], turn: Turn) -> dict[str, Any]:
     return {**result, "taskId": f"{turn.server.name}.{result['taskId']}"}
 
 
-def get_task(turn: Turn) -> dict[str, Any]:
+def get_task(turn: RequestContext) -> dict[str, Any]:
     """tasks/get: the task with its result, error or open questions."""
     return stamped(_named(turn).detailed(), turn.server, turn.caller.revision)
 
 
-def update_task(turn: Turn) -> dict[str, Any]:
+def update_task(turn: RequestContext) -> dict[str, Any]:
     """tasks/update: answers to open questions; acknowledged also when nothing fits or the task has ended."""
     task = _named(turn)
     responses = turn.params.get("inputResponses")
@@ -54,13 +54,13 @@ def update_task(turn: Turn) -> dict[str, Any]:
     return stamped({}, turn.server, turn.caller.revision)
 
 
-def cancel_task(turn: Turn) -> dict[str, Any]:
+def cancel_task(turn: RequestContext) -> dict[str, Any]:
     """tasks/cancel: acknowledged however often; the task shows when it has stopped."""
     turn.desk.tasks.cancel(_named(turn))
     return stamped({}, turn.server, turn.caller.revision)
 
 
-def watched(turn: Turn, wanted: Any) -> Watch | None:
+def watched(turn: RequestContext, wanted: Any) -> TaskWatch | None:
     """The tasks that a listen request names; those that are not the caller's are left out."""
     ids = wanted.get("taskIds") if isinstance(wanted, Mapping) else None
     if ids is None:
@@ -68,8 +68,10 @@ def watched(turn: Turn, wanted: Any) -> Watch | None:
     need_tasks(turn.caller)
     if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
         raise InvalidParams("params.notifications.taskIds has to be an array of task ids")
-    if len(ids) > MOST:
-        raise InvalidParams(f"params.notifications.taskIds has {len(ids)} ids; at most {MOST} are taken")
+    if len(ids) > MAX_TASKS_PER_STREAM:
+        raise InvalidParams(
+            f"params.notifications.taskIds has {len(ids)} ids; at most {MAX_TASKS_PER_STREAM} are taken"
+        )
     found = []
     for id in dict.fromkeys(ids):
         try:
@@ -79,7 +81,7 @@ def watched(turn: Turn, wanted: Any) -> Watch | None:
     return turn.desk.tasks.watch(found)
 
 
-def _named(turn: Turn) -> Task:
+def _named(turn: RequestContext) -> Task:
     need_tasks(turn.caller)
     id = turn.params.get("taskId")
     if not isinstance(id, str):
@@ -87,5 +89,5 @@ def _named(turn: Turn) -> Task:
     return _find(turn, id)
 
 
-def _find(turn: Turn, id: str) -> Task:
+def _find(turn: RequestContext, id: str) -> Task:
     return turn.desk.tasks.find(id, turn.caller.wire.principal, turn.caller.wire.endpoint)

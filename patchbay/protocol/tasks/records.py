@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from patchbay.jsonrpc import Notification, encode
-from patchbay.store import Entry, Store
+from patchbay.store import JournalEntry, Store
 
 TOPIC = "task/"
 ALIVE = "alive/"
@@ -35,7 +35,7 @@ BEAT = 1.0
 LOST = 6.0
 """Seconds without a sign of life after which a process counts as gone."""
 
-POLL = 500
+POLL_MILLISECONDS = 500
 """Milliseconds that a client is told to wait between two looks."""
 
 PAGE = 1000
@@ -81,7 +81,7 @@ class Task:
         """Seconds until it may be forgotten."""
         return self.created + self.ttl - time.time()
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: JournalEntry) -> None:
         """Take one entry in."""
         said = orjson.loads(entry.data)
         kind, params = said["method"], said.get("params", {})
@@ -110,7 +110,7 @@ class Task:
         if self.message:
             seen["statusMessage"] = self.message
         moments = {"createdAt": _moment(self.created), "lastUpdatedAt": _moment(self.updated)}
-        return seen | moments | {"ttlMs": round(self.ttl * 1000), "pollIntervalMs": POLL}
+        return seen | moments | {"ttlMs": round(self.ttl * 1000), "pollIntervalMs": POLL_MILLISECONDS}
 
     def detailed(self) -> dict[str, Any]:
         """The task with what its status brings along (DetailedTask)."""
@@ -123,7 +123,7 @@ def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Ledger:
+class TaskStore:
     """Reads and writes tasks. `owner` names this process; safe to use from many threads."""
 
     def __init__(self, store: Store) -> None:

@@ -24,7 +24,7 @@ from patchbay.events import Ask, Done, Event, Failed
 from patchbay.jsonrpc import failure
 from patchbay.protocol.client_requests import fits
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.tasks.records import BEAT, TOPIC, Ledger, Task
+from patchbay.protocol.tasks.records import BEAT, TOPIC, Task, TaskStore
 from patchbay.store import Store
 from patchbay.views.fold import Fold
 
@@ -38,7 +38,7 @@ STOPPED = "the hub was stopped before this task ended"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskWork:
     """A call that runs: its events, the fold that they go into as they pass, and how the fold becomes the answer."""
 
     call: Call
@@ -55,7 +55,7 @@ class Tasks:
     """
 
     def __init__(self, store: Store, minutes: float, most: int, left: Callable[[], float]) -> None:
-        self._ledger = Ledger(store)
+        self._ledger = TaskStore(store)
         self._seconds = minutes * 60
         self._room = threading.BoundedSemaphore(most)
         self._left = left
@@ -63,7 +63,7 @@ class Tasks:
         self._running: dict[str, Call] = {}
         self._keeper: threading.Thread | None = None
 
-    def start(self, work: Work, endpoint: str) -> Task | None:
+    def start(self, work: TaskWork, endpoint: str) -> Task | None:
         """Make a task out of a call; None when there is no room for one, and the call has to go on as it is.
 
         The task can be read by `find`, in every process, when this returns.
@@ -107,9 +107,9 @@ class Tasks:
         if task.ended is None and not task.cancelling:
             self._ledger.append(task, "cancel", {})
 
-    def watch(self, tasks: Sequence[Task]) -> Watch:
+    def watch(self, tasks: Sequence[Task]) -> TaskWatch:
         """What a listener needs that wants to hear of these tasks."""
-        return Watch(tasks, self._caught_up)
+        return TaskWatch(tasks, self._caught_up)
 
     def _caught_up(self, task: Task) -> Task:
         self._ledger.catch_up(task)
@@ -132,7 +132,7 @@ class Tasks:
     def _at_work(self, task: Task) -> bool:
         return task.id in self._running if task.owner == self._ledger.owner else self._ledger.alive(task.owner)
 
-    def _run(self, task: Task, work: Work) -> None:
+    def _run(self, task: Task, work: TaskWork) -> None:
         """In the task's thread: go on to the end, then write it down."""
         try:
             status, outcome = self._outcome(task, work)
@@ -149,7 +149,7 @@ class Tasks:
                 self._running.pop(task.id, None)
             self._room.release()
 
-    def _outcome(self, task: Task, work: Work) -> tuple[str, dict[str, Any]]:
+    def _outcome(self, task: Task, work: TaskWork) -> tuple[str, dict[str, Any]]:
         """How the task ends: its status and what comes with it."""
         try:
             ending = self._finish(task, work)
@@ -167,7 +167,7 @@ class Tasks:
             return "failed", {"error": _error(error), "message": error.message}
         return "completed", {"result": work.answer(work.fold)}
 
-    def _finish(self, task: Task, work: Work) -> Done | Failed:
+    def _finish(self, task: Task, work: TaskWork) -> Done | Failed:
         reply: Mapping[str, Any] | None = None
         used: set[str] = set()
         while True:
@@ -249,7 +249,7 @@ class Tasks:
                 log.exception("a task of %s was given up, which could not be kept", call.server)
 
 
-class Watch:
+class TaskWatch:
     """The tasks that one listener hears of."""
 
     def __init__(self, tasks: Sequence[Task], look: Callable[[Task], Task]) -> None:

@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 VERSION = 1
 """Of the schema, kept in `user_version`."""
 
-BUSY = 15.0
+LOCK_WAIT_SECONDS = 15.0
 """Seconds to wait for another process that writes."""
 
-IDLE = 16
+MAX_IDLE_READERS = 16
 """Read connections that are kept for the next reader."""
 
 SCHEMA = """
@@ -112,7 +112,7 @@ class Database:
                 yield connection
             finally:
                 self._idle.append(connection)
-                self._trim(0 if self._closed else IDLE)
+                self._trim(0 if self._closed else MAX_IDLE_READERS)
 
     def close(self) -> None:
         """Close every connection; those in use are closed when their reader is done. Closing twice is harmless."""
@@ -136,7 +136,7 @@ class Database:
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:
     """A connection in autocommit mode that any thread may use, one at a time."""
-    connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=LOCK_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -149,7 +149,7 @@ def connect(path: Path, synchronous: str) -> sqlite3.Connection:
 
 def _prepare(path: Path) -> None:
     """Make the file a database in WAL mode with our schema, also when several processes do so at once."""
-    until = time.monotonic() + BUSY
+    until = time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         connection = connect(path, "FULL")
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from patchbay.store import Entry
+from patchbay.store import JournalEntry
 from patchbay.stores.sqlite.database import Database
 
 
@@ -21,24 +21,24 @@ class SqliteJournal:
             query = "INSERT INTO journal (topic, data, at, until) VALUES (?, ?, ?, ?)"
             return int(connection.execute(query, row).lastrowid or 0)
 
-    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+    def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
         query = "SELECT seq, topic, data, at FROM journal WHERE topic = ? AND seq > ? ORDER BY seq LIMIT ?"
         with self._database.read() as connection:
-            return [Entry(*row) for row in connection.execute(query, (topic, after, max(0, limit))).fetchall()]
+            return [JournalEntry(*row) for row in connection.execute(query, (topic, after, max(0, limit))).fetchall()]
 
     def last(self, topic: str) -> int:
         with self._database.read() as connection:
             query = "SELECT coalesce(max(seq), 0) FROM journal WHERE topic = ?"
             return int(connection.execute(query, (topic,)).fetchone()[0])
 
-    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[Entry]:
+    def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[JournalEntry]:
         query = (
             "SELECT seq, topic, data, at FROM journal WHERE topic = :topic AND (:before IS NULL OR seq < :before)"
             " ORDER BY seq DESC LIMIT :limit"
         )
         given = {"topic": topic, "before": before, "limit": max(0, limit)}
         with self._database.read() as connection:
-            return [Entry(*row) for row in connection.execute(query, given).fetchall()]
+            return [JournalEntry(*row) for row in connection.execute(query, given).fetchall()]
 
     def trim(self, topic: str, most: int) -> int:
         sums = "SELECT seq, sum(length(data)) OVER (ORDER BY seq DESC) AS total FROM journal WHERE topic = ?"

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from patchbay.cid import canonical, content_in
-from patchbay.errors import MissingBlob, Overtaken
+from patchbay.errors import MissingBlob, StaleUpdate
 from patchbay.sqlite import sqlite3
-from patchbay.store import Move
+from patchbay.store import NameChange
 from patchbay.stores.sqlite.database import Database
 
 LAST = chr(0x10FFFF)
@@ -40,7 +40,7 @@ class SqliteNames:
         with self._database.write() as connection:
             for name, cid in (expected or {}).items():
                 if _now(connection, name) != (None if cid is None else canonical(cid)):
-                    raise Overtaken(f"{name} was changed meanwhile")
+                    raise StaleUpdate(f"{name} was changed meanwhile")
             _need(connection, wanted, why)
             at = time.time()
             for name, cid in wanted.items():
@@ -55,7 +55,7 @@ class SqliteNames:
         before: int | None = None,
         prefixes: Sequence[str] = (),
         after: int = 0,
-    ) -> list[Move]:
+    ) -> list[NameChange]:
         begun = " OR ".join(f"(name >= :from{place} AND name < :to{place})" for place in range(len(prefixes)))
         query = (
             "SELECT seq, name, cid, at, who, why FROM moves"
@@ -66,7 +66,7 @@ class SqliteNames:
         for place, prefix in enumerate(prefixes):
             given |= {f"from{place}": prefix, f"to{place}": f"{prefix}{LAST}"}
         with self._database.read() as connection:
-            return [Move(*row) for row in connection.execute(query, given).fetchall()]
+            return [NameChange(*row) for row in connection.execute(query, given).fetchall()]
 
 
 def _now(connection: sqlite3.Connection, name: str) -> str | None:

@@ -21,7 +21,7 @@ from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT
 
-MOST = 100
+MAX_CALLS_PER_UPDATE = 100
 """Calls that one look tells of; of more, the newest."""
 
 ENTRIES = 50
@@ -30,7 +30,7 @@ ENTRIES = 50
 ALIVE = 3.0
 """Seconds without an event after which a comment is sent: whether the reader has left shows only then."""
 
-LOOK = 1.0
+UPDATE_SECONDS = 1.0
 """Seconds between two looks at what runs."""
 
 
@@ -44,7 +44,7 @@ def watching(
         yield framed("running", now)
         spoke = time.monotonic()
         while True:
-            got = mailbox.get(LOOK)
+            got = mailbox.get(UPDATE_SECONDS)
             if got is not None and got[0] == ENDING:
                 return
             frames: list[bytes] = []
@@ -67,9 +67,9 @@ def _new(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:
     entries = [each for each in store.journal.tail(TOPIC, ENTRIES) if seen < each.seq <= last]
     every = (wanted.shown(record) for entry in reversed(entries) for record in records_in(entry))
     found = [record for record in every if wanted.fits(record)]
-    frames = [framed("skipped", len(found) - MOST)] if len(found) > MOST else []
+    frames = [framed("skipped", len(found) - MAX_CALLS_PER_UPDATE)] if len(found) > MAX_CALLS_PER_UPDATE else []
     if found:
-        frames.append(framed("calls", [record.summary() for record in found[-MOST:]]))
+        frames.append(framed("calls", [record.summary() for record in found[-MAX_CALLS_PER_UPDATE:]]))
     return last, frames
 
 

@@ -21,7 +21,7 @@ from patchbay.boot import change
 from patchbay.catalogue.contents.configuration import DESCRIBING
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
-from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, Overtaken, PatchbayError
+from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
 from patchbay.protocol.callers import LOCAL
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
@@ -41,7 +41,7 @@ LONGEST_WHY = 500
 _NAME = re.compile(NAME)
 
 
-class Changed(PatchbayError):
+class PreconditionFailed(PatchbayError):
     """What the caller wanted to change is no longer what it saw."""
 
     code, status = -32600, 412
@@ -168,8 +168,8 @@ class _Views:
             cid = None if body is None else self._store.blobs.put(body)
             try:
                 root = change(self._store, {full: cid}, WHO, why, expected)
-            except Overtaken as problem:  # by another process, which has a lock of its own
-                raise Changed(problem.message) from problem
+            except StaleUpdate as problem:  # by another process, which has a lock of its own
+                raise PreconditionFailed(problem.message) from problem
             except ConfigError as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
         response = json_answer({"root": root, "cid": cid}, 201 if before is None else 200)
@@ -198,9 +198,9 @@ def _check_condition(now: str | None) -> bool:
     """
     wanted, unwanted = request.if_match, request.if_none_match
     if _given(wanted) and not (now is not None and now in wanted):
-        raise Changed(f"it is no longer what If-Match says; it is {now or 'not there'} now")
+        raise PreconditionFailed(f"it is no longer what If-Match says; it is {now or 'not there'} now")
     if _given(unwanted) and now is not None and now in unwanted:
-        raise Changed(f"it is there already: {now}")
+        raise PreconditionFailed(f"it is there already: {now}")
     return _given(wanted) or _given(unwanted)
 
 

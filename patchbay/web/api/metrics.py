@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 ASKED = "metrics/asked"
 """Bus topic on which a worker asks the others; the message is the topic for the answers."""
 
-PATIENCE = 1.0
+WORKER_ANSWER_SECONDS = 1.0
 """Seconds in which the others have to answer."""
 
-LOOK = 5.0
+LISTEN_POLL_SECONDS = 5.0
 """Seconds between two looks whether there is still somebody to listen to."""
 
 
-class Meter:
+class WorkerMetrics:
     """What one process counts. `dispatcher` has the parts that know."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -128,10 +128,10 @@ def _add_histogram(family: HistogramMetricFamily, key: Key, count: Count) -> Non
     family.add_metric(list(key), buckets, sum_value=count.seconds)
 
 
-class Crowd:
+class HubMetrics:
     """The meters of all workers of one hub, seen from one of them. `others` is how many more there should be."""
 
-    def __init__(self, meter: Meter, store: Store, others: int) -> None:
+    def __init__(self, meter: WorkerMetrics, store: Store, others: int) -> None:
         self._meter = meter
         self._store = store
         self._others = others
@@ -162,7 +162,7 @@ class Crowd:
         self._asking.add(topic.encode())
         with self._store.bus.subscribe([topic], 1024) as mailbox:
             self._store.bus.publish(ASKED, topic.encode())
-            until = time.monotonic() + PATIENCE
+            until = time.monotonic() + WORKER_ANSWER_SECONDS
             while len(found) < self._others and (left := until - time.monotonic()) > 0:
                 got = mailbox.get(left)
                 if got is not None:
@@ -175,7 +175,7 @@ class Crowd:
         with mailbox:
             while not mailbox.closed:
                 # What this process asked itself it need not answer.
-                if (got := mailbox.get(LOOK)) is not None and got[1] not in self._asking:
+                if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None and got[1] not in self._asking:
                     self._tell(got[1].decode())
 
     def _tell(self, topic: str) -> None:
@@ -195,7 +195,7 @@ def dumped(families: Iterable[Metric]) -> bytes:
     )
 
 
-class Gathered(Collector):
+class CollectedMetrics(Collector):
     """What the library's encoders want: something to collect from."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
@@ -207,10 +207,10 @@ class Gathered(Collector):
 
 def metrics_blueprint(dispatcher: Dispatcher) -> Blueprint:
     """`/metrics`, of this process or, where the settings have several workers, of all of them."""
-    meter = Meter(dispatcher)
+    meter = WorkerMetrics(dispatcher)
     store = dispatcher.desk.catalogue.store
     others = dispatcher.desk.settings.workers - 1
-    crowd = Crowd(meter, store, others) if others > 0 else None
+    crowd = HubMetrics(meter, store, others) if others > 0 else None
     if crowd is not None:
         crowd.listen()
     blueprint = Blueprint("metrics", __name__)
@@ -219,7 +219,7 @@ def metrics_blueprint(dispatcher: Dispatcher) -> Blueprint:
     def metrics() -> Response:
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
         families = meter.families() if crowd is None else list(crowd.collect())
-        response = Response(encode(Gathered(families)), content_type=kind)
+        response = Response(encode(CollectedMetrics(families)), content_type=kind)
         response.headers["Cache-Control"] = "no-store"
         return response
 

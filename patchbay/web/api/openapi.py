@@ -15,7 +15,7 @@ from flask import Blueprint, Flask, Response
 from patchbay import __version__
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.api.route_shapes import SHAPES
-from patchbay.web.api.route_table import TEXT, Query, Row, Schema, named
+from patchbay.web.api.route_table import TEXT, Query, Route, Schema, named
 from patchbay.web.api.routes import WHOLE_TABLE
 
 JSON = "application/json"
@@ -51,7 +51,7 @@ def templated(path: str) -> str:
     return _PLACE.sub(r"{\1}", path)
 
 
-def _operation(row: Row, twin: bool = False) -> dict[str, Any]:
+def _operation(row: Route, twin: bool = False) -> dict[str, Any]:
     """One operation; with `twin` that of its JSON alone."""
     said: dict[str, Any] = {
         "summary": row.says,
@@ -71,7 +71,7 @@ def _operation(row: Row, twin: bool = False) -> dict[str, Any]:
     return said
 
 
-def _id(row: Row, twin: bool) -> str:
+def _id(row: Route, twin: bool) -> str:
     words = re.findall(r"\w+", row.path) or ["home"]
     return "_".join([row.method.lower(), *words, *(["json"] if twin else [])])
 
@@ -85,7 +85,7 @@ def _query(query: Query) -> dict[str, Any]:
     return said | ({"required": True} if query.required else {})
 
 
-def _answer(status: int, row: Row, twin: bool) -> dict[str, Any]:
+def _answer(status: int, row: Route, twin: bool) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if status in (200, 201):
         if twin and row.twin:

@@ -18,7 +18,7 @@ import orjson
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
-from patchbay.activity.call_recording import Run
+from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.activity.tracing import KEYS
 from patchbay.catalogue.reading.queries import arguments_of
@@ -26,9 +26,9 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed, WrongArguments
 from patchbay.events import Data, Event, Text
 from patchbay.jsonrpc import Result, parse
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.run_tool import ToolRun, find_tool, run_tool
-from patchbay.views.fold import shown
+from patchbay.views.fold import format_value
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
 from patchbay.wire.security import SANDBOX_CSP, check_same_origin
@@ -52,7 +52,9 @@ class _Views:
         tool = find_tool(server, function or name)
         arguments = self._arguments(tool)
         meta = {key: request.headers[key] for key in KEYS if key in request.headers}
-        with self._activity.begin("tools/call", tool.name, server, Wire(name, way="plain"), arguments, meta) as record:
+        with self._activity.begin(
+            "tools/call", tool.name, server, TransportInfo(name, way="plain"), arguments, meta
+        ) as record:
             record.client = request.headers.get("User-Agent")
             try:
                 # The body of the answer holds the whole result: nothing goes by reference.
@@ -62,7 +64,7 @@ class _Views:
             events = _events(run, record)
             result = run.result()
             record.end(Result(0, result))
-        return answer(result, events)
+        return response_for_result(result, events)
 
     def _arguments(self, tool: Descriptor) -> dict[str, Any]:
         schema = tool.wire["inputSchema"]
@@ -85,7 +87,7 @@ class _Views:
         return value
 
 
-def _events(run: ToolRun, record: Run) -> list[Event]:
+def _events(run: ToolRun, record: CallRecording) -> list[Event]:
     """Run a tool to its end; gives the events that the shape of the answer depends on."""
     run.call.meta = record.calls(run.descriptor, run.call.deadline, run.call.meta)
     kept: list[Event] = []
@@ -103,7 +105,7 @@ def _pairs(encoded: bytes) -> list[tuple[str, str]]:
         raise InvalidParams(f"the arguments are no form in UTF-8: {problem}") from problem
 
 
-def answer(result: Mapping[str, Any], events: list[Event]) -> Response:
+def response_for_result(result: Mapping[str, Any], events: list[Event]) -> Response:
     """A tool result as an HTTP answer, by what it is: one value, one picture, text, or all of it as JSON."""
     if result.get("isError"):
         return _failed("\n".join(item["text"] for item in result["content"] if item["type"] == "text"))
@@ -129,7 +131,9 @@ def _of_data(event: Data) -> Response:
     kind = event.content_type or "application/json"
     if isinstance(event.value, str) and event.content_type is not None:
         return _response(event.value.encode("utf-8", "replace"), kind)
-    return _response(shown(event.value).encode() if kind != "application/json" else orjson.dumps(event.value), kind)
+    return _response(
+        format_value(event.value).encode() if kind != "application/json" else orjson.dumps(event.value), kind
+    )
 
 
 def _bytes_of(item: Mapping[str, Any]) -> tuple[bytes, str] | None:

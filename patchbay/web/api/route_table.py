@@ -61,7 +61,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Route:
     """One route. `path` is as Flask has it; `json` the schema of what it answers as JSON, None where it has no JSON.
 
     `page` says that it has HTML too and, unless `twin` names another address, the same as JSON at the path with `.json`

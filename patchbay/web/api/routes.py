@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from patchbay.activity.records import OUTCOMES
 from patchbay.catalogue.directory import KINDS
-from patchbay.web.api.route_table import ANY, TEXT, Query, Row, many, named
-from patchbay.web.pages.activity import MOST
+from patchbay.web.api.route_table import ANY, TEXT, Query, Route, many, named
+from patchbay.web.pages.activity import MAX_RECORDS
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
@@ -44,9 +44,9 @@ _ADDRESS = (
 )
 
 PAGES = (
-    Row("GET", "/", "What is plugged in, and how to connect.", named("Home"), page=True),
-    Row("GET", "/mcp", "How to connect to all servers at once.", named("Connect"), page=True),
-    Row(
+    Route("GET", "/", "What is plugged in, and how to connect.", named("Home"), page=True),
+    Route("GET", "/mcp", "How to connect to all servers at once.", named("Connect"), page=True),
+    Route(
         "GET",
         "/mcp/meta/<address>",
         "What one server offers; `address` is its name, or name@version.",
@@ -54,15 +54,15 @@ PAGES = (
         page=True,
         query=(Query("page", "Which hundred of its tools, from 1.", {"type": "integer", "minimum": 1}),),
     ),
-    Row("GET", "/servers", "All servers.", many(named("Summary")), page=True),
-    Row("GET", "/servers/<name>", "What a server is made of, and its versions.", named("Source"), page=True),
-    Row("GET", "/servers/<name>/compare", "Two versions of a server.", named("Versions"), page=True, query=_PAIR),
-    Row("GET", "/servers/<name>/edit", "A form to change a server.", named("Draft"), page=True),
-    Row("GET", "/servers/new", "A form for a new server.", named("Draft"), page=True),
-    Row("GET", "/variables", "All variables.", named("Variables"), page=True),
-    Row("GET", "/variables/<name>", "A variable and its past.", named("Variable"), page=True),
-    Row("GET", "/history", "All roots, newest first.", named("History"), page=True, query=(_BEFORE,)),
-    Row(
+    Route("GET", "/servers", "All servers.", many(named("Summary")), page=True),
+    Route("GET", "/servers/<name>", "What a server is made of, and its versions.", named("Source"), page=True),
+    Route("GET", "/servers/<name>/compare", "Two versions of a server.", named("Versions"), page=True, query=_PAIR),
+    Route("GET", "/servers/<name>/edit", "A form to change a server.", named("Draft"), page=True),
+    Route("GET", "/servers/new", "A form for a new server.", named("Draft"), page=True),
+    Route("GET", "/variables", "All variables.", named("Variables"), page=True),
+    Route("GET", "/variables/<name>", "A variable and its past.", named("Variable"), page=True),
+    Route("GET", "/history", "All roots, newest first.", named("History"), page=True, query=(_BEFORE,)),
+    Route(
         "GET",
         "/history/names",
         "What names pointed to, newest first.",
@@ -70,8 +70,8 @@ PAGES = (
         page=True,
         query=(Query("name", "Only this name, such as servers/echo."), _BEFORE),
     ),
-    Row("GET", "/history/compare", "Two roots, or two contents.", named("Compared"), page=True, query=_PAIR),
-    Row(
+    Route("GET", "/history/compare", "Two roots, or two contents.", named("Compared"), page=True, query=_PAIR),
+    Route(
         "GET",
         "/history/revoke",
         "What is revoked, and why.",
@@ -79,8 +79,8 @@ PAGES = (
         page=True,
         query=(Query("target", "What to fill into the form: a CID, or the name of a server."),),
     ),
-    Row("GET", "/history/rollback", "What going back would change.", named("WayBack"), page=True, query=_BACK),
-    Row(
+    Route("GET", "/history/rollback", "What going back would change.", named("WayBack"), page=True, query=_BACK),
+    Route(
         "GET",
         "/search",
         "Servers and what they offer, by words.",
@@ -91,7 +91,7 @@ PAGES = (
             Query("kind", "Only of this kind.", {"enum": ["", *KINDS]}),
         ),
     ),
-    Row(
+    Route(
         "GET",
         "/activity",
         "Calls, newest first, and plots of them.",
@@ -99,12 +99,12 @@ PAGES = (
         page=True,
         query=(
             *_CALLS,
-            Query("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MOST}),
+            Query("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_RECORDS}),
             Query("before", "Only older ones: `next` of the last page."),
         ),
     ),
-    Row("GET", "/activity/<id>", "One call with all that was kept of it.", named("Call"), page=True),
-    Row(
+    Route("GET", "/activity/<id>", "One call with all that was kept of it.", named("Call"), page=True),
+    Route(
         "GET",
         "/inspect",
         "What another MCP server offers, for the operator.",
@@ -113,7 +113,7 @@ PAGES = (
         query=_ADDRESS,
         operator=True,
     ),
-    Row(
+    Route(
         "GET",
         "/login",
         "Who is the operator here.",
@@ -126,10 +126,10 @@ PAGES = (
 """What people open; each has its JSON."""
 
 DATA = (
-    Row("GET", "/openapi.json", "This document.", {"type": "object", "required": ["openapi", "paths"]}),
-    Row("GET", "/activity/plots.json", "The numbers of the plots.", named("Plots"), query=_CALLS),
-    Row("GET", "/activity/events", "Calls as they end; does not end itself.", other=EVENTS, query=_CALLS),
-    Row(
+    Route("GET", "/openapi.json", "This document.", {"type": "object", "required": ["openapi", "paths"]}),
+    Route("GET", "/activity/plots.json", "The numbers of the plots.", named("Plots"), query=_CALLS),
+    Route("GET", "/activity/events", "Calls as they end; does not end itself.", other=EVENTS, query=_CALLS),
+    Route(
         "GET",
         "/cid/<address>",
         "Content by its CID; for a browser a page about it.",
@@ -139,16 +139,16 @@ DATA = (
         other="*/*",
         status=(200, 304, 308),
     ),
-    Row("GET", "/healthz", "Whether the process answers.", other=PLAIN),
-    Row("GET", "/readyz", "Whether it may get work.", other=PLAIN, status=(200, 503)),
-    Row("GET", "/metrics", "Numbers for Prometheus.", other="*/*"),
-    Row("GET", "/<name>", "Run the tool named like its server, if it only reads.", ANY, other="*/*"),
-    Row("GET", "/<name>/<function>", "Run a tool that only reads.", ANY, other="*/*"),
+    Route("GET", "/healthz", "Whether the process answers.", other=PLAIN),
+    Route("GET", "/readyz", "Whether it may get work.", other=PLAIN, status=(200, 503)),
+    Route("GET", "/metrics", "Numbers for Prometheus.", other="*/*"),
+    Route("GET", "/<name>", "Run the tool named like its server, if it only reads.", ANY, other="*/*"),
+    Route("GET", "/<name>/<function>", "Run a tool that only reads.", ANY, other="*/*"),
 )
 """What programs read."""
 
 CHANGES = (
-    Row(
+    Route(
         "POST",
         "/<name>",
         "Run the tool named like its server.",
@@ -156,10 +156,10 @@ CHANGES = (
         other="*/*",
         body={JSON: {"type": "object"}, FORM: ANY},
     ),
-    Row("POST", "/<name>/<function>", "Run a tool.", ANY, other="*/*", body={JSON: {"type": "object"}, FORM: ANY}),
-    Row("POST", "/render/markdown", "Markdown as a tree of harmless elements.", named("Nodes"), body={PLAIN: TEXT}),
-    Row("POST", "/cid", "Keep content.", named("Kept"), body={BYTES: ANY}, status=(200, 201), operator=True),
-    Row(
+    Route("POST", "/<name>/<function>", "Run a tool.", ANY, other="*/*", body={JSON: {"type": "object"}, FORM: ANY}),
+    Route("POST", "/render/markdown", "Markdown as a tree of harmless elements.", named("Nodes"), body={PLAIN: TEXT}),
+    Route("POST", "/cid", "Keep content.", named("Kept"), body={BYTES: ANY}, status=(200, 201), operator=True),
+    Route(
         "PUT",
         "/cid/<address>",
         "Keep the content of a CID.",
@@ -168,7 +168,7 @@ CHANGES = (
         status=(200, 201),
         operator=True,
     ),
-    Row(
+    Route(
         "PUT",
         "/variables/<name>",
         "Set a variable.",
@@ -177,10 +177,12 @@ CHANGES = (
         status=(200, 201),
         operator=True,
     ),
-    Row("DELETE", "/variables/<name>", "Take a variable away.", named("Set"), operator=True),
-    Row("POST", "/servers/new", "Save a new server.", body=_form("csrf"), status=(200, 303), operator=True),
-    Row("POST", "/servers/<name>/edit", "Save a changed server.", body=_form("csrf"), status=(200, 303), operator=True),
-    Row(
+    Route("DELETE", "/variables/<name>", "Take a variable away.", named("Set"), operator=True),
+    Route("POST", "/servers/new", "Save a new server.", body=_form("csrf"), status=(200, 303), operator=True),
+    Route(
+        "POST", "/servers/<name>/edit", "Save a changed server.", body=_form("csrf"), status=(200, 303), operator=True
+    ),
+    Route(
         "POST",
         "/history/rollback",
         "Go back.",
@@ -188,7 +190,7 @@ CHANGES = (
         status=(303,),
         operator=True,
     ),
-    Row(
+    Route(
         "POST",
         "/history/revoke",
         "Revoke a content or a server, or take that back.",
@@ -196,9 +198,11 @@ CHANGES = (
         status=(303,),
         operator=True,
     ),
-    Row("POST", "/inspect", "Inspect a server.", body=_form("csrf", address="", era=""), status=(303,), operator=True),
+    Route(
+        "POST", "/inspect", "Inspect a server.", body=_form("csrf", address="", era=""), status=(303,), operator=True
+    ),
     *(
-        Row(
+        Route(
             "POST",
             f"/inspect/{what}",
             says,
@@ -212,7 +216,7 @@ CHANGES = (
         )
     ),
     *(
-        Row(
+        Route(
             method,
             "/inspect/mcp",
             "MCP with an inspected server.",
@@ -225,15 +229,15 @@ CHANGES = (
         )
         for method in ("POST", "GET", "DELETE")
     ),
-    Row("POST", "/login", "Log in.", body=_form("token", next=""), status=(303,)),
-    Row("POST", "/logout", "Log out.", body=_form(), status=(303,)),
+    Route("POST", "/login", "Log in.", body=_form("token", next=""), status=(303,)),
+    Route("POST", "/logout", "Log out.", body=_form(), status=(303,)),
 )
 """What changes something, or may."""
 
 PROTOCOLS = (
-    Row("POST", "/mcp", "MCP for all servers at once.", _RPC, other=EVENTS, body={JSON: ANY}, status=(200, 202)),
-    Row("POST", "/mcp/<server>", "MCP for one server.", _RPC, other=EVENTS, body={JSON: ANY}, status=(200, 202)),
-    Row(
+    Route("POST", "/mcp", "MCP for all servers at once.", _RPC, other=EVENTS, body={JSON: ANY}, status=(200, 202)),
+    Route("POST", "/mcp/<server>", "MCP for one server.", _RPC, other=EVENTS, body={JSON: ANY}, status=(200, 202)),
+    Route(
         "POST",
         "/rpc",
         "The native interface of the whole hub.",

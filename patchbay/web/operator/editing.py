@@ -16,14 +16,14 @@ from flask import Blueprint, Response
 from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import Saving
 from patchbay.catalogue.servers import Server
-from patchbay.errors import InvalidParams, Overtaken, Refused, UnknownServer
+from patchbay.errors import InvalidParams, Refused, StaleUpdate, UnknownServer
 from patchbay.kind import DEFAULT_KIND, kind_named
-from patchbay.kinds.discovery import LARGEST, detect
+from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect
 from patchbay.web.operator.changes import WHO, reason, typed, why_not
 from patchbay.web.operator.login import seen_elsewhere
-from patchbay.web.pages.answers import answer
+from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.data import tool
-from patchbay.web.pages.mcp import shown
+from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.pages.server import definition_text, meaning
 from patchbay.web.rendering.highlighting import highlighted
 from patchbay.web.site import Site
@@ -50,7 +50,7 @@ AROUND = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DefinitionDraft:
     """What somebody is writing: `base` is the definition it started from, None for a new server."""
 
     name: str
@@ -68,7 +68,7 @@ class _Views:
         self._saving = Saving(self._store, site.settings.servers)
 
     def new(self) -> Response:
-        return self._page(Draft("", DEFAULT_KIND, SAMPLE))
+        return self._page(DefinitionDraft("", DEFAULT_KIND, SAMPLE))
 
     def edit(self, name: str) -> Response:
         """Raises UnknownServer, Refused for a definition that is no text."""
@@ -88,16 +88,18 @@ class _Views:
             gone = f"{problem.message}. What you wrote is still here; to save it makes a new server"
             return self._page(_new(name, fields), gone, problem.status, looked=False)
         base = fields.get("base") or found.base
-        return self._act(Draft(found.name, found.kind, fields.get("source", ""), base, found.current, fields), refused)
+        return self._act(
+            DefinitionDraft(found.name, found.kind, fields.get("source", ""), base, found.current, fields), refused
+        )
 
-    def _existing(self, name: str) -> Draft:
-        found, _ = shown(self._site, name)
+    def _existing(self, name: str) -> DefinitionDraft:
+        found, _ = find_shown_server(self._site, name)
         text = definition_text(self._store, found)
         if text is None:
             raise Refused(f"the definition of {name[:128]} is no text that could be changed on a page")
-        return Draft(found.name, found.kind, text, found.definition, found)
+        return DefinitionDraft(found.name, found.kind, text, found.definition, found)
 
-    def _act(self, draft: Draft, refused: Refused | None) -> Response:
+    def _act(self, draft: DefinitionDraft, refused: Refused | None) -> Response:
         if refused is not None:
             # Whoever may not save may not look either: the text comes back as it was.
             kept = f"{refused.message}. What you wrote is still here"
@@ -112,22 +114,24 @@ class _Views:
         why = reason(draft.fields.get("why", ""), f"{'edited' if draft.current else 'made'} {draft.name} on a page")
         try:
             self._saving.definition(draft.name, draft.kind, source, draft.base, WHO, why)
-        except (Overtaken, InvalidParams, Refused) as problem:
+        except (StaleUpdate, InvalidParams, Refused) as problem:
             return self._page(draft, problem=problem.message, status=problem.status)
         self._site.catalogue.refresh()
         return seen_elsewhere(f"/servers/{quote(draft.name, safe='')}")
 
-    def _page(self, draft: Draft, problem: str | None = None, status: int = 200, looked: bool = True) -> Response:
+    def _page(
+        self, draft: DefinitionDraft, problem: str | None = None, status: int = 200, looked: bool = True
+    ) -> Response:
         source = draft.text.encode("utf-8", "replace")
         seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current) if looked else None
-        response = answer(
+        response = render_answer(
             self._site,
             "edit.html",
             "servers",
             {"name": draft.name, "kind": draft.kind, "source": draft.text, "problem": problem},
             draft=draft,
             label=kind_named(draft.kind).title,
-            largest=LARGEST,
+            largest=MAX_DEFINITION_BYTES,
             seen=_told(draft, seen) if seen else None,
             change=meaning(draft.current, seen.server) if seen and draft.current and seen.server else None,
             sealed=why_not(self._site) if looked else None,
@@ -137,12 +141,12 @@ class _Views:
         return response
 
 
-def _new(name: str, fields: dict[str, str]) -> Draft:
+def _new(name: str, fields: dict[str, str]) -> DefinitionDraft:
     text = fields.get("source", "")
-    return Draft(name, detect(text.encode()), text, fields=fields)
+    return DefinitionDraft(name, detect(text.encode()), text, fields=fields)
 
 
-def _told(draft: Draft, seen: Preview) -> dict[str, Any]:
+def _told(draft: DefinitionDraft, seen: Preview) -> dict[str, Any]:
     """A preview as plain values; `excerpt` are the lines around the one that is wrong."""
     server = seen.server
     tools = list(server.tools.values()) if server else []

@@ -22,7 +22,7 @@ from patchbay.client.profiles.layouts import profile_from
 from patchbay.client.profiles.lookup import Profiles, homes
 from patchbay.client.profiles.updates import with_contract
 from patchbay.errors import ConfigError, UnknownServer
-from patchbay.protocol.inspection import Wanted
+from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
 from patchbay.web.pages.data import detail
@@ -67,7 +67,7 @@ def profile_place(name: str) -> str | None:
     return str(found) if found else None
 
 
-def keep_profile(name: str, server: Server, wanted: Wanted, replace: bool, blobs: Blobs) -> Path:
+def keep_profile(name: str, server: Server, wanted: InspectionTarget, replace: bool, blobs: Blobs) -> Path:
     """Write the profile `name` of an inspected server into the user's directory, with its tools and its contract.
 
     Raises ProfileError, AddressError, and ConfigError for a name that is taken unless it is to be replaced.
@@ -89,7 +89,7 @@ def keep_profile(name: str, server: Server, wanted: Wanted, replace: bool, blobs
     return profiles.save(with_contract(made, tools), None)
 
 
-def mount_guest(catalogue: Catalogue, name: str, wanted: Wanted, replace: bool) -> str:
+def mount_guest(catalogue: Catalogue, name: str, wanted: InspectionTarget, replace: bool) -> str:
     """Serve the server as /mcp/NAME, as `patchbay mount` does; answers the path of its page. Raises ConfigError."""
     folder = catalogue.settings.servers
     if not replace and name in {one.name for one in catalogue.all()}:
@@ -104,7 +104,7 @@ def mount_guest(catalogue: Catalogue, name: str, wanted: Wanted, replace: bool) 
     return f"/mcp/meta/{quote(name, safe='')}"
 
 
-def _served(catalogue: Catalogue, name: str, wanted: Wanted) -> Server | None:
+def _served(catalogue: Catalogue, name: str, wanted: InspectionTarget) -> Server | None:
     """The new mount, once the hub has read its file."""
     try:
         found = catalogue.find(name)

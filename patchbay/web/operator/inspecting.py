@@ -21,12 +21,12 @@ from patchbay.access.hub_key import load_key
 from patchbay.client.addresses.targets import Era
 from patchbay.errors import PatchbayError, Refused
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.inspection import GuestDispatcher, Guests, Wanted
+from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
 from patchbay.web.operator.changes import why_not
 from patchbay.web.operator.exposure import from_this_machine
 from patchbay.web.operator.inspected import TOO_MUCH, keep_profile, mount_guest, offered, profile_place
 from patchbay.web.operator.login import form_fields, seen_elsewhere
-from patchbay.web.pages.answers import answer, number_in
+from patchbay.web.pages.answers import number_in, render_answer
 from patchbay.web.pages.data import SHOWN
 from patchbay.web.site import Site, wants_html
 from patchbay.wire.http import McpOverHttp
@@ -37,7 +37,7 @@ ERAS: tuple[str, ...] = get_args(Era)
 
 
 class _Views:
-    def __init__(self, site: Site, guests: Guests, dispatcher: GuestDispatcher, signer: Signer) -> None:
+    def __init__(self, site: Site, guests: InspectedServers, dispatcher: InspectionDispatcher, signer: Signer) -> None:
         self._site = site
         self._guests = guests
         self._dispatcher = dispatcher
@@ -66,7 +66,9 @@ class _Views:
             return self._shown(wanted, False, problem.message, problem.status)
         return seen_elsewhere(self._address(wanted))
 
-    def _shown(self, wanted: Wanted, reached: bool, problem: str = "", status: int = 200, **fields: str) -> Response:
+    def _shown(
+        self, wanted: InspectionTarget, reached: bool, problem: str = "", status: int = 200, **fields: str
+    ) -> Response:
         found: dict[str, Any] | None = None
         described = ""
         if wanted.address and not problem:
@@ -80,7 +82,7 @@ class _Views:
         tools = found["tools"] if found else []
         number, pages = _page_of(len(tools))
         seal = {"seal": self._seal(wanted)} if reached else {}
-        response = answer(
+        response = render_answer(
             self._site,
             "inspect.html",
             "inspect",
@@ -100,7 +102,7 @@ class _Views:
         response.status_code = status
         return response
 
-    def _view(self, wanted: Wanted, reached: bool, fields: dict[str, str], query: str) -> dict[str, Any]:
+    def _view(self, wanted: InspectionTarget, reached: bool, fields: dict[str, str], query: str) -> dict[str, Any]:
         operators = self._site.operators
         saved = request.args.get("saved", "")
         return {
@@ -122,7 +124,7 @@ class _Views:
     def save(self) -> Response:
         """POST /inspect/profile: keep the server as a profile `name` in the user's directory."""
 
-        def keep(wanted: Wanted, name: str, replace: bool) -> str:
+        def keep(wanted: InspectionTarget, name: str, replace: bool) -> str:
             keep_profile(name, self._guests.server(wanted), wanted, replace, self._site.catalogue.store.blobs)
             return f"{self._address(wanted, saved=name)}#keep"
 
@@ -131,13 +133,13 @@ class _Views:
     def mount(self) -> Response:
         """POST /inspect/mount: serve it as /mcp/NAME."""
 
-        def mount(wanted: Wanted, name: str, replace: bool) -> str:
+        def mount(wanted: InspectionTarget, name: str, replace: bool) -> str:
             self._guests.server(wanted)  # what this operator may not look at cannot be served either
             return mount_guest(self._site.catalogue, name, wanted, replace)
 
         return self._changed(mount)
 
-    def _changed(self, change: Callable[[Wanted, str, bool], str]) -> Response:
+    def _changed(self, change: Callable[[InspectionTarget, str, bool], str]) -> Response:
         fields = form_fields(TOO_MUCH)
         self._site.operators.check_change(fields)
         wanted = _wanted(fields.get("address", "").strip(), fields.get("era", ""))
@@ -162,26 +164,28 @@ class _Views:
 
     # addresses and seals
 
-    def _address(self, wanted: Wanted, **more: str) -> str:
+    def _address(self, wanted: InspectionTarget, **more: str) -> str:
         return f"{PAGE}?{urlencode(_query(wanted) | {'seal': self._seal(wanted)} | more)}"
 
-    def _seal(self, wanted: Wanted) -> str:
+    def _seal(self, wanted: InspectionTarget) -> str:
         return self._signer.get_signature(_text(wanted)).decode()
 
-    def _sealed(self, wanted: Wanted, seal: str) -> bool:
+    def _sealed(self, wanted: InspectionTarget, seal: str) -> bool:
         return self._signer.verify_signature(_text(wanted), seal.encode("ascii", "replace"))
 
 
-def _wanted(address: str, era: str) -> Wanted:
+def _wanted(address: str, era: str) -> InspectionTarget:
     # Whoever sits at the machine may reach what the machine reaches; others are not let into what is behind it.
-    return Wanted(address, cast(Era, era) if era in ERAS else "auto", public=not from_this_machine(request.environ))
+    return InspectionTarget(
+        address, cast(Era, era) if era in ERAS else "auto", public=not from_this_machine(request.environ)
+    )
 
 
-def _query(wanted: Wanted) -> dict[str, str]:
+def _query(wanted: InspectionTarget) -> dict[str, str]:
     return {"address": wanted.address} | ({} if wanted.era == "auto" else {"era": wanted.era})
 
 
-def _text(wanted: Wanted) -> bytes:
+def _text(wanted: InspectionTarget) -> bytes:
     return f"{wanted.era} {wanted.address}".encode("utf-8", "replace")
 
 
@@ -211,11 +215,11 @@ def _nothing(environ: Any, start_response: Any) -> list[bytes]:
     raise AssertionError("only messages of MCP come here")
 
 
-def inspecting_blueprint(site: Site, dispatcher: Dispatcher, guests: Guests) -> Blueprint:
+def inspecting_blueprint(site: Site, dispatcher: Dispatcher, guests: InspectedServers) -> Blueprint:
     """`/inspect` and what is below it."""
     key = load_key(None if site.settings.store == "memory" else site.settings.data)
     signer = Signer(key, salt="inspect", key_derivation="hmac", digest_method=sha256)
-    views = _Views(site, guests, GuestDispatcher(dispatcher, guests), signer)
+    views = _Views(site, guests, InspectionDispatcher(dispatcher, guests), signer)
     pages = Blueprint("inspecting", __name__)
     pages.add_url_rule(PAGE, "page", views.page)
     pages.add_url_rule(PAGE, "begin", views.begin, methods=["POST"])

@@ -16,13 +16,13 @@ from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.operators import NotOperator, TokenUnreadable, TooManyTries
-from patchbay.web.pages.answers import answer, at_json_address
+from patchbay.web.pages.answers import at_json_address, render_answer
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
 from patchbay.wire.security import check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
-LARGEST = 64 * 1024
+MAX_FORM_BYTES = 64 * 1024
 """Bytes of a form here."""
 
 _HERE = re.compile(r"/(?:[A-Za-z0-9_.~@=&?%+:-][A-Za-z0-9_.~@=&?%+:/-]*)?", re.ASCII)
@@ -45,7 +45,7 @@ class _Views:
     def log_in(self) -> Response:
         """POST /login: `token` and, where to go then, `next`."""
         check_same_origin(request.headers)
-        fields = form_fields(LARGEST)
+        fields = form_fields(MAX_FORM_BYTES)
         token = fields.get("token", "").strip()
         check = self._site.operators.check_token
         return self._entered(lambda: check(token, request.remote_addr or ""), fields.get("next", ""))
@@ -75,7 +75,7 @@ class _Views:
 
     def _page(self, problem: str, then: str = "") -> Response:
         then = local(then or request.args.get("next", ""))
-        return answer(self._site, "login.html", "login", self.values(), problem=problem, then=then)
+        return render_answer(self._site, "login.html", "login", self.values(), problem=problem, then=then)
 
     def values(self) -> dict[str, Any]:
         standing = self._site.operators.shown()

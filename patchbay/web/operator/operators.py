@@ -96,7 +96,7 @@ class TokenUnreadable(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OperatorProof:
     """How a request proves that the operator sent it (SESSION, TOKEN); empty where it does not.
 
     `nonce` names the session.
@@ -134,22 +134,22 @@ class Operators:
         session and a damaged token file all answer False. The answer is found out once for each request. What
         changes something asks `check_change` instead, which proves besides that no other site caused the request.
         """
-        return isinstance(found := self._found(environ), Standing) and found.operator
+        return isinstance(found := self._found(environ), OperatorProof) and found.operator
 
-    def standing(self) -> Standing:
+    def standing(self) -> OperatorProof:
         """How the present request proves the operator. Raises WrongToken, TooManyTries, TokenUnreadable."""
         found = self._found(request.environ)
         if isinstance(found, Refused):
             raise found
         return found
 
-    def shown(self) -> Standing:
+    def shown(self) -> OperatorProof:
         """The same for a page that everybody may see: a wrong token proves nothing there."""
         found = self._found(request.environ)
-        return found if isinstance(found, Standing) else Standing()
+        return found if isinstance(found, OperatorProof) else OperatorProof()
 
-    def _found(self, environ: Mapping[str, Any]) -> Standing | Refused:
-        found: Standing | Refused | None = environ.get(STANDING)
+    def _found(self, environ: Mapping[str, Any]) -> OperatorProof | Refused:
+        found: OperatorProof | Refused | None = environ.get(STANDING)
         if found is None:
             try:
                 found = self._standing(Request(dict(environ)))
@@ -159,22 +159,22 @@ class Operators:
                 environ[STANDING] = found
         return found
 
-    def _standing(self, sent: Request) -> Standing:
+    def _standing(self, sent: Request) -> OperatorProof:
         shown = _bearer(sent)
         if shown is not None:
             self.check_token(shown, sent.remote_addr or "")
-            return Standing(TOKEN)
+            return OperatorProof(TOKEN)
         nonce = self._session(sent)
-        return Standing(SESSION, nonce) if nonce else Standing()
+        return OperatorProof(SESSION, nonce) if nonce else OperatorProof()
 
-    def check_operator(self) -> Standing:
+    def check_operator(self) -> OperatorProof:
         """The standing of the operator; raises NotOperator (401) for everybody else."""
         standing = self.standing()
         if not standing.operator:
             raise NotOperator("only the operator of this hub may do this: log in at /login, or send the token")
         return standing
 
-    def check_change(self, form: Mapping[str, str] | None = None) -> Standing:
+    def check_change(self, form: Mapping[str, str] | None = None) -> OperatorProof:
         """Let the present request change something, or raise. Call it before anything else is done.
 
         `form` are the fields of a request that an HTML form sent: `csrf` among them has to be what `csrf()` gave.
@@ -182,11 +182,11 @@ class Operators:
         """
         return self._checked(form, changes=True)
 
-    def check_use(self, form: Mapping[str, str] | None = None) -> Standing:
+    def check_use(self, form: Mapping[str, str] | None = None) -> OperatorProof:
         """The same for what is the operator's alone but changes nothing here: a read-only hub allows it."""
         return self._checked(form, changes=False)
 
-    def _checked(self, form: Mapping[str, str] | None, changes: bool) -> Standing:
+    def _checked(self, form: Mapping[str, str] | None, changes: bool) -> OperatorProof:
         check_same_origin(request.headers)
         standing = self.check_operator()
         if changes and self._readonly():
@@ -264,7 +264,7 @@ class Operators:
             raise _unreadable(problem) from problem
         return str(nonce) if good and not self._journal.last(ENDED + str(nonce)) else ""
 
-    def _check_form(self, text: str, standing: Standing) -> None:
+    def _check_form(self, text: str, standing: OperatorProof) -> None:
         try:
             said = self._forms.loads(text[:1024], max_age=FORM_SECONDS)
         except BadData as problem:

@@ -13,7 +13,7 @@ from flask import Blueprint, Response, request
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.changes import WHO, reason, sent, why_not
 from patchbay.web.operator.login import seen_elsewhere
-from patchbay.web.pages.answers import answer
+from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
 
 PAGE = "/history/revoke"
@@ -29,7 +29,7 @@ class _Views:
     def show(self) -> Response:
         """What is revoked now, and the form; `target` fills it in."""
         found = [asdict(each) for each in self._revocations.all()]
-        return answer(
+        return render_answer(
             self._site,
             "revoke.html",
             "history",

@@ -17,19 +17,19 @@ from urllib.parse import quote, urlencode
 
 from flask import Blueprint, Response, request
 
-from patchbay.activity.call_recording import Run
+from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.web.api.activity_stream import watching
 from patchbay.web.api.json_answers import json_answer
-from patchbay.web.pages.activity_numbers import BARS, STEPS, busiest, by_tool, ended, over_time, slowest
-from patchbay.web.pages.answers import answer, number_in
-from patchbay.web.rendering.plots import bars, lengths, spread, took
+from patchbay.web.pages.activity_numbers import BARS, STEPS, by_tool, ended, most_called_tools, over_time, slowest
+from patchbay.web.pages.answers import number_in, render_answer
+from patchbay.web.rendering.plots import bars, format_duration, spread, with_shares
 from patchbay.web.site import Site
 from patchbay.wire.responses import STREAM
 
-MOST = 1000
+MAX_RECORDS = 1000
 """Records of one answer."""
 
 SHOWN = 50
@@ -68,7 +68,7 @@ class _Views:
         found = self._found(wanted)
         given = {name: value for name, value in request.args.items() if value and name != "before"}
         numbers = self._numbers(wanted)
-        return answer(
+        return render_answer(
             self._site,
             "activity.html",
             "activity",
@@ -86,7 +86,7 @@ class _Views:
             servers=sorted(server.name for server in self._site.catalogue.all()),
             outcomes=OUTCOMES,
             days=self._site.settings.activity_days,
-            took=took,
+            took=format_duration,
         )
 
     def plots(self) -> Response:
@@ -101,7 +101,9 @@ class _Views:
         strangers = not self._site.operators.shown().operator
         record = record.for_strangers() if strangers else record
         story = self._story(record)
-        return answer(self._site, "call.html", "activity", record.shown(), **story, took=took, strangers=strangers)
+        return render_answer(
+            self._site, "call.html", "activity", record.shown(), **story, took=format_duration, strangers=strangers
+        )
 
     def events(self) -> Response:
         """Calls as they end (activity_stream.py). Raises TooManyWatch (503)."""
@@ -117,7 +119,7 @@ class _Views:
 
     def _asked(self) -> Filter:
         """The filter of the present request, for who sent it. Raises InvalidParams."""
-        return replace(asked(), for_strangers=not self._site.operators.shown().operator)
+        return replace(requested_filter(), for_strangers=not self._site.operators.shown().operator)
 
     def _found(self, wanted: Filter) -> Page:
         limit, before = _limit(request.args.get("limit", "")), request.args.get("before") or None
@@ -140,7 +142,7 @@ class _Views:
             "begin": begin,
             "end": end,
             "over_time": over_time(found.records, begin, end, places.past()),
-            "busiest": busiest(tools),
+            "busiest": most_called_tools(tools),
             "slowest": slowest(tools),
             "open": {
                 "running": len(self._activity.running),
@@ -196,17 +198,17 @@ def _drawn(numbers: dict[str, Any]) -> dict[str, Any]:
         "calls": bars(numbers["over_time"]),
         "open": bars(numbers["over_time"], ("at_once",), "listening"),
         "latency": spread(numbers["busiest"]),
-        "slowest": lengths(numbers["slowest"], "p95"),
+        "slowest": with_shares(numbers["slowest"], "p95"),
     }
 
 
-def _name(run: Run, for_strangers: bool) -> str:
+def _name(run: CallRecording, for_strangers: bool) -> str:
     if run.named is not None:
         return run.named.name
     return "" if for_strangers else run.name[:128]
 
 
-def asked() -> Filter:
+def requested_filter() -> Filter:
     """The filter that the present request asks for. Raises InvalidParams."""
     args, now = request.args, time.time()
     outcome = args.get("outcome", "")
@@ -220,9 +222,9 @@ def asked() -> Filter:
 def _limit(text: str) -> int:
     if not text:
         return SHOWN
-    found = number_in(text, MOST)
+    found = number_in(text, MAX_RECORDS)
     if found is None:
-        raise InvalidParams(f"limit has to be a number from 1 to {MOST}; it is {text!r:.60}")
+        raise InvalidParams(f"limit has to be a number from 1 to {MAX_RECORDS}; it is {text!r:.60}")
     return found
 
 

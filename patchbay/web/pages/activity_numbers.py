@@ -67,7 +67,7 @@ def by_tool(records: Iterable[Record]) -> list[dict[str, Any]]:
     return [_row(*key, group) for key, group in groups.items()]
 
 
-def busiest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def most_called_tools(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tools that were called most."""
     return sorted(rows, key=lambda row: (-row["calls"], row["server"], row["name"]))[:TOOLS]
 

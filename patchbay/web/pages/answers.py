@@ -33,7 +33,7 @@ def number_in(text: str, most: int) -> int | None:
     return int(text) if 1 <= int(text) <= most else None
 
 
-def answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:
+def render_answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:
     """`data` as JSON, or as a page that is given `view` besides."""
     return _told(data, lambda: site.html(template, here, **data, **view))
 

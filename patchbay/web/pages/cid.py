@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from flask import Response, request
 
-from patchbay.catalogue.contents.links import In, Links
+from patchbay.catalogue.contents.links import IncomingLink, Links
 from patchbay.kind import kind_named
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.rendering.content_kinds import dump, image_type, kind_of, text_of
@@ -80,7 +80,7 @@ class ContentPages:
                     yield "markdown"
 
 
-def _told(link: In) -> dict[str, Any]:
+def _told(link: IncomingLink) -> dict[str, Any]:
     """A link in, with the page of what it comes from."""
     part, _, name = link.label.partition("/")
     page = f"/{part}/{quote(name, safe='')}" if part in ("servers", "variables") and name else None

@@ -41,7 +41,7 @@ LIMITS = (
 SHOWN = 100
 """Tools on one page of a server, and as many resources and prompts."""
 
-DEEPEST = 4
+MAX_OBJECT_DEPTH = 4
 """How many objects inside each other are shown as rows."""
 
 MOST_ROWS = 500
@@ -118,7 +118,7 @@ def listed(descriptor: Descriptor) -> dict[str, Any]:
         "name": descriptor.name,
         "title": _shown(wire.get("title") or wire.get("name") or descriptor.name),
         "description": _shown(wire.get("description", "")),
-        "gist": _shown(gist(wire.get("description") or "")),
+        "gist": _shown(first_line(wire.get("description") or "")),
         "uri": wire.get("uri") or wire.get("uriTemplate"),
         "mime": _shown(wire.get("mimeType")),
         "rows": [row(each["name"], each, bool(each.get("required"))) for each in wire.get("arguments") or []],
@@ -160,7 +160,7 @@ def warning(annotations: Mapping[str, Any]) -> str:
     return HINTS["destructiveHint"][0] if annotations.get("destructiveHint") else ""
 
 
-def gist(text: str) -> str:
+def first_line(text: str) -> str:
     """The first line of a description."""
     return text.strip().partition("\n")[0]
 
@@ -171,7 +171,7 @@ def rows(schema: Any) -> list[dict[str, Any]]:
     Properties of objects and of lists of objects inside it follow theirs, as `address.city` and `points[].x`;
     a `$ref` is followed where it names a definition of the same schema. At most MOST_ROWS.
     """
-    return list(islice(_rows(schema, schema, "", DEEPEST), MOST_ROWS)) if isinstance(schema, Mapping) else []
+    return list(islice(_rows(schema, schema, "", MAX_OBJECT_DEPTH), MOST_ROWS)) if isinstance(schema, Mapping) else []
 
 
 def _rows(schema: Mapping[str, Any], root: Mapping[str, Any], above: str, depth: int) -> Iterator[dict[str, Any]]:

@@ -20,10 +20,10 @@ from patchbay.catalogue.contents.configuration import DESCRIBING
 from patchbay.catalogue.saving import Saving
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
-from patchbay.store import Move, Store
+from patchbay.store import NameChange, Store
 from patchbay.web.operator.changes import WHO, reason, sent, why_not
 from patchbay.web.operator.login import seen_elsewhere
-from patchbay.web.pages.answers import answer
+from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.past_roots import changes, rows_of
 from patchbay.web.pages.server import compared
 from patchbay.web.rendering.differences import Difference, Rows, differences, is_image
@@ -59,7 +59,7 @@ class _Views:
         rows = [asdict(each) for each in found[:PAGE]]
         older = rows[-1]["seq"] if len(found) > PAGE else None
         sealed = why_not(self._site)
-        return answer(
+        return render_answer(
             self._site, "history.html", "history", {"changes": rows, "older": older}, before=before, sealed=sealed
         )
 
@@ -75,7 +75,7 @@ class _Views:
         rows = [asdict(move) for move in found[:PAGE]]
         older = rows[-1]["seq"] if len(found) > PAGE else None
         data = {"only": name, "moves": rows, "older": older}
-        return answer(
+        return render_answer(
             self._site,
             "moves.html",
             "history",
@@ -100,7 +100,7 @@ class _Views:
             "differences": found,
             "contents": contents,
         }
-        return answer(self._site, "compare.html", "history", data, found=found, compared=contents)
+        return render_answer(self._site, "compare.html", "history", data, found=found, compared=contents)
 
     def _readable(self, cid: str) -> bytes:
         """The bytes of a canonical CID. Raises MissingBlob for what is not the configuration's, but to the operator."""
@@ -113,7 +113,7 @@ class _Views:
         target = self._target(request.args)
         now = current_image(self._store)
         found: list[Difference] = differences(self._store, rows_of(now), target.after)
-        return answer(
+        return render_answer(
             self._site,
             "rollback.html",
             "history",
@@ -180,7 +180,7 @@ def _check_had(store: Store, name: str, cid: str | None) -> None:
         raise InvalidParams(f"{name[:200]} has never been {cid or 'absent'}")
 
 
-def _moves(store: Store, name: str) -> Iterator[Move]:
+def _moves(store: Store, name: str) -> Iterator[NameChange]:
     before = None
     while moves := store.names.past(name, READ, before):
         yield from moves

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from patchbay.web.pages.answers import answer, list_answer
+from patchbay.web.pages.answers import list_answer, render_answer
 from patchbay.web.pages.mcp import connections
 from patchbay.web.site import Site, base_url
 
@@ -22,7 +22,7 @@ class _Views:
 
     def home(self) -> Response:
         data = {"snippets": connections(self._site, "", f"{base_url()}/mcp"), "servers": self._site.summaries()}
-        return answer(self._site, "home.html", "home", data)
+        return render_answer(self._site, "home.html", "home", data)
 
     def servers(self) -> Response:
         rows = self._site.summaries()

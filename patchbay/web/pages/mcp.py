@@ -53,7 +53,7 @@ def meta_page(site: Site, address: str) -> Response:
 
     Raises UnknownServer when there is none of that name or version, InvalidParams for a page that is none.
     """
-    server, pinned = shown(site, address)
+    server, pinned = find_shown_server(site, address)
     base = base_url()
     exact = endpoint(server.name, server.version) if server.version else None
     path = exact if pinned and exact else endpoint(server.name)
@@ -89,7 +89,7 @@ def _page_number(pages: int) -> int:
     return found
 
 
-def shown(site: Site, address: str) -> tuple[Server, bool]:
+def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:
     """The server behind a name or `name@cid`, and whether the address is pinned. Raises UnknownServer."""
     name, _, cid = address.partition("@")
     if cid:

@@ -14,12 +14,12 @@ import orjson
 from patchbay.store import Store
 
 PARTS = ("servers", "variables", "templates")
-MOST = 20
+MAX_NAMES_PER_CHANGE = 20
 """Names of one change that are told; the rest is a number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedName:
     """One name that a root added, changed or removed; `cid` of its content where the image says it."""
 
     verb: str
@@ -28,7 +28,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RootChange:
     """One root: its move's number, when it came (Unix seconds), who made it and why, and what it changed."""
 
     seq: int
@@ -36,30 +36,40 @@ class Change:
     cid: str | None
     who: str
     why: str
-    changed: list[Changed]
+    changed: list[ChangedName]
     more: int
 
 
-def changes(store: Store, limit: int, before: int | None = None) -> list[Change]:
+def changes(store: Store, limit: int, before: int | None = None) -> list[RootChange]:
     """`limit` roots, newest first, each compared with the one that came before it; older ones than `before`, a seq."""
     moves = store.names.past("root", limit + 1, before)
     found = []
     for index, move in enumerate(moves[:limit]):
         earlier = moves[index + 1].cid if index + 1 < len(moves) else None
         every = difference(_rows(store, earlier), _rows(store, move.cid))
-        found.append(Change(move.seq, move.at, move.cid, move.who, move.why, every[:MOST], max(0, len(every) - MOST)))
+        found.append(
+            RootChange(
+                move.seq,
+                move.at,
+                move.cid,
+                move.who,
+                move.why,
+                every[:MAX_NAMES_PER_CHANGE],
+                max(0, len(every) - MAX_NAMES_PER_CHANGE),
+            )
+        )
     return found
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed]:
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ChangedName]:
     """What differs between two maps of name to image row, sorted by name."""
     told = []
     for name in sorted({*before, *after}):
         if name not in after:
-            told.append(Changed("removed", name, None))
+            told.append(ChangedName("removed", name, None))
         elif before.get(name) != after[name]:
             cid = after[name].get("definition_cid") or after[name].get("cid")
-            told.append(Changed("changed" if name in before else "added", name, cid))
+            told.append(ChangedName("changed" if name in before else "added", name, cid))
     return told
 
 

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
-from patchbay.catalogue.directory import KINDS, Entry, plain
+from patchbay.catalogue.directory import KINDS, DirectoryEntry, plain
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.answers import list_answer
 from patchbay.web.pages.data import SHOWN
 from patchbay.web.site import Site
 
-MOST = 100
+MAX_HITS = 100
 """Things that one search shows."""
 
 
@@ -40,17 +40,17 @@ class _Views:
             kind=kind,
             kinds=KINDS,
             found=rows,
-            full=len(rows) == MOST,
+            full=len(rows) == MAX_HITS,
         )
 
-    def _found(self) -> tuple[str, str, list[Entry]]:
+    def _found(self) -> tuple[str, str, list[DirectoryEntry]]:
         query, kind = request.args.get("q", ""), request.args.get("kind", "")
         if kind and kind not in KINDS:
             raise InvalidParams(f"kind has to be one of {', '.join(KINDS)}; it is {kind!r:.60}")
-        return query, kind, self._site.directory.find(self._site.catalogue.all(), query, kind, MOST)
+        return query, kind, self._site.directory.find(self._site.catalogue.all(), query, kind, MAX_HITS)
 
 
-def row(entry: Entry) -> dict[str, Any]:
+def row(entry: DirectoryEntry) -> dict[str, Any]:
     """One find as plain values, with the address of the page that shows it."""
     place = f"#{entry.kind}-{entry.place}" if entry.place else ""
     if entry.place > SHOWN:

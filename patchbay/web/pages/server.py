@@ -15,14 +15,14 @@ from flask import Blueprint, Response, request
 
 from patchbay.catalogue.previews import line_in
 from patchbay.catalogue.servers import Server
-from patchbay.client.contracts.drift import detect_schema_changes, worst
+from patchbay.client.contracts.drift import detect_schema_changes, gravest_change
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
 from patchbay.store import Store
 from patchbay.web.operator.changes import why_not
-from patchbay.web.pages.answers import answer
-from patchbay.web.pages.mcp import shown
+from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.rendering.content_kinds import text_of
 from patchbay.web.rendering.highlighting import readable, source
 from patchbay.web.rendering.templates import pretty
@@ -42,10 +42,10 @@ class _Views:
 
     def server(self, name: str) -> Response:
         """A server with its source, configuration and versions. Raises UnknownServer."""
-        found, _ = shown(self._site, name)
+        found, _ = find_shown_server(self._site, name)
         text = definition_text(self._store, found)
         versions = past(self._store, f"served/{found.name}")
-        return answer(
+        return render_answer(
             self._site,
             "server.html",
             "servers",
@@ -70,7 +70,7 @@ class _Views:
         old, new = (self._version(name, key) for key in ("old", "new"))
         definitions = self._compared(old.definition, new.definition)
         configs = self._compared(_own_config(old), _own_config(new))
-        return answer(
+        return render_answer(
             self._site,
             "versions.html",
             "servers",
@@ -105,7 +105,7 @@ def meaning(old: Server, new: Server) -> dict[str, Any]:
     tools = detect_schema_changes(before, after)
     pairs = [(kind, _listed(old, group), _listed(new, group)) for kind, group in GROUPS]
     rest = [row for kind, before, after in pairs for row in listing_changes(kind, before, after)]
-    return {"worst": worst(tools), "tools": [one.to_json() for one in tools], "rest": rest}
+    return {"worst": gravest_change(tools), "tools": [one.to_json() for one in tools], "rest": rest}
 
 
 def listing_changes(

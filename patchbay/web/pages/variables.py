@@ -12,7 +12,7 @@ from flask import Blueprint, Response
 from patchbay.boot import variable
 from patchbay.errors import ContentError, MissingBlob
 from patchbay.web.operator.changes import why_not
-from patchbay.web.pages.answers import answer
+from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.server import past
 from patchbay.web.rendering.content_kinds import kind_of, text_of
 from patchbay.web.rendering.highlighting import source
@@ -30,7 +30,7 @@ class _Views:
     def variables(self) -> Response:
         found = self._store.names.all("variables/")
         rows = [self._row(name.removeprefix("variables/"), cid) for name, cid in found.items()]
-        return answer(self._site, "variables.html", "variables", {"variables": rows})
+        return render_answer(self._site, "variables.html", "variables", {"variables": rows})
 
     def variable(self, name: str) -> Response:
         """A variable with its value, readable where it is text. Raises UnknownVariable."""
@@ -40,7 +40,7 @@ class _Views:
         value = variable(self._store, name) or b""
         definition = self._store.blobs.get(cid)
         text = text_of(value)
-        response = answer(
+        response = render_answer(
             self._site,
             "variable.html",
             "variables",

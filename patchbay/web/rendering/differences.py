@@ -14,7 +14,7 @@ import orjson
 from patchbay.boot.image import reference_in
 from patchbay.errors import ContentError
 from patchbay.store import Store
-from patchbay.web.pages.past_roots import Changed, difference
+from patchbay.web.pages.past_roots import ChangedName, difference
 from patchbay.web.rendering.content_kinds import text_of
 from patchbay.web.rendering.highlighting import readable
 from patchbay.web.rendering.text_comparison import Comparison, compare
@@ -22,12 +22,12 @@ from patchbay.web.rendering.text_comparison import Comparison, compare
 Row = Mapping[str, Any]
 Rows = Mapping[str, Row]
 
-MOST = 20
+MAX_COMPARED_NAMES = 20
 """Names whose contents are compared on one page; of the rest only the name is told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ComparedText:
     """One text of a name, such as a definition: before and after, by CID where it has one, and compared."""
 
     label: str
@@ -40,9 +40,9 @@ class Part:
 class Difference:
     """One name that differs."""
 
-    changed: Changed
+    changed: ChangedName
     sentences: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ComparedText, ...]
 
 
 def differences(store: Store, before: Rows, after: Rows) -> list[Difference]:
@@ -50,7 +50,7 @@ def differences(store: Store, before: Rows, after: Rows) -> list[Difference]:
     found = []
     for number, changed in enumerate(difference(before, after)):
         old, new = before.get(changed.name, {}), after.get(changed.name, {})
-        parts = tuple(_parts(store, old, new)) if number < MOST else ()
+        parts = tuple(_parts(store, old, new)) if number < MAX_COMPARED_NAMES else ()
         found.append(Difference(changed, tuple(_sentences(old, new)), parts))
     return found
 
@@ -74,16 +74,16 @@ def _sentences(old: Row, new: Row) -> Iterator[str]:
             yield "it is switched on" if new.get("enabled", True) else "it is switched off"
 
 
-def _parts(store: Store, old: Row, new: Row) -> Iterator[Part]:
+def _parts(store: Store, old: Row, new: Row) -> Iterator[ComparedText]:
     for label, key in (("Definition", "definition_cid"), ("Configuration", "config_cid"), ("Content", "cid")):
         if old.get(key) != new.get(key):
-            yield Part(label, old.get(key), new.get(key), _compared(store, old.get(key), new.get(key)))
+            yield ComparedText(label, old.get(key), new.get(key), _compared(store, old.get(key), new.get(key)))
     if old.get("definition") != new.get("definition"):
         cids = [reference_in(row.get("definition", "")) for row in (old, new)]
         texts = [
             _text(store, cid) if cid else row.get("definition", "") for row, cid in zip((old, new), cids, strict=True)
         ]
-        yield Part("Value", cids[0], cids[1], _side_by_side(texts[0], texts[1]))
+        yield ComparedText("Value", cids[0], cids[1], _side_by_side(texts[0], texts[1]))
 
 
 def _compared(store: Store, old: str | None, new: str | None) -> Comparison:

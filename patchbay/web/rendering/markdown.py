@@ -37,7 +37,7 @@ MOST_RENDERED = 100_000
 MOST_SECONDS = 2.0
 """How long the rendering of one text may take."""
 
-DEEPEST = 100
+MAX_ELEMENT_DEPTH = 100
 """Elements inside each other; what is deeper stands where they end: neither JSON nor a template goes on for ever."""
 
 _READER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -74,7 +74,7 @@ class _Tree(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         inside: list[Any] = self._open[-1]
-        if len(self._open) <= DEEPEST:
+        if len(self._open) <= MAX_ELEMENT_DEPTH:
             inside = []
             self._open[-1].append([tag, {name: value or "" for name, value in attrs}, inside])
         if tag not in VOID:

@@ -65,17 +65,17 @@ def spread(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     ]
     return {
         "rows": drawn,
-        "ticks": [{"x": place(10.0**each), "label": took(10.0**each)} for each in range(low, high + 1)],
+        "ticks": [{"x": place(10.0**each), "label": format_duration(10.0**each)} for each in range(low, high + 1)],
     }
 
 
-def lengths(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+def with_shares(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
     """Rows with the share in percent that one of their values has of the largest."""
     most = max([row[key] for row in rows], default=0) or 1
     return [{"row": row, "width": row[key] / most * 100} for row in rows]
 
 
-def took(ms: float) -> str:
+def format_duration(ms: float) -> str:
     """A duration for people: `0.4 ms`, `12 ms`, `1.2 s`, `3 min`."""
     if ms < 10:
         return f"{ms:.2g} ms"

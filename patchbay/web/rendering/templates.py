@@ -20,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup, escape
 
 from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
-from patchbay.catalogue.contents.links import when
+from patchbay.catalogue.contents.links import format_time
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
 from patchbay.hidden_characters import escape_hidden_characters, show_hidden_characters
@@ -107,7 +107,7 @@ def _options() -> dict[str, Any]:
 def _with_filters(env: Environment) -> Environment:
     """With the filters that templates use."""
     env.filters["pretty"] = pretty
-    env.filters["when"] = when
+    env.filters["when"] = format_time
     env.filters["ago"] = ago
     env.filters["marked"] = marked
     env.filters["short"] = short

@@ -34,7 +34,7 @@ Piece = tuple[bool, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedRow:
     """One row: line numbers from 1, None on the side that has no such line. `many` lines are folded."""
 
     kind: Kind
@@ -49,7 +49,7 @@ class Row:
 class Comparison:
     """Two texts compared: rows, and how many lines were added and removed. `problem` says why there are no rows."""
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ComparedRow, ...] = ()
     added: int = 0
     removed: int = 0
     problem: str | None = None
@@ -67,7 +67,7 @@ def compare(old: str, new: str) -> Comparison:
     before, after = (text.split("\n") if text else [] for text in (old, new))
     if max(len(before), len(after)) > MOST_LINES:
         return Comparison(problem=f"one of them has more than {MOST_LINES} lines: too long to be compared here")
-    rows: list[Row] = []
+    rows: list[ComparedRow] = []
     codes = SequenceMatcher(None, before, after).get_opcodes()
     within = sum(min(j - i, m - k) for tag, i, j, k, m in codes if tag != "equal") <= MOST_MARKED
     for tag, i, j, k, m in codes:
@@ -79,7 +79,7 @@ def compare(old: str, new: str) -> Comparison:
     return Comparison(tuple(rows), added, sum(row.kind in ("removed", "changed") for row in rows))
 
 
-def _same(lines: Sequence[str], old: int, new: int, first: bool, last: bool) -> Iterator[Row]:
+def _same(lines: Sequence[str], old: int, new: int, first: bool, last: bool) -> Iterator[ComparedRow]:
     """Lines that both have; those far from any change are one row."""
     head, tail = (0 if first else AROUND), (0 if last else AROUND)
     hidden = len(lines) - head - tail
@@ -88,24 +88,24 @@ def _same(lines: Sequence[str], old: int, new: int, first: bool, last: bool) -> 
     for place in keep:
         yield _both(lines[place], old + place, new + place)
     if hidden >= 2:
-        yield Row("folded", many=hidden)
+        yield ComparedRow("folded", many=hidden)
         for place in range(len(lines) - tail, len(lines)):
             yield _both(lines[place], old + place, new + place)
 
 
-def _both(line: str, old: int, new: int) -> Row:
-    return Row("same", old + 1, ((False, line),), new + 1, ((False, line),))
+def _both(line: str, old: int, new: int) -> ComparedRow:
+    return ComparedRow("same", old + 1, ((False, line),), new + 1, ((False, line),))
 
 
-def _changed(before: Sequence[str], after: Sequence[str], old: int, new: int, within: bool) -> Iterator[Row]:
+def _changed(before: Sequence[str], after: Sequence[str], old: int, new: int, within: bool) -> Iterator[ComparedRow]:
     for place, (left, right) in enumerate(zip_longest(before, after)):
         if right is None:
-            yield Row("removed", old + place + 1, ((False, left),))
+            yield ComparedRow("removed", old + place + 1, ((False, left),))
         elif left is None:
-            yield Row("added", None, (), new + place + 1, ((False, right),))
+            yield ComparedRow("added", None, (), new + place + 1, ((False, right),))
         else:
             lefts, rights = _within(left, right) if within else (((False, left),), ((False, right),))
-            yield Row("changed", old + place + 1, lefts, new + place + 1, rights)
+            yield ComparedRow("changed", old + place + 1, lefts, new + place + 1, rights)
 
 
 def _within(left: str, right: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:

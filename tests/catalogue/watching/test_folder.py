@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.watching.drop_ins import drop_ins
-from patchbay.catalogue.watching.folder import LARGEST, Folder
+from patchbay.catalogue.watching.folder import MAX_FILE_BYTES, Folder
 from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
@@ -268,7 +268,7 @@ def test_the_second_of_two_files_for_one_name_is_refused(bench: Any) -> None:
 
 def test_a_file_that_is_too_large_is_broken(bench: Any) -> None:
     """THREATS 1.5"""
-    bench.drop("hello.py", "#" * (LARGEST + 1))
+    bench.drop("hello.py", "#" * (MAX_FILE_BYTES + 1))
     catalogue = live(bench)
     assert "at most 1048576 bytes" in (catalogue.all()[0].broken or "")
 

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from patchbay.client.auth.oauth import Machine, Person, _Return, auth_for
+from patchbay.client.auth.oauth import BrowserSignIn, Machine, _Return, auth_for
 from patchbay.client.auth.token_files import TokenFile
 from patchbay.client.errors import SignInNeeded, Unreachable
 
@@ -110,7 +110,7 @@ def test_a_browser_comes_back_once_with_its_code(tmp_path: Path) -> None:
         came = await back.wait()
         return came.code, came.state, came.iss
 
-    back = _Return(URL, Person(tmp_path, show))
+    back = _Return(URL, BrowserSignIn(tmp_path, show))
     assert asyncio.run(sign_in()) == ("abc", "s", "https://login.example.org")
     assert pages[:4] == ["404"] * 4
     assert "You are signed in" in pages[4]
@@ -127,7 +127,7 @@ def test_a_refused_sign_in_says_why(tmp_path: Path) -> None:
         await back.send("https://login.example.org/")
         await back.wait()
 
-    back = _Return(URL, Person(tmp_path, show))
+    back = _Return(URL, BrowserSignIn(tmp_path, show))
     with pytest.raises(SignInNeeded, match="was refused: <b>no"):
         asyncio.run(sign_in())
 
@@ -136,22 +136,22 @@ def test_a_refused_sign_in_says_why(tmp_path: Path) -> None:
 def test_only_a_web_page_is_opened(tmp_path: Path, url: str) -> None:
     """THREATS 1.10: a server may not have a program started."""
     opened: list[str] = []
-    back = _Return(URL, Person(tmp_path, opened.append))
+    back = _Return(URL, BrowserSignIn(tmp_path, opened.append))
     with pytest.raises(SignInNeeded, match="names no web page"):
         asyncio.run(back.send(url))
     assert not opened
 
 
 def test_where_nobody_can_sign_in_it_is_said_what_to_run(tmp_path: Path) -> None:
-    back = _Return(URL, Person(tmp_path, hint="run: patchbay inspect mcp+https://example.org/mcp"))
+    back = _Return(URL, BrowserSignIn(tmp_path, hint="run: patchbay inspect mcp+https://example.org/mcp"))
     with pytest.raises(SignInNeeded, match="run: patchbay inspect"):
         asyncio.run(back.send("https://login.example.org/"))
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     shown = threading.Event()
-    back = _Return(URL, Person(tmp_path, lambda url: shown.set()))
-    other = _Return(URL, Person(tmp_path, lambda url: shown.set()))
+    back = _Return(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))
+    other = _Return(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))
 
     async def both() -> None:
         await back.send("https://login.example.org/")

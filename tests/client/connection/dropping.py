@@ -6,7 +6,7 @@ import pytest
 
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.connection import Connection
-from patchbay.client.errors import Overdue, Unreachable
+from patchbay.client.errors import ServerTimeout, Unreachable
 from tests.client.reaching import ENVIRON, opened
 
 
@@ -38,7 +38,7 @@ def crashed() -> None:
 
 def overdue() -> None:
     """A call takes too long."""
-    with opened() as connection, pytest.raises(Overdue):
+    with opened() as connection, pytest.raises(ServerTimeout):
         connection.call("hang", timeout=0.01)
 
 

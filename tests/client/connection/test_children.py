@@ -13,7 +13,7 @@ import pytest
 
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.connection import Connection
-from patchbay.client.errors import McpFailure, Overdue, Unreachable
+from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from tests.checkout import ROOT
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import ENVIRON, SCRIPTED, alive, descendants, held, opened, text
@@ -92,7 +92,7 @@ def test_the_last_words_of_a_program_stand_in_the_error() -> None:
 def test_a_program_that_never_answers_is_given_up_with_what_was_waited_for() -> None:
     before = descendants()
     began = time.monotonic()
-    with pytest.raises(Overdue, match=r"did not answer initialize within 0.5 s \(a package that is fetched"):
+    with pytest.raises(ServerTimeout, match=r"did not answer initialize within 0.5 s \(a package that is fetched"):
         opened("never", start_timeout=0.5)
     assert time.monotonic() - began < 30
     assert descendants() <= before
@@ -101,7 +101,7 @@ def test_a_program_that_never_answers_is_given_up_with_what_was_waited_for() -> 
 def test_noise_on_standard_output_does_no_harm_and_is_told() -> None:
     with opened("noise") as connection:
         assert text(connection.call("echo")) == "{}"
-    with pytest.raises(Overdue, match="no JSON-RPC message: 'Welcome to my server!'"):
+    with pytest.raises(ServerTimeout, match="no JSON-RPC message: 'Welcome to my server!'"):
         opened("noise", "never", start_timeout=0.5)
 
 

@@ -18,10 +18,10 @@ from patchbay.client.addresses.targets import Era, Http, Local, Reach, Stdio
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.message_streams import MOST_OWED, Traffic
 from patchbay.client.connection.pool import Connections
-from patchbay.client.errors import McpFailure, Overdue, Unreachable
+from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.errors import InvalidParams
 from patchbay.events import Log, Pause, Progress, Question
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from tests import hubs
 from tests.checkout import ROOT
 from tests.client.reaching import ENVIRON, descendants, opened, scripted, text
@@ -87,7 +87,7 @@ def reached(
 ) -> Iterator[Connection]:
     """A connection to `everything`, in every way and era."""
     way, era = request.param
-    exchange = own.app.extensions["dispatcher"].exchange(Wire("everything", connection="tests"))
+    exchange = own.app.extensions["dispatcher"].exchange(TransportInfo("everything", connection="tests"))
     reaches: dict[str, Reach] = {
         "http": Http(hub.endpoint("everything")),
         "sse": Http(f"{hub.endpoint('everything')}/sse"),
@@ -147,7 +147,7 @@ def test_failures_of_the_protocol_are_raised(reached: Connection) -> None:
 
 
 def test_a_request_that_takes_too_long_is_cancelled(reached: Connection) -> None:
-    with pytest.raises(Overdue, match=r"did not answer tools/call within 0\.3 s"):
+    with pytest.raises(ServerTimeout, match=r"did not answer tools/call within 0\.3 s"):
         reached.call("slow_compute", {"seconds": 20, "label": "x"}, timeout=0.3)
     assert text(reached.call("test_simple_text"))
 

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from patchbay.client.addresses.targets import Http
-from patchbay.client.connection.async_connection import Core
+from patchbay.client.connection.async_connection import AsyncConnection
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.direct_http import Direct
-from patchbay.client.errors import McpFailure, Overdue, Unreachable
+from patchbay.client.connection.direct_http import DirectHttp
+from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.events import Progress
 from tests.checkout import ROOT
 from tests.client.bad import Bad, Handler, Json, echo, never
@@ -69,7 +69,7 @@ def opened(url: str, era: Any = "legacy", **options: Any) -> Connection:
     return Connection.open(Http(url, {"Authorization": "Bearer mine"}), era=era, **options)
 
 
-def short_way(connection: Connection) -> Direct:
+def short_way(connection: Connection) -> DirectHttp:
     """The short way of a connection; closed, it is not taken any more."""
     assert connection._core.direct is not None
     return connection._core.direct
@@ -105,7 +105,7 @@ def test_a_plain_call_needs_no_other_thread(
 
     with opened(peers["hub"], era) as connection, monkeypatch.context() as patch:
         connection.call("greet")
-        patch.setattr(Core, "perform", forbidden)
+        patch.setattr(AsyncConnection, "perform", forbidden)
         assert text(connection.call("greet", {"name": "Ada"})) == "Hello, Ada!"
 
 
@@ -141,7 +141,7 @@ def test_leaving_a_call_cancels_it(peers: Mapping[str, str], tmp_path: Path, sil
         until(lambda: next(running) is not None and mark.exists() and mark.read_text() == "begun", "the call to begin")
         running.close()
         until(lambda: mark.read_text() == "cancelled", "the server to hear of it")
-        with pytest.raises(Overdue, match=r"did not answer tools/call within 0\.2 s"):
+        with pytest.raises(ServerTimeout, match=r"did not answer tools/call within 0\.2 s"):
             connection.call("wait", arguments, timeout=0.2)
         until(lambda: mark.read_text() == "cancelled", "the server to hear of it again")
         assert text(connection.call("greet")) == "Hello, you!"

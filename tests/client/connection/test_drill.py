@@ -18,8 +18,8 @@ import pytest
 from patchbay.client.addresses.targets import Http, Local
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.stdio import REAPER
-from patchbay.client.errors import McpFailure, Overdue, Unreachable
-from patchbay.protocol.callers import Wire
+from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
+from patchbay.protocol.callers import TransportInfo
 from tests import hubs
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import children, descendants, opened
@@ -61,7 +61,7 @@ def over_pipes() -> list[Drop]:
     """Every way in which a program and its connection may part."""
 
     def never() -> None:
-        with pytest.raises(Overdue):
+        with pytest.raises(ServerTimeout):
             opened("never", start_timeout=0.1)
 
     def refused() -> None:
@@ -91,7 +91,7 @@ def over_http(hub: Hub) -> list[Drop]:
             connection.tools()
 
     def overdue() -> None:
-        with reached(place=hub.endpoint("everything")) as connection, pytest.raises(Overdue):
+        with reached(place=hub.endpoint("everything")) as connection, pytest.raises(ServerTimeout):
             connection.call("slow_compute", {"seconds": 30, "label": "x"}, timeout=0.05)
 
     def unknown() -> None:
@@ -107,7 +107,7 @@ def over_http(hub: Hub) -> list[Drop]:
 
 def in_process(own: hubs.Hub) -> list[Drop]:
     """The same for a server of this process."""
-    exchange = own.app.extensions["dispatcher"].exchange(Wire("echo", connection="drill"))
+    exchange = own.app.extensions["dispatcher"].exchange(TransportInfo("echo", connection="drill"))
 
     def reached() -> Connection:
         return Connection.open(Local("echo"), era="modern", exchange=exchange, start_timeout=30)

@@ -15,10 +15,10 @@ import pytest
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.event_loop import shared
-from patchbay.client.connection.http import Web
+from patchbay.client.connection.http import HttpConnection
 from patchbay.client.connection.pool import Connections
-from patchbay.client.connection.requests import CURRENT, Run
-from patchbay.client.errors import McpFailure, Overdue, SignInNeeded, Unreachable
+from patchbay.client.connection.requests import CURRENT, RequestRun
+from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.sources.mcp import McpSource
 from patchbay.errors import InvalidParams
@@ -126,9 +126,9 @@ def test_what_a_sign_in_was_refused_on_its_way_is_no_refusal_of_the_request(serv
             yield request
 
     async def refused(url: str) -> str | None:
-        run = Run(shared(), "tools/call", 30)
+        run = RequestRun(shared(), "tools/call", 30)
         CURRENT.set(run)
-        async with Web(Http(url), Looking(), 1000).client() as client:
+        async with HttpConnection(Http(url), Looking(), 1000).client() as client:
             answer = await client.post(url, json={"method": "notifications/initialized"})
             assert answer.status_code == 202
         return run.refused
@@ -238,7 +238,7 @@ def test_a_body_without_end_is_given_up(serve: Callable[..., Bad], kind: str) ->
 
     with opened(serve(endless), limit=1_000_000) as connection, pytest.raises((Unreachable, McpFailure)) as failure:
         connection.call("x", timeout=20)
-    assert not isinstance(failure.value, Overdue)
+    assert not isinstance(failure.value, ServerTimeout)
 
 
 def test_a_compressed_body_is_refused(serve: Callable[..., Bad]) -> None:
@@ -270,7 +270,7 @@ def test_a_server_that_is_silent_is_given_up(serve: Callable[..., Bad]) -> None:
         return True
 
     server = serve(first=silent)
-    with pytest.raises(Overdue, match=r"did not answer initialize within 0\.3 s"):
+    with pytest.raises(ServerTimeout, match=r"did not answer initialize within 0\.3 s"):
         opened(server, start_timeout=0.3)
     server.over.set()
 
@@ -314,7 +314,7 @@ def cut(server: Bad) -> None:
 
 
 def overdue(server: Bad) -> None:
-    with opened(server) as connection, pytest.raises(Overdue):
+    with opened(server) as connection, pytest.raises(ServerTimeout):
         connection.call("hang", timeout=0.01)
 
 

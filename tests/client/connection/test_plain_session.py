@@ -16,7 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection import plain_session
 from patchbay.client.connection.connection import Connection
-from patchbay.client.errors import McpFailure, Overdue
+from patchbay.client.errors import McpFailure, ServerTimeout
 from patchbay.events import Progress
 from tests.client.bad import Bad, Handler, Json, echo, serving
 from tests.client.reaching import text
@@ -188,7 +188,7 @@ def test_silence_ends_with_the_time_of_the_request_and_a_cancelled_call(start: S
     recorder = Recorder()
     with (
         reached(start(tool, recorder), era, timeout=0.3) as connection,
-        pytest.raises(Overdue, match=r"did not answer tools/call within 0\.3 s"),
+        pytest.raises(ServerTimeout, match=r"did not answer tools/call within 0\.3 s"),
     ):
         connection.call("work")
     assert len(recorder.named("tools/call")) == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from patchbay.client.contracts.canonical_json import ContractError, canonical_json
 from patchbay.client.contracts.contract import contract_cid, schema_hash
-from patchbay.client.contracts.drift import contract_of, detect_schema_changes, worst
+from patchbay.client.contracts.drift import contract_of, detect_schema_changes, gravest_change
 from tests.client.tools import OTHER, SEARCH
 
 
@@ -213,7 +213,7 @@ def test_tools_come_go_and_are_renamed() -> None:
         ("search", "breaking", "Tool 'search': Renamed to 'find'"),
         ("new", "non-breaking", "Tool 'new': New tool added"),
     ]
-    assert worst(found) == "breaking" and worst([]) is None
+    assert gravest_change(found) == "breaking" and gravest_change([]) is None
 
 
 def test_a_tool_of_another_input_is_not_taken_for_a_renamed_one() -> None:

@@ -16,7 +16,7 @@ from patchbay.client.errors import Unreachable
 from patchbay.client.openapi.http_client import ApiFailure
 from patchbay.client.openapi.operations import DocumentError
 from patchbay.client.profiles.layouts import profile_from
-from patchbay.client.source import Means
+from patchbay.client.source import SourceContext
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams
 from patchbay.events import Log
@@ -40,25 +40,27 @@ def trials() -> Iterator[str]:
 
 
 @pytest.fixture
-def means(tmp_path: Path) -> Iterator[Means]:
+def means(tmp_path: Path) -> Iterator[SourceContext]:
     with means_in(tmp_path, {"TOKEN": "Bearer 123"}) as found:
         yield found
 
 
-def read(address: str, means: Means, **arguments: Any) -> list[Record]:
+def read(address: str, means: SourceContext, **arguments: Any) -> list[Record]:
     return list(SOURCES.of(address, means).reads(address, means, arguments))
 
 
-def called(url: str, means: Means, operation: str, query: str = "", **arguments: Any) -> list[Record]:
+def called(url: str, means: SourceContext, operation: str, query: str = "", **arguments: Any) -> list[Record]:
     return read(f"openapi+{url}/openapi.json?operation={operation}&{query}", means, **arguments)
 
 
-def profile(means: Means, name: str, **fields: Any) -> str:
+def profile(means: SourceContext, name: str, **fields: Any) -> str:
     means.profiles("http").save(profile_from(name, {"plugin": "http", **fields}, {}, "the test"))
     return f"@{name}"
 
 
-def test_operations_are_called_by_their_ids_with_arguments_typed_by_the_document(library: str, means: Means) -> None:
+def test_operations_are_called_by_their_ids_with_arguments_typed_by_the_document(
+    library: str, means: SourceContext
+) -> None:
     """JN-66: path, query, header, cookie and body."""
     assert [one["id"] for one in called(library, means, "listGenes", "kind=onco&limit=2")] == [1, 3]
     assert [one["id"] for one in called(library, means, "listGenes", "ids=2&ids=5")] == [2, 5]
@@ -77,12 +79,12 @@ def test_operations_are_called_by_their_ids_with_arguments_typed_by_the_document
     assert called(library, means, "asTable") == [{"name": "A", "kind": "onco"}, {"name": "B", "kind": "other"}]
 
 
-def test_a_callers_arguments_win_over_those_of_the_address(library: str, means: Means) -> None:
+def test_a_callers_arguments_win_over_those_of_the_address(library: str, means: SourceContext) -> None:
     """JN-31."""
     assert len(called(library, means, "listGenes", "limit=5", limit=1)) == 1
 
 
-def test_swagger_2_documents_are_called_the_same_way(trials: str, means: Means) -> None:
+def test_swagger_2_documents_are_called_the_same_way(trials: str, means: SourceContext) -> None:
     """JN-66: basePath, formData, a body by reference, collectionFormat."""
     address = f"openapi+{trials}/swagger.json?operation="
     assert read(f"{address}getTrial&name=N1", means)[0]["name"] == "N1"
@@ -91,7 +93,7 @@ def test_swagger_2_documents_are_called_the_same_way(trials: str, means: Means) 
     assert read(f"{address}listTrials&phase=2&phase=3", means) == [{"phase": 2}, {"phase": 3}]
 
 
-def test_every_kind_of_pagination_gives_every_record_once(library: str, means: Means) -> None:
+def test_every_kind_of_pagination_gives_every_record_once(library: str, means: SourceContext) -> None:
     """JN-64, JN-66: cursor, page, offset-free link; lazily, so that what is not read is not asked for."""
     everything = list(range(1, 8))
     cursor = called(library, means, "byCursor", "page.type=cursor&page.field=pagination.next_cursor&page.param=cursor")
@@ -103,14 +105,14 @@ def test_every_kind_of_pagination_gives_every_record_once(library: str, means: M
     assert len(called(library, means, "byPage", "page.type=page&page.most=2")) == 6
 
 
-def test_pages_that_never_end_are_an_error(library: str, means: Means) -> None:
+def test_pages_that_never_end_are_an_error(library: str, means: SourceContext) -> None:
     with pytest.raises(InvalidParams, match=r"never end.*'again' came twice"):
         called(library, means, "endless", "page.type=cursor&page.field=next&page.param=cursor")
     with pytest.raises(InvalidParams, match=r"expected type .cursor, page, offset, link"):
         called(library, means, "byPage", "page.type=pages")
 
 
-def test_what_an_api_refuses_is_told_with_its_status_and_words(library: str, means: Means) -> None:
+def test_what_an_api_refuses_is_told_with_its_status_and_words(library: str, means: SourceContext) -> None:
     with pytest.raises(ApiFailure, match=r"GET .*/genes/none: HTTP 404: no gene none") as caught:
         called(library, means, "getGene", "name=none")
     assert caught.value.data == {"status": 404, "body": {"detail": "no gene none"}}
@@ -129,19 +131,19 @@ def test_what_an_api_refuses_is_told_with_its_status_and_words(library: str, mea
     ],
 )
 def test_a_call_that_cannot_be_made_says_what_was_expected(
-    library: str, means: Means, operation: str, query: str, words: str
+    library: str, means: SourceContext, operation: str, query: str, words: str
 ) -> None:
     with pytest.raises(InvalidParams, match=words):
         called(library, means, operation, query)
 
 
-def test_a_path_argument_cannot_change_where_a_request_goes(trials: str, means: Means) -> None:
+def test_a_path_argument_cannot_change_where_a_request_goes(trials: str, means: SourceContext) -> None:
     """THREATS 0.3: path join in OpenAPI tools."""
     with pytest.raises(ApiFailure, match="HTTP 404"):
         read(f"openapi+{trials}/swagger.json?operation=getTrial&name={quote('../swagger.json?x', safe='')}", means)
 
 
-def test_put_calls_an_operation_once_per_record_and_goes_on_after_a_failure(library: str, means: Means) -> None:
+def test_put_calls_an_operation_once_per_record_and_goes_on_after_a_failure(library: str, means: SourceContext) -> None:
     """JN-12, JN-C17, J-F8."""
     address = f"openapi+{library}/openapi.json?operation=addGene&kind=onco"
     rows: list[Record] = [{"name": "P1", "_id": 1}, {"kind": "other"}, {"name": "P3", "kind": "other"}]
@@ -151,7 +153,7 @@ def test_put_calls_an_operation_once_per_record_and_goes_on_after_a_failure(libr
     assert [found[0]["kind"], found[2]["kind"]] == ["onco", "other"]
 
 
-def test_explore_gives_endpoints_schemas_and_a_hash_of_the_operations(library: str, means: Means) -> None:
+def test_explore_gives_endpoints_schemas_and_a_hash_of_the_operations(library: str, means: SourceContext) -> None:
     """JN-54, JN-66: also from the plain URL of the document, and from the server alone."""
     address = f"{library}/openapi.json"
     found = SOURCES.of(address, means).explores(address, means)
@@ -170,14 +172,14 @@ def test_explore_gives_endpoints_schemas_and_a_hash_of_the_operations(library: s
     assert len(found["version_hash"]) == 64
 
 
-def test_a_server_without_a_description_says_where_it_was_looked_for(means: Means, tmp_path: Path) -> None:
+def test_a_server_without_a_description_says_where_it_was_looked_for(means: SourceContext, tmp_path: Path) -> None:
     """JN-66: the usual places, below the URL and at its root."""
     words = "found no OpenAPI document; tried .*/nowhere, .*/nowhere/openapi.json.*/v3/api-docs"
     with empty_server(tmp_path) as url, pytest.raises(DocumentError, match=words):
         SOURCES.named("http").explores(f"openapi+{url}/nowhere", means)
 
 
-def test_inspect_shows_operations_as_tools(library: str, means: Means) -> None:
+def test_inspect_shows_operations_as_tools(library: str, means: SourceContext) -> None:
     """JN-33."""
     found = SOURCES.named("http").inspects(f"openapi+{library}/openapi.json", means)
     assert (found["server"], found["transport"], found["resources"]) == ("Gene library", "http", [])
@@ -187,14 +189,16 @@ def test_inspect_shows_operations_as_tools(library: str, means: Means) -> None:
     assert set(add["inputSchema"]["$defs"]) == {"Place"}
 
 
-def test_headers_come_from_the_environment_and_go_nowhere_but_to_their_origin(library: str, means: Means) -> None:
+def test_headers_come_from_the_environment_and_go_nowhere_but_to_their_origin(
+    library: str, means: SourceContext
+) -> None:
     """JN-15: `${VAR}`; THREATS: no credential for whoever a document names."""
     assert called(library, means, "whoAmI", "header.Authorization=${TOKEN}")[0]["authorization"] == "Bearer 123"
     with pytest.raises(Unreachable, match=r"redirects to http://localhost:.*which is not followed"):
         called(library, means, "goAway", f"to={quote(library.replace('127.0.0.1', 'localhost'))}")
 
 
-def test_a_document_may_not_lead_credentials_elsewhere(library: str, means: Means, tmp_path: Path) -> None:
+def test_a_document_may_not_lead_credentials_elsewhere(library: str, means: SourceContext, tmp_path: Path) -> None:
     path = tmp_path / "openapi.json"
     paths = {"/who": {"get": {"operationId": "whoAmI"}}}
     path.write_text(json.dumps({"openapi": "3.0.3", "servers": [{"url": library}], "paths": paths}))
@@ -212,7 +216,7 @@ def test_an_answer_beyond_the_limit_is_refused(library: str, tmp_path: Path) -> 
             called(library, means, "large", "size=200000")
 
 
-def test_a_profile_alone_describes_its_endpoints(library: str, means: Means) -> None:
+def test_a_profile_alone_describes_its_endpoints(library: str, means: SourceContext) -> None:
     """JN-64: endpoints, base_url, headers with `${VAR}`, timeout, pagination, defaults, output_format."""
     name = profile(
         means,
@@ -254,7 +258,9 @@ def test_a_profile_warns_when_an_answer_has_another_type_than_it_says(library: s
     assert heard == [Log("warning", words, "patchbay.client")]
 
 
-def test_the_contract_of_an_api_drifts_as_that_of_a_server_does(library: str, means: Means, tmp_path: Path) -> None:
+def test_the_contract_of_an_api_drifts_as_that_of_a_server_does(
+    library: str, means: SourceContext, tmp_path: Path
+) -> None:
     """JN-44, JN-45, JN-48, JN-56: a profile with a document is validated, refuses when told to, and says why."""
     path = tmp_path / "openapi.json"
     parameter = {"name": "kind", "in": "query", "schema": {"type": "string"}}

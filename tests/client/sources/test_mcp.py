@@ -17,9 +17,9 @@ from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.canonical_json import ContractError
 from patchbay.client.contracts.contract import ValidationResult, keep
-from patchbay.client.errors import Overdue
+from patchbay.client.errors import ServerTimeout
 from patchbay.client.profiles.layouts import Profile, profile_from
-from patchbay.client.source import Means, Source
+from patchbay.client.source import Source, SourceContext
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams
 from patchbay.events import Log
@@ -81,12 +81,12 @@ text
 
 
 @pytest.fixture
-def means(tmp_path: Path) -> Iterator[Means]:
+def means(tmp_path: Path) -> Iterator[SourceContext]:
     with means_in(tmp_path) as found:
         yield found
 
 
-def saved(means: Means, plugin: str, name: str, **meta: Any) -> None:
+def saved(means: SourceContext, plugin: str, name: str, **meta: Any) -> None:
     means.profiles(plugin).save(profile_from(name, {"plugin": plugin, **meta}, {}, "the test"))
 
 
@@ -106,7 +106,7 @@ def saved(means: Means, plugin: str, name: str, **meta: Any) -> None:
         ("memory://x", "objects"),
     ],
 )
-def test_the_source_is_found_by_the_address(means: Means, address: str, name: str) -> None:
+def test_the_source_is_found_by_the_address(means: SourceContext, address: str, name: str) -> None:
     """JN-53: one set of commands for all."""
     assert known_sources().of(address, means).name == name
 
@@ -118,7 +118,7 @@ def test_every_source_keeps_the_whole_contract() -> None:
     assert all(isinstance(sources.named(name), Source) for name in ("mcp", "http", "s3", "objects"))
 
 
-def test_the_source_of_a_profile_is_its_plugin(means: Means) -> None:
+def test_the_source_of_a_profile_is_its_plugin(means: SourceContext) -> None:
     """JN-64."""
     saved(means, "http", "api", connection={"base_url": "https://h"})
     saved(means, "s3", "data", connection={})
@@ -129,7 +129,7 @@ def test_the_source_of_a_profile_is_its_plugin(means: Means) -> None:
         sources.of("@api", means)
 
 
-def test_what_is_no_address_names_the_schemes_there_are(means: Means) -> None:
+def test_what_is_no_address_names_the_schemes_there_are(means: SourceContext) -> None:
     with pytest.raises(AddressError, match=r"not an address: 'ftp://x'; expected .*file:, gcs:, gs:.*mcp:.*s3:"):
         known_sources().of("ftp://x", means)
 
@@ -150,7 +150,7 @@ def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("mail_source", None)
 
 
-def test_others_add_a_source_with_an_entry_point(mail: Path, means: Means) -> None:
+def test_others_add_a_source_with_an_entry_point(mail: Path, means: SourceContext) -> None:
     """JN-53, JN-68: labels, filters and search operators of a mailbox, by a package that we know nothing of."""
     sources = known_sources()
     assert {"mail", "broken"} <= set(sources.names())
@@ -162,13 +162,13 @@ def test_others_add_a_source_with_an_entry_point(mail: Path, means: Means) -> No
     assert source is sources.named("mail")
 
 
-def test_a_source_without_inspection_support_is_an_error(mail: Path, means: Means) -> None:
+def test_a_source_without_inspection_support_is_an_error(mail: Path, means: SourceContext) -> None:
     """JN-35."""
     with pytest.raises(InvalidParams, match="the source 'mail' has no inspection support"):
         known_sources().named("mail").inspects(f"mbox:{mail}", means)
 
 
-def test_a_source_that_cannot_be_loaded_is_told_of_and_hinders_no_other(mail: Path, means: Means) -> None:
+def test_a_source_that_cannot_be_loaded_is_told_of_and_hinders_no_other(mail: Path, means: SourceContext) -> None:
     sources = known_sources()
     assert sources.of(TIME, means).name == "mcp"
     with pytest.raises(AddressError, match=r"the source broken .mail_source:Nothing. cannot be loaded"):
@@ -179,11 +179,11 @@ def test_a_source_that_cannot_be_loaded_is_told_of_and_hinders_no_other(mail: Pa
 # the source for MCP servers
 
 
-def records(address: str, means: Means, **arguments: Any) -> list[dict[str, Any]]:
+def records(address: str, means: SourceContext, **arguments: Any) -> list[dict[str, Any]]:
     return list(known_sources().of(address, means).reads(address, means, arguments))
 
 
-def test_a_server_is_read_listed_and_written_to_over_one_connection(means: Means) -> None:
+def test_a_server_is_read_listed_and_written_to_over_one_connection(means: SourceContext) -> None:
     """JN-2, JN-4, JN-5, JN-8, JN-11, JN-12, JN-18, JN-31, JN-C14."""
     (tool,) = (one for one in records(f"{TIME}?list=tools", means) if one["name"] == "get_current_time")
     assert tool["type"] == "tool" and tool["inputSchema"]["required"] == ["timezone"]
@@ -199,7 +199,7 @@ def test_a_server_is_read_listed_and_written_to_over_one_connection(means: Means
         list(known_sources().of(TIME, means).writes(TIME, [{}], means))
 
 
-def test_explore_gives_tools_resources_and_the_hash_that_version_gives(means: Means) -> None:
+def test_explore_gives_tools_resources_and_the_hash_that_version_gives(means: SourceContext) -> None:
     """JN-53, JN-54, JN-57."""
     source = known_sources().of(TIME, means)
     found = source.explores(TIME, means)
@@ -240,10 +240,10 @@ def test_a_profile_says_how_long_its_server_may_take(tmp_path: Path) -> None:
         reach = scripted()
         launch = {"command": reach.command, "args": list(reach.args), "transport": "stdio", "timeout": 0.2}
         saved(means, "mcp", "slow", **launch, tools={"echo": {"timeout": 30}})
-        with pytest.raises(Overdue, match=r"tools/call within 0\.2 s"):
+        with pytest.raises(ServerTimeout, match=r"tools/call within 0\.2 s"):
             records("@slow/hang", means)
         assert records("@slow/echo?a=1", means)
-        with pytest.raises(Overdue, match=r"tools/call within 0\.4 s"):
+        with pytest.raises(ServerTimeout, match=r"tools/call within 0\.4 s"):
             records("@slow/hang", replace(means, timeout=0.4))  # the user is asked first
         with pytest.raises(ProfileError, match="timeout: expected seconds"):
             saved(means, "mcp", "odd", **{**launch, "timeout": "soon"})

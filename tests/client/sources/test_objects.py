@@ -14,7 +14,7 @@ import pytest
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.layouts import profile_from
-from patchbay.client.source import Means
+from patchbay.client.source import SourceContext
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams, ParseError, ResourceNotFound, TooLarge
 from tests.client.peers import means_in, served
@@ -39,21 +39,21 @@ def s3() -> Iterator[str]:
 
 
 @pytest.fixture
-def means(tmp_path: Path, s3: str) -> Iterator[Means]:
+def means(tmp_path: Path, s3: str) -> Iterator[SourceContext]:
     with means_in(tmp_path, {**KEYS, "AWS_ENDPOINT_URL_S3": s3}) as found:
         yield found
 
 
-def read(address: str, means: Means) -> list[Record]:
+def read(address: str, means: SourceContext) -> list[Record]:
     return list(SOURCES.of(address, means).reads(address, means))
 
 
-def write(address: str, records: list[Record], means: Means) -> Record:
+def write(address: str, records: list[Record], means: SourceContext) -> Record:
     (found,) = SOURCES.of(address, means).writes(address, records, means)
     return found
 
 
-def test_keys_and_patterns_are_read_as_records(means: Means) -> None:
+def test_keys_and_patterns_are_read_as_records(means: SourceContext) -> None:
     """JN-67: CSV, JSON, NDJSON, compression; a pattern says which object a record is from."""
     assert read("s3://warehouse/raw/2024/11/a.csv", means) == [{"gene": "A", "n": "1"}, {"gene": "a", "n": "2"}]
     found = read("s3://warehouse/raw/2024/1[12]/*.csv", means)
@@ -66,7 +66,7 @@ def test_keys_and_patterns_are_read_as_records(means: Means) -> None:
     assert read("s3://warehouse/raw/2024/11/a.csv?format=text", means)[0]["text"] == "gene,n\nA,1\na,2\n"
 
 
-def test_a_bucket_and_a_folder_are_listed(means: Means) -> None:
+def test_a_bucket_and_a_folder_are_listed(means: SourceContext) -> None:
     assert [one["key"] for one in read("s3://warehouse", means)] == ["warehouse/raw/", "warehouse/summaries/"]
     rows = read("s3://warehouse/raw/2024/11/", means)
     assert [(one["key"], one["size"]) for one in rows] == [
@@ -76,7 +76,7 @@ def test_a_bucket_and_a_folder_are_listed(means: Means) -> None:
     assert rows[0]["modified"].startswith("20") and rows[0]["etag"]
 
 
-def test_explore_gives_keys_patterns_and_samples_and_no_hash(means: Means) -> None:
+def test_explore_gives_keys_patterns_and_samples_and_no_hash(means: SourceContext) -> None:
     """JN-54, JN-67."""
     source = SOURCES.of("s3://warehouse/", means)
     found = source.explores("s3://warehouse/", means)
@@ -90,7 +90,7 @@ def test_explore_gives_keys_patterns_and_samples_and_no_hash(means: Means) -> No
     assert (sample["fields"], sample["size"]) == (["gene", "n"], 15)
 
 
-def test_inspect_shows_objects_as_resources(means: Means) -> None:
+def test_inspect_shows_objects_as_resources(means: SourceContext) -> None:
     """JN-33."""
     found = SOURCES.named("s3").inspects("s3://warehouse/summaries/", means)
     assert (found["server"], found["transport"], found["tools"]) == ("warehouse", "s3", [])
@@ -103,7 +103,7 @@ def test_inspect_shows_objects_as_resources(means: Means) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "json", "tsv", "csv.gz"])
-def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(means: Means, suffix: str) -> None:
+def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(means: SourceContext, suffix: str) -> None:
     """JN-12, JN-38, J-F8: keys that come later are columns too."""
     records: list[Record] = [{"a": "1", "_x": 1}, {"a": "2", "b": 'zwei, "und"\nmehr'}]
     done = write(f"s3://scratch/new/{suffix}/out.{suffix}", records, means)
@@ -112,7 +112,7 @@ def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(means: Means,
     assert [{key: value for key, value in one.items() if value} for one in found] == [{"a": "1"}, {**records[1]}]
 
 
-def test_a_put_that_fails_leaves_what_was_there(means: Means, tmp_path: Path) -> None:
+def test_a_put_that_fails_leaves_what_was_there(means: SourceContext, tmp_path: Path) -> None:
     def failing() -> Iterator[Record]:
         yield {"a": 1}
         raise InvalidParams("the producer failed")
@@ -138,7 +138,7 @@ def test_a_put_that_fails_leaves_what_was_there(means: Means, tmp_path: Path) ->
         ("s3://warehouse/a.csv?option.endpoint_url=http://127.0.0.1:9", Unreachable, "s3://warehouse/a.csv"),
     ],
 )
-def test_what_cannot_be_read_says_why(means: Means, address: str, kind: type[Exception], words: str) -> None:
+def test_what_cannot_be_read_says_why(means: SourceContext, address: str, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words.replace(".", r"\.")):
         read(address, means)
 
@@ -161,7 +161,7 @@ def test_one_object_may_not_be_larger_than_the_limit_where_it_has_no_lines(tmp_p
             read(f"file://{tmp_path}/a.json", means)
 
 
-def test_a_profile_names_parts_of_a_bucket(means: Means, s3: str) -> None:
+def test_a_profile_names_parts_of_a_bucket(means: SourceContext, s3: str) -> None:
     """JN-64, JN-56: structure, region, credentials by `${VAR}`; valid as long as each pattern has objects."""
     content = {
         "plugin": "s3",
@@ -191,14 +191,14 @@ def test_a_profile_names_parts_of_a_bucket(means: Means, s3: str) -> None:
     assert result.changes[0].sentence == "Structure 'gone': no object fits 'gone/*.csv'"
 
 
-def test_a_profile_whose_store_does_not_answer_is_no_valid_one(means: Means) -> None:
+def test_a_profile_whose_store_does_not_answer_is_no_valid_one(means: SourceContext) -> None:
     """JN-44: `error`."""
     content = {"plugin": "s3", "bucket": "b", "connection": {"endpoint_url": "http://127.0.0.1:9"}, "structure": {}}
     result = SOURCES.named("s3").validates(profile_from("far", content, {}, "the test"), means)
     assert result.status == "error" and "@far" in result.message
 
 
-def test_an_unset_variable_in_a_profile_is_an_error(means: Means) -> None:
+def test_an_unset_variable_in_a_profile_is_an_error(means: SourceContext) -> None:
     """JN-15, J-F3."""
     content = {"plugin": "s3", "bucket": "b", "connection": {"credentials": "${NO_KEY}/${NO_SECRET}"}}
     result = SOURCES.named("s3").validates(profile_from("x", content, {}, "the test"), means)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.client.errors import Unreachable
-from patchbay.client.source import Means
+from patchbay.client.source import SourceContext
 from patchbay.client.sources import known_sources
 from patchbay.errors import InvalidParams
 from tests.client.bad import Handler, Json, serving
@@ -58,12 +58,12 @@ def pages() -> Iterator[Pages]:
 
 
 @pytest.fixture
-def means(tmp_path: Path) -> Iterator[Means]:
+def means(tmp_path: Path) -> Iterator[SourceContext]:
     with means_in(tmp_path) as found:
         yield found
 
 
-def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, means: Means) -> None:
+def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, means: SourceContext) -> None:
     data = gzip.compress(b"a,b\n1,2\n")
     pages.pages["/t.csv"] = ("application/octet-stream", b"a,b\n1,2\n", "")
     pages.pages["/t.csv.gz"] = ("application/octet-stream", data, "")
@@ -86,7 +86,7 @@ def nobody(handler: Handler, body: Json) -> bool:
     return True
 
 
-def test_an_mcp_server_that_leads_browsers_elsewhere_is_found(means: Means) -> None:
+def test_an_mcp_server_that_leads_browsers_elsewhere_is_found(means: SourceContext) -> None:
     """JN-11: and where there is none, both are told."""
     with serving() as start:
         found, missing = start(), start(first=nobody)
@@ -97,7 +97,9 @@ def test_an_mcp_server_that_leads_browsers_elsewhere_is_found(means: Means) -> N
             list(SOURCES.of(missing.url, means).reads(missing.url, means))
 
 
-def test_arguments_do_not_follow_a_next_page_to_another_server(pages: Pages, means: Means, tmp_path: Path) -> None:
+def test_arguments_do_not_follow_a_next_page_to_another_server(
+    pages: Pages, means: SourceContext, tmp_path: Path
+) -> None:
     """JN-66, THREATS 1.7: an argument may be a credential."""
     key = {"name": "X-Key", "in": "header", "schema": {"type": "string"}}
     paths = {"/items": {"get": {"operationId": "items", "parameters": [key]}}}

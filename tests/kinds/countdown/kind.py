@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchbay.activation import Call, Events, Handler
-from patchbay.descriptors import Descriptor, Found
+from patchbay.descriptors import Descriptor, Discovery
 from patchbay.errors import ConfigError
 from patchbay.events import Text
 from patchbay.kind import Confinement, Fields, Kind
@@ -11,8 +11,8 @@ from patchbay.kind import Confinement, Fields, Kind
 MARK = b"; countdown"
 
 
-def _discover(name: str, text: str) -> Found:
-    return Found(tuple(_tool(tool, start) for tool, start in _lines(name, text)), (), "Counts down.")
+def _discover(name: str, text: str) -> Discovery:
+    return Discovery(tuple(_tool(tool, start) for tool, start in _lines(name, text)), (), "Counts down.")
 
 
 def _lines(name: str, text: str) -> list[tuple[str, int]]:

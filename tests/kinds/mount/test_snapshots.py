@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.snapshots import Snapshot
-from patchbay.kinds.mount.standing_connection import LONGEST_URI, MOST_NEWS, Ground, Keeper
+from patchbay.kinds.mount.standing_connection import LONGEST_URI, MOST_NEWS, MountContext, StandingConnection
 from patchbay.stores.memory import MemoryStore
 
 SCHEMA = {"type": "object"}
@@ -37,7 +37,9 @@ def test_what_is_no_text_where_text_belongs_is_not_served(method: str, entry: di
 
 def test_only_news_of_lists_that_there_are_is_remembered() -> None:
     """DESIGN 6: every queue has a bound. An upstream may say what it likes, as often as it likes."""
-    keeper = Keeper(Mount("far", "https://far.example/mcp"), Ground(MemoryStore(), {}, "hub", "1", lambda: None))
+    keeper = StandingConnection(
+        Mount("far", "https://far.example/mcp"), MountContext(MemoryStore(), {}, "hub", "1", lambda: None)
+    )
     for number in range(MOST_NEWS + 10):
         keeper._heard(f"notifications/x{number}/list_changed", {})
         keeper._heard("notifications/resources/updated", {"uri": f"a://{number}"})

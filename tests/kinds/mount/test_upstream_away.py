@@ -18,7 +18,7 @@ import pytest
 
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
-from patchbay.kinds.mount.standing_connection import Keeper
+from patchbay.kinds.mount.standing_connection import StandingConnection
 from tests.checkout import ROOT
 from tests.client.reaching import SCRIPTED, held
 from tests.hubs import BOUND, MODERN, Hub, sse_messages, until
@@ -152,9 +152,9 @@ def test_a_change_before_the_mount_listens_is_not_missed(
 ) -> None:
     """SPEC-DIGEST 1.10: nothing is told again of what changed while nobody listened."""
     with running_hub(tmp_path / "up") as up:
-        original, told = Keeper._listening, list[str]()
+        original, told = StandingConnection._listening, list[str]()
 
-        def listening(keeper: Keeper, connection: Connection, uris: list[str]) -> Any:
+        def listening(keeper: StandingConnection, connection: Connection, uris: list[str]) -> Any:
             reach, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
             with Connection.open(reach, era="modern", listener=heard) as watcher, watcher.listening():
                 (up.servers / "hello.py").write_text('def late() -> str:\n    return "late"\n', "utf-8")
@@ -165,7 +165,7 @@ def test_a_change_before_the_mount_listens_is_not_missed(
             mount(hub, "far", up.endpoint("hello"), era="modern")
             (up.servers / "hello.py").write_text('def early() -> str:\n    return "early"\n', "utf-8")
             until(lambda: tools(hub, "far") == ["early"], "the mount to listen")
-        monkeypatch.setattr(Keeper, "_listening", listening)
+        monkeypatch.setattr(StandingConnection, "_listening", listening)
         if anew:
             hub.catalogue.find("far").upstream.want(["x://a"])
         else:
@@ -177,13 +177,13 @@ def test_a_change_before_the_mount_listens_is_not_missed(
 @pytest.mark.process
 def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """THREATS 1.8: an upstream is not asked for everything again with each resource that somebody wants to hear of."""
-    original, asked = Keeper._try, list[str]()
+    original, asked = StandingConnection._try, list[str]()
 
-    def trying(keeper: Keeper, connection: Connection, method: str, params: Any) -> None:
+    def trying(keeper: StandingConnection, connection: Connection, method: str, params: Any) -> None:
         original(keeper, connection, method, params)
         asked.extend([params["uri"]] if method == "resources/subscribe" else [])
 
-    monkeypatch.setattr(Keeper, "_try", trying)
+    monkeypatch.setattr(StandingConnection, "_try", trying)
     mount(hub, "piped", PIPED)
     session, uris = hub.open("piped"), [f"x://{number}" for number in range(4)]
     for uri in uris:

@@ -11,7 +11,7 @@ from patchbay.activation import Call, Events, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.kinds.python import runner_threads
-from patchbay.kinds.python.runner_threads import Job, Pool
+from patchbay.kinds.python.runner_threads import Pool, RunnerCall
 from tests.kinds.calls import call_of, events, heard, wait_until
 
 
@@ -20,7 +20,7 @@ def alive(pool: Pool) -> int:
 
 
 def blocked_on(gate: threading.Event) -> runner_threads.Work:
-    def work(job: Job) -> list[Event]:
+    def work(job: RunnerCall) -> list[Event]:
         gate.wait(20)
         return [Text("late")]
 
@@ -78,7 +78,7 @@ def test_stopping_many_calls_at_random_moments_leaves_no_thread_and_hits_no_othe
     """The stop of one call never reaches the next one on the same thread."""
     pool = Pool("hello")
 
-    def work(job: Job, length: int) -> list[Event]:
+    def work(job: RunnerCall, length: int) -> list[Event]:
         for n in range(length):
             job.emit(Text(str(n)))
         return []
@@ -98,14 +98,14 @@ def test_stopping_many_calls_at_random_moments_leaves_no_thread_and_hits_no_othe
 def test_a_helper_thread_of_a_tool_that_is_over_cannot_speak_any_more() -> None:
     pool, ended, stopped = Pool("hello"), threading.Event(), threading.Event()
 
-    def helper(job: Job) -> None:
+    def helper(job: RunnerCall) -> None:
         ended.wait(20)
         try:
             job.emit(Text("too late"))
         except runner_threads.Stopped:
             stopped.set()
 
-    def work(job: Job) -> list[Event]:
+    def work(job: RunnerCall) -> list[Event]:
         threading.Thread(target=helper, args=(job,)).start()
         job.emit(Text("x"))
         while True:

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from patchbay.errors import ConfigError
-from patchbay.kinds.discovery import LARGEST, detect, discover
+from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect, discover
 
 WRONG: list[object] = [{"args": 1}, {"input": None}, {"other": ""}, []]
 
@@ -53,7 +53,7 @@ def test_the_opening_comment_describes_the_tool(script: str, description: str) -
         (b"@bash_command \nls", 1, "name of a command"),
         (b"#!/bin/sh\necho \0", 2, "NUL"),
         (b"#!/bin/sh\n\n# \xff", 3, "UTF-8"),
-        (b"#" * (LARGEST + 1), 1, "at most"),
+        (b"#" * (MAX_DEFINITION_BYTES + 1), 1, "at most"),
     ],
 )
 def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, line: int, said: str) -> None:

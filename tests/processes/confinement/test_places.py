@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.processes.confinement.paths import DEVICES, SHARED_MEMORY, Places, beside, existing
+from patchbay.processes.confinement.paths import DEVICES, SHARED_MEMORY, AllowedPaths, beside, existing
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_everything_beside_what_is_hidden_is_listed_and_no_link_leads_there(home
 
 
 def test_a_tool_reads_its_own_folder_and_no_other_one_of_the_hub(home: Path) -> None:
-    places = Places(hidden=(home / "data",), own=(home / "data" / "spy",))
+    places = AllowedPaths(hidden=(home / "data",), own=(home / "data" / "spy",))
     trees = places.readable(covered=False)
     assert allowed(trees, home / "data" / "spy" / "x") and allowed(trees, home / "letter")
     assert not allowed(trees, home / "data" / "key") and not allowed(trees, home / "data" / "other" / "x")
@@ -39,13 +39,13 @@ def test_a_tool_reads_its_own_folder_and_no_other_one_of_the_hub(home: Path) -> 
 
 def test_no_disk_is_readable_as_a_device(home: Path) -> None:
     for covered in (False, True):
-        trees = Places().readable(covered)
+        trees = AllowedPaths().readable(covered)
         assert not allowed(trees, Path("/dev/vda"))
         assert set(DEVICES) <= set(trees)
 
 
 def test_a_tool_changes_its_own_folders_and_what_its_configuration_names(home: Path) -> None:
-    places = Places(hidden=(home / "data",), own=(home / "data" / "spy",), writes=(home / "notes",))
+    places = AllowedPaths(hidden=(home / "data",), own=(home / "data" / "spy",), writes=(home / "notes",))
     trees = places.writable(covered=False)
     assert allowed(trees, home / "notes" / "new") and allowed(trees, home / "data" / "spy" / "new")
     assert not allowed(trees, home / "letter")
@@ -53,7 +53,7 @@ def test_a_tool_changes_its_own_folders_and_what_its_configuration_names(home: P
 
 
 def test_who_may_change_everything_changes_nothing_of_the_hub_or_the_kernel(home: Path) -> None:
-    places = Places(hidden=(home / "data",), writes=(Path("/"),), kept=(home / "hub",))
+    places = AllowedPaths(hidden=(home / "data",), writes=(Path("/"),), kept=(home / "hub",))
     assert places.lists_everything
     trees = places.writable(covered=False)
     assert allowed(trees, home / "letter") and not allowed(trees, home / "hub" / "servers" / "new.py")

@@ -6,8 +6,8 @@ from typing import Any
 
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, parse
-from patchbay.protocol.callers import Wire
-from patchbay.protocol.native.subscription import Native, Stream, asked
+from patchbay.protocol.callers import TransportInfo
+from patchbay.protocol.native.subscription import Native, Stream, parse_request
 from tests.hubs import Hub
 
 Json = dict[str, Any]
@@ -79,9 +79,9 @@ def native(hub: Hub) -> Native:
 
 
 def stream(hub: Hub, method: str, params: Any = None, owner: str = "me") -> Stream:
-    request = asked({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    request = parse_request({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     assert request is not None
-    answer = native(hub).answer(request, Wire("", connection=owner))
+    answer = native(hub).answer(request, TransportInfo("", connection=owner))
     assert not isinstance(answer, (Result, Failure)), answer
     return answer
 

@@ -10,9 +10,9 @@ import pytest
 
 from patchbay.arguments import problems, validator
 from patchbay.jsonrpc import Failure
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.names import TooMany, bound
-from patchbay.protocol.native.subscription import asked
+from patchbay.protocol.native.subscription import parse_request
 from tests.hubs import Hub, until
 from tests.protocol.native.natives import FILES, Json, definition, items, native, refused, text, told
 
@@ -81,9 +81,9 @@ def test_a_server_without_tools_says_so(hub: Hub) -> None:
 @pytest.mark.parametrize("method", ["tools/call", "initialize", "ping", "no name", "a/b", "é.b", "x" * 258])
 def test_what_is_no_native_method_is_unknown(hub: Hub, method: str) -> None:
     """SUB-35, SUB-34, SUB-40: what belongs to MCP is not here, the handshake neither; else -32601."""
-    request = asked({"jsonrpc": "2.0", "id": "i", "method": method})
+    request = parse_request({"jsonrpc": "2.0", "id": "i", "method": method})
     assert request is not None
-    answer = native(hub).answer(request, Wire("", connection="me"))
+    answer = native(hub).answer(request, TransportInfo("", connection="me"))
     assert isinstance(answer, Failure)
     assert (answer.id, answer.error["code"], answer.status) == ("i", -32601, 404)
 

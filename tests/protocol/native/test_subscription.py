@@ -13,9 +13,9 @@ from patchbay.activity.records import Filter
 from patchbay.errors import InvalidParams, InvalidRequest
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, parse
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.calls import NO_QUESTIONS
-from patchbay.protocol.native.subscription import Stream, asked
+from patchbay.protocol.native.subscription import Stream, parse_request
 from tests.hubs import Hub, until
 from tests.protocol.native.natives import FILES, items, native, stream, text
 
@@ -32,7 +32,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def test_a_notification_asks_for_nothing() -> None:
     """SUB-6: request, response, notification."""
-    assert asked({"jsonrpc": "2.0", "method": "mail.send", "params": []}) is None
+    assert parse_request({"jsonrpc": "2.0", "method": "mail.send", "params": []}) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_notification_asks_for_nothing() -> None:
 def test_what_is_no_request_is_refused_with_a_reason(value: Any, told: str) -> None:
     """SUB-6, SUB-34."""
     with pytest.raises(InvalidRequest, match=told):
-        asked(value)
+        parse_request(value)
 
 
 # What is said
@@ -166,9 +166,9 @@ def begun(hub: Hub, method: str) -> tuple[Stream, int]:
 
 
 def unsubscribe(hub: Hub, method: str, params: Any, owner: str = "me") -> bool:
-    request = asked({"jsonrpc": "2.0", "id": 2, "method": method, "params": params})
+    request = parse_request({"jsonrpc": "2.0", "id": 2, "method": method, "params": params})
     assert request is not None
-    answer = native(hub).answer(request, Wire("", connection=owner))
+    answer = native(hub).answer(request, TransportInfo("", connection=owner))
     assert isinstance(answer, Result)
     return bool(parse(encode(answer))["result"])
 
@@ -216,9 +216,9 @@ def test_a_call_that_nobody_reads_any_more_is_cancelled(zoo: Hub) -> None:
 
 @pytest.mark.parametrize("params", [[], [1, 2], ["1"], [True], [1.5], {}, {"id": 1}])
 def test_unsubscribing_takes_one_number(zoo: Hub, params: Any) -> None:
-    request = asked({"jsonrpc": "2.0", "id": 2, "method": "plexus_unsubscribe", "params": params})
+    request = parse_request({"jsonrpc": "2.0", "id": 2, "method": "plexus_unsubscribe", "params": params})
     assert request is not None
-    answer = native(zoo).answer(request, Wire("", connection="me"))
+    answer = native(zoo).answer(request, TransportInfo("", connection="me"))
     assert isinstance(answer, Failure)
     assert answer.error["code"] == InvalidParams.code
 
@@ -230,7 +230,7 @@ def test_a_tool_whose_name_begins_with_unsubscribe_is_a_tool(hub: Hub) -> None:
 def test_a_method_that_only_looks_like_unsubscribing_takes_no_time(zoo: Hub) -> None:
     """THREATS 1.5: time-bound every pattern. Whoever can post chooses the method."""
     begun = time.thread_time()
-    request = asked({"jsonrpc": "2.0", "id": 1, "method": "x_unsubscribe_" * 50_000 + "\n"})
+    request = parse_request({"jsonrpc": "2.0", "id": 1, "method": "x_unsubscribe_" * 50_000 + "\n"})
     assert request is not None
-    assert isinstance(native(zoo).answer(request, Wire("")), Failure)
+    assert isinstance(native(zoo).answer(request, TransportInfo("")), Failure)
     assert time.thread_time() - begun < 5

@@ -11,12 +11,12 @@ import pytest
 
 from patchbay.errors import ContentError, UnknownSession
 from patchbay.events import Pause
-from patchbay.protocol.callers import Session
+from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
-from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Pulse, Recorder, Replay
+from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Heartbeat, Recorder, Replay
 from patchbay.protocol.streams.subscriptions import ENDING
-from patchbay.protocol.tasks.records import Ledger
+from patchbay.protocol.tasks.records import TaskStore
 from patchbay.protocol.versions import REVISIONS
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import BOUND
@@ -26,7 +26,7 @@ PROGRESS = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "
 MOST = 1024 * 1024
 
 
-class Silent(Pulse):
+class Silent(Heartbeat):
     """The pulse of a process that was killed right after it began to write: it never gave a sign of life."""
 
     def begin(self) -> None:
@@ -41,12 +41,12 @@ def store() -> Iterator[MemoryStore]:
 
 
 @pytest.fixture
-def session(store: MemoryStore) -> Session:
+def session(store: MemoryStore) -> LegacySession:
     return Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
 
 
-def replay(store: MemoryStore, session: Session, stream: str, keepalive: float = 60) -> Replay:
-    found = Replay(Ledger(store), session, stream, keepalive, 60)
+def replay(store: MemoryStore, session: LegacySession, stream: str, keepalive: float = 60) -> Replay:
+    found = Replay(TaskStore(store), session, stream, keepalive, 60)
     assert found.known()
     return found
 
@@ -57,7 +57,7 @@ def messages(events: Iterator[tuple[str, bytes] | Pause]) -> list[tuple[str, Any
 
 
 def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
-    store: MemoryStore, session: Session
+    store: MemoryStore, session: LegacySession
 ) -> None:
     """SPEC-DIGEST 1.8: nobody waits for what cannot come; it is written once, whoever reads."""
     recorder = Recorder(store, session, 60, 7, Silent(store), MOST)
@@ -69,7 +69,7 @@ def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
     assert messages(replay(store, session, recorder.name)(2)) == []
 
 
-def test_an_answer_that_was_kept_is_the_only_one(store: MemoryStore, session: Session) -> None:
+def test_an_answer_that_was_kept_is_the_only_one(store: MemoryStore, session: LegacySession) -> None:
     """The process was lost between the answer and the end of the stream."""
     recorder = Recorder(store, session, 60, 7, Silent(store), MOST)
     recorder.keep(ANSWER)
@@ -77,10 +77,10 @@ def test_an_answer_that_was_kept_is_the_only_one(store: MemoryStore, session: Se
 
 
 def test_a_stream_that_has_filled_its_room_keeps_what_is_needed_and_no_more_progress(
-    store: MemoryStore, session: Session
+    store: MemoryStore, session: LegacySession
 ) -> None:
     """X-10: a tool that talks without end does not fill the store."""
-    recorder = Recorder(store, session, 60, 7, Pulse(store), 2 * len(PROGRESS))
+    recorder = Recorder(store, session, 60, 7, Heartbeat(store), 2 * len(PROGRESS))
     ids = [recorder.keep(PROGRESS, needed=False) for _ in range(4)]
     assert ids == [f"{recorder.name}-1", f"{recorder.name}-2", None, None]
     assert recorder.keep(ANSWER) == f"{recorder.name}-3"
@@ -105,11 +105,11 @@ def failing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
-    store: MemoryStore, session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, session: LegacySession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """T9.9: a full disk stops no tool."""
     reasons = failing(store, monkeypatch)
-    recorder = Recorder(store, session, 60, 7, Pulse(store), MOST)
+    recorder = Recorder(store, session, 60, 7, Heartbeat(store), MOST)
     assert recorder.keep(PROGRESS) == f"{recorder.name}-1"
     reasons.append("the disk is full")
     assert recorder.keep(PROGRESS, needed=False) is None
@@ -122,10 +122,10 @@ def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
 
 
 def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
-    store: MemoryStore, session: Session, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, session: LegacySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reasons = failing(store, monkeypatch)
-    recorder = Recorder(store, session, 60, 7, Pulse(store), MOST)
+    recorder = Recorder(store, session, 60, 7, Heartbeat(store), MOST)
     reasons.append("the disk is full")
     assert recorder.keep(ANSWER) is None
     reasons.clear()
@@ -135,8 +135,8 @@ def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
     assert (id, said["id"], said["error"]["message"]) == (f"{recorder.name}-1", 7, NOT_KEPT)
 
 
-def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: Session) -> None:
-    recorder = Recorder(store, session, 60, 7, Pulse(store), MOST)
+def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: LegacySession) -> None:
+    recorder = Recorder(store, session, 60, 7, Heartbeat(store), MOST)
     events = replay(store, session, recorder.name, keepalive=0.01)(0)
     assert isinstance(next(events), Pause)
     recorder.keep(ANSWER)
@@ -147,11 +147,11 @@ def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session:
 
 @pytest.mark.parametrize("end", [(ENDING, b""), ("session", ENDED)])
 def test_a_replay_ends_with_the_hub_and_with_the_session(
-    store: MemoryStore, session: Session, end: tuple[str, bytes]
+    store: MemoryStore, session: LegacySession, end: tuple[str, bytes]
 ) -> None:
     """THREATS X22: also when another process says so, whose session object is not this one."""
     topic = f"session/{session.nonce}" if end[0] == "session" else end[0]
-    pulse = Pulse(store)
+    pulse = Heartbeat(store)
     recorder = Recorder(store, session, 60, 7, pulse, MOST)
     recorder.keep(PROGRESS)
     events = replay(store, session, recorder.name)(0)
@@ -166,10 +166,10 @@ def test_a_replay_ends_with_the_hub_and_with_the_session(
     recorder.leave()
 
 
-def test_a_stream_without_its_beginning_is_unknown(store: MemoryStore, session: Session) -> None:
+def test_a_stream_without_its_beginning_is_unknown(store: MemoryStore, session: LegacySession) -> None:
     """V-C14: its messages could not be counted any more."""
     store.journal.append(f"stream/{session.nonce}/cut", b"m" + PROGRESS, 60)
-    assert not Replay(Ledger(store), session, "cut", 60, 60).known()
+    assert not Replay(TaskStore(store), session, "cut", 60, 60).known()
 
 
 def test_the_end_of_a_session_is_seen_behind_any_number_of_changes(store: MemoryStore) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.protocol.tasks.records import Ledger, Task
+from patchbay.protocol.tasks.records import Task, TaskStore
 from patchbay.protocol.tasks.tasks import GONE, STOPPED
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import Hub, until
@@ -16,9 +16,9 @@ from tests.protocol.tasks.jobs import FILES, accept, ask, begin, call, ended, ge
 
 
 @pytest.fixture
-def ledger() -> Iterator[Ledger]:
+def ledger() -> Iterator[TaskStore]:
     store = MemoryStore()
-    yield Ledger(store)
+    yield TaskStore(store)
     store.close()
 
 
@@ -71,7 +71,7 @@ def test_a_hub_that_is_told_to_end_gives_tasks_their_time_then_fails_them(tmp_pa
         hub.close()
 
 
-def test_the_first_end_stands(ledger: Ledger) -> None:
+def test_the_first_end_stands(ledger: TaskStore) -> None:
     task = ledger.make("local", "jobs", 60)
     ledger.end(task, "failed", error={"code": 1, "message": "x"}, message="x")
     ledger.end(task, "completed", result={"content": []})
@@ -79,12 +79,12 @@ def test_the_first_end_stands(ledger: Ledger) -> None:
     assert seen is not None and (seen.status, seen.outcome) == ("failed", {"error": {"code": 1, "message": "x"}})
 
 
-def test_a_task_is_forgotten_when_its_time_is_over(ledger: Ledger) -> None:
+def test_a_task_is_forgotten_when_its_time_is_over(ledger: TaskStore) -> None:
     task = ledger.make("local", "jobs", 0.05)
     until(lambda: ledger.read(task.id) is None, "the end of its time")
 
 
-def test_a_process_without_signs_of_life_counts_as_gone(ledger: Ledger) -> None:
+def test_a_process_without_signs_of_life_counts_as_gone(ledger: TaskStore) -> None:
     assert not ledger.alive(ledger.owner)
     ledger.beat()
     assert ledger.alive(ledger.owner)

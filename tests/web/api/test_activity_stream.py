@@ -70,7 +70,7 @@ def test_what_runs_is_told_while_it_runs_and_again_when_it_has_ended(hub: Hub) -
 def test_of_too_many_calls_at_once_the_newest_are_told_and_the_rest_is_a_number(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity_stream, "MOST", 2)
+    monkeypatch.setattr(activity_stream, "MAX_CALLS_PER_UPDATE", 2)
     stream = watch(hub)
     next(stream)
     for text in "abc":
@@ -102,7 +102,7 @@ def test_places_are_bounded_and_given_back(tmp_path: Path) -> None:
 
 def test_a_stream_says_that_it_is_alive_and_ends_with_the_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity_stream, "ALIVE", 0.0)
-    monkeypatch.setattr(activity_stream, "LOOK", 0.01)
+    monkeypatch.setattr(activity_stream, "UPDATE_SECONDS", 0.01)
     stream = watch(hub)
     next(stream)
     assert next(stream) == b":\n\n"

@@ -16,7 +16,7 @@ import pytest
 from patchbay.client.profiles.lookup import Profiles, homes
 from patchbay.errors import UnknownServer
 from patchbay.protocol import inspection
-from patchbay.protocol.inspection import GuestDispatcher, Guests, Wanted
+from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from tests.hubs import BOTH, Answer, Hub, modern_request, until
 from tests.web.browsing import said
@@ -151,14 +151,14 @@ def threads() -> list[str]:
 
 
 def test_guests_are_few_and_leave_when_nobody_asks(far: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Guests(Settings(), whole_environment())
-    addresses = [Wanted(f"{far}?{number}") for number in range(inspection.MOST + 2)]
+    found = InspectedServers(Settings(), whole_environment())
+    addresses = [InspectionTarget(f"{far}?{number}") for number in range(inspection.MAX_INSPECTED_SERVERS + 2)]
     try:
         for each in addresses:
             assert "visit" in found.server(each).tools
-        until(lambda: len(threads()) == inspection.MOST, "the oldest to leave")
+        until(lambda: len(threads()) == inspection.MAX_INSPECTED_SERVERS, "the oldest to leave")
         assert found.server(addresses[-1]) is found.server(addresses[-1])
-        monkeypatch.setattr(inspection, "IDLE", 0.0)
+        monkeypatch.setattr(inspection, "IDLE_SECONDS", 0.0)
         found._sweep()
         until(lambda: not threads(), "all of them to leave")
     finally:
@@ -166,15 +166,15 @@ def test_guests_are_few_and_leave_when_nobody_asks(far: str, monkeypatch: pytest
 
 
 def test_one_that_does_not_answer_is_forgotten_at_once() -> None:
-    found = Guests(Settings(), whole_environment())
+    found = InspectedServers(Settings(), whole_environment())
     with pytest.raises(Exception, match="cannot be reached"):
-        found.server(Wanted("http://127.0.0.1:1/mcp"))
+        found.server(InspectionTarget("http://127.0.0.1:1/mcp"))
     until(lambda: not threads(), "the last try")
     found.close()
 
 
 def test_an_endpoint_that_was_never_named_is_unknown(looker: Hub) -> None:
-    dispatcher = GuestDispatcher(looker.app.extensions["dispatcher"], looker.app.extensions["guests"])
+    dispatcher = InspectionDispatcher(looker.app.extensions["dispatcher"], looker.app.extensions["guests"])
     for endpoint in ("", "echo", "inspect/0"):
         with pytest.raises(UnknownServer):
             dispatcher.server(endpoint)

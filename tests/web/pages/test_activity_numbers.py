@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.activity.records import OUTCOMES, Record
-from patchbay.web.pages.activity_numbers import BARS, busiest, by_tool, over_time, slowest
-from patchbay.web.rendering.plots import HEIGHT, TOP, bars, lengths, spread, took
+from patchbay.web.pages.activity_numbers import BARS, by_tool, most_called_tools, over_time, slowest
+from patchbay.web.rendering.plots import HEIGHT, TOP, bars, format_duration, spread, with_shares
 
 PLAIN = Record(
     id="1-0",
@@ -83,7 +83,7 @@ def test_durations_are_told_by_the_nearest_rank() -> None:
 def test_the_slowest_tools_come_first_and_so_do_the_busiest() -> None:
     rows = by_tool([call(1.0, 900, name="slow"), *[call(1.0, 2, name="often")] * 9, call(1.0, 5, name="plain")])
     assert [row["name"] for row in slowest(rows)] == ["slow", "plain", "often"]
-    assert [row["name"] for row in busiest(rows)] == ["often", "plain", "slow"]
+    assert [row["name"] for row in most_called_tools(rows)] == ["often", "plain", "slow"]
 
 
 @given(RECORDS, st.floats(60, 1e7))
@@ -98,12 +98,12 @@ def test_every_plot_stays_within_its_frame(records: list[Record], length: float)
             assert shape["x"] >= 0 and shape["x"] + shape["width"] <= 100.01
             assert shape["y"] >= TOP - 4 and shape["y"] + shape["height"] <= TOP + HEIGHT + 0.01
     rows = by_tool(records)
-    for row in spread(busiest(rows))["rows"]:
+    for row in spread(most_called_tools(rows))["rows"]:
         places = [row[label] for label in ("p5", "p25", "p50", "p75", "p95", "max")]
         assert places == sorted(places) and places[0] >= 0 and places[-1] <= 100
-    assert all(0 <= each["width"] <= 100 for each in lengths(slowest(rows), "p95"))
+    assert all(0 <= each["width"] <= 100 for each in with_shares(slowest(rows), "p95"))
 
 
 def test_durations_are_written_for_people() -> None:
-    found = [took(ms) for ms in (0.04, 0.4, 3.21, 12.3, 999, 1234, 119_000, 600_000)]
+    found = [format_duration(ms) for ms in (0.04, 0.4, 3.21, 12.3, 999, 1234, 119_000, 600_000)]
     assert found == ["0.04 ms", "0.4 ms", "3.2 ms", "12 ms", "999 ms", "1.23 s", "119 s", "10 min"]

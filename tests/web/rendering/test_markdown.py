@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from patchbay.web.rendering.markdown import DEEPEST, ELEMENTS, MOST_RENDERED, markdown
+from patchbay.web.rendering.markdown import ELEMENTS, MAX_ELEMENT_DEPTH, MOST_RENDERED, markdown
 from tests.hubs import Hub
 from tests.web.browsing import said
 from tests.wire.hostile import HOSTILE
@@ -78,7 +78,7 @@ def test_what_nests_without_end_is_shown_as_deep_as_pages_go(client: FlaskClient
     """The text is all there; the answer has a form, whatever somebody wrote."""
     nodes = said(client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
     assert text(nodes).count("a") == text(nodes).count("b") == 2000
-    assert len(list(elements(nodes))) <= DEEPEST
+    assert len(list(elements(nodes))) <= MAX_ELEMENT_DEPTH
 
 
 def test_only_so_much_markdown_is_rendered(client: FlaskClient) -> None:

@@ -45,7 +45,7 @@ DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ClassField:
     """One field of a class. `default` is a JSON value or ABSENT; `extra` are the keywords of its `Field(...)`."""
 
     name: str
@@ -86,9 +86,9 @@ def documentation(node: ast.ClassDef) -> Doc:
     return read(ast.get_docstring(node, clean=False))
 
 
-def members(node: ast.ClassDef, kind: ClassKind, scope: Scope) -> list[Member]:
+def members(node: ast.ClassDef, kind: ClassKind, scope: Scope) -> list[ClassField]:
     """The fields that make an instance, in order, those of ancestors first."""
-    found: dict[str, Member] = {}
+    found: dict[str, ClassField] = {}
     for ancestor in ancestry(node, scope):
         total = not any(word.arg == "total" and json_value(word.value) is False for word in ancestor.keywords)
         docs = documentation(ancestor).parameters
@@ -119,7 +119,7 @@ def _is_field(name: str, statement: ast.AnnAssign, kind: ClassKind, scope: Scope
     return _call_keywords(statement.value, scope).get("init", True) is not False
 
 
-def _member(name: str, statement: ast.AnnAssign, total: bool, doc: str, scope: Scope) -> Member:
+def _member(name: str, statement: ast.AnnAssign, total: bool, doc: str, scope: Scope) -> ClassField:
     value, extra = statement.value, _call_keywords(statement.value, scope)
     if isinstance(value, ast.Call) and scope.path(value.func) in FIELD_CALLS:
         default = extra.get("default", ABSENT)
@@ -133,7 +133,7 @@ def _member(name: str, statement: ast.AnnAssign, total: bool, doc: str, scope: S
         case "typing.NotRequired":
             total = False
     alias = extra.get("alias")
-    return Member(
+    return ClassField(
         alias if isinstance(alias, str) else name, statement.annotation, required and total, default, doc, extra
     )
 

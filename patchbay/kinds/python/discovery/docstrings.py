@@ -16,7 +16,7 @@ import griffe
 
 from patchbay.descriptors import encodable
 
-LONGEST = 64 * 1024
+MAX_DOCSTRING_CHARACTERS = 64 * 1024
 """Characters of a docstring whose sections are read; of a longer one only the first line is."""
 
 SECTIONS = r"(?:args|arguments|params|parameters|keyword args|keyword arguments|other parameters|attributes|returns)"
@@ -50,7 +50,7 @@ def read(docstring: str | None) -> Doc:
         return Doc()
     text = inspect.cleandoc(encodable(docstring))
     first = text.lstrip().partition("\n")[0].strip()
-    style = _style(text) if len(text) <= LONGEST else None
+    style = _style(text) if len(text) <= MAX_DOCSTRING_CHARACTERS else None
     if style is None:
         return Doc(first)
     try:

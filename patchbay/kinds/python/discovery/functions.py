@@ -16,10 +16,10 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from patchbay.descriptors import NAME, Descriptor, Found, Problem
+from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, TooLarge
 from patchbay.kinds.python.discovery.docstrings import Doc, read
-from patchbay.kinds.python.discovery.schema_definitions import leaves, rooted, with_default
+from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, rooted, with_default
 from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
 from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
@@ -28,7 +28,7 @@ from patchbay.kinds.python.discovery.syntax import module_of
 NOT_PARAMETERS = frozenset(("context", "self"))
 """Parameters that the hub fills itself (VWR-22)."""
 
-LARGEST = 8 * 1024 * 1024
+MAX_DESCRIPTOR_BYTES = 8 * 1024 * 1024
 """Bytes that the descriptors of one definition may have together."""
 
 LINE = 80
@@ -53,7 +53,7 @@ TEXTUAL = frozenset(("string", "null"))
 VAGUE: tuple[Schema, ...] = ({"type": "object"}, {"type": "array"})
 
 
-def python(name: str, text: str) -> Found:
+def python(name: str, text: str) -> Discovery:
     """The tools of a Python definition called `name`. Raises ConfigError when it is no valid Python."""
     module = parsed(name, text)
     return Reader(name, Scope.of(module)).found(read(ast.get_docstring(module, clean=False)).first)
@@ -97,9 +97,9 @@ class Reader:
         self._server = server
         self._scope = scope
         self._types = Types(scope)
-        self._left = LARGEST
+        self._left = MAX_DESCRIPTOR_BYTES
 
-    def found(self, description: str) -> Found:
+    def found(self, description: str) -> Discovery:
         """Every listed function as a descriptor, every other one as a problem, both in the order of the source."""
         descriptors: list[Descriptor] = []
         problems: list[Problem] = []
@@ -109,7 +109,7 @@ class Reader:
                 descriptors.append(tool)
             else:
                 problems.append(Problem(function.name, tool, function.lineno))
-        return Found(tuple(descriptors), tuple(problems), description)
+        return Discovery(tuple(descriptors), tuple(problems), description)
 
     def _read(self, function: FunctionNode) -> Descriptor | str:
         """A function as a descriptor, or a sentence that says why it is not listed."""
@@ -157,11 +157,15 @@ class Reader:
         except (orjson.JSONEncodeError, jsonschema_rs.ValidationError) as problem:
             reason = str(problem).partition("\n")[0]
             return f"its schema would not be valid: {reason}"
-        return f"the tools of this definition are too large together; at most {LARGEST} bytes" if self._left < 0 else ""
+        return (
+            f"the tools of this definition are too large together; at most {MAX_DESCRIPTOR_BYTES} bytes"
+            if self._left < 0
+            else ""
+        )
 
     def _wire(self, name: str, function: FunctionNode, streams: bool) -> dict[str, Any]:
         if self._left < 0:
-            raise TooLarge(f"the tools of this definition are too large together; at most {LARGEST} bytes")
+            raise TooLarge(f"the tools of this definition are too large together; at most {MAX_DESCRIPTOR_BYTES} bytes")
         doc = read(ast.get_docstring(function, clean=False))
         described = {"description": doc.first} if doc.first else {}
         output = None if streams or answers_in_blocks(function) else self._output(function, doc)
@@ -202,7 +206,7 @@ class Reader:
             return None
         schemas, shared = self._types.schema({"result": note}, closed=False)
         schema = rooted(schemas["result"], shared)
-        if any(may_be_text(leaf) for leaf in leaves(schema, shared)) or schema in VAGUE:
+        if any(may_be_text(leaf) for leaf in alternatives_of(schema, shared)) or schema in VAGUE:
             return None
         return {**schema, "description": doc.returns} if doc.returns else schema
 

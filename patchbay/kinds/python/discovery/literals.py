@@ -6,7 +6,7 @@ import ast
 import math
 from typing import Any, Final
 
-SMALLEST, LARGEST = -(2**63), 2**64 - 1
+SMALLEST, INTEGER_RANGE = -(2**63), 2**64 - 1
 """The whole numbers that every part of the hub can write as JSON."""
 
 
@@ -34,7 +34,7 @@ def json_value(node: ast.expr | None) -> Any:
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int) and SMALLEST <= value <= LARGEST:
+    if isinstance(value, int) and SMALLEST <= value <= INTEGER_RANGE:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value

@@ -14,11 +14,13 @@ from patchbay.kinds.python.discovery.literals import ABSENT
 from patchbay.kinds.python.discovery.schema_shapes import Schema, union
 
 PREFIX = "#/$defs/"
-SMALL = 16
+MAX_REPEATED_VALUES = 16
 """JSON values in a definition that is repeated rather than shared."""
 
 
-def gathered(parts: Mapping[str, Schema], definitions: Mapping[str, Schema]) -> tuple[dict[str, Schema], Schema]:
+def collect_definitions(
+    parts: Mapping[str, Schema], definitions: Mapping[str, Schema]
+) -> tuple[dict[str, Schema], Schema]:
     """The parts with references resolved where that is better, and the definitions that are still needed."""
     definitions = {name: {} if _is_endless(name, definitions) else schema for name, schema in definitions.items()}
     uses = Counter(name for schema in (*parts.values(), *definitions.values()) for name in references(schema))
@@ -36,7 +38,7 @@ def rooted(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     return {**schema, "$defs": dict(definitions)}
 
 
-def leaves(schema: Schema, definitions: Mapping[str, Schema]) -> Iterator[Schema]:
+def alternatives_of(schema: Schema, definitions: Mapping[str, Schema]) -> Iterator[Schema]:
     """The schemas of which a value has to fit one, through `anyOf` and references; `{}` for one not known yet."""
     seen: set[str] = set()
     waiting = [schema]
@@ -54,7 +56,7 @@ def with_default(schema: Schema, default: Any, definitions: Mapping[str, Schema]
     """A schema with its default, a JSON value or ABSENT. A null default makes null a value: `x: int = None`."""
     if default is ABSENT:
         return schema
-    if default is None and not any(_takes_null(leaf) for leaf in leaves(schema, definitions)):
+    if default is None and not any(_takes_null(leaf) for leaf in alternatives_of(schema, definitions)):
         schema = union([schema, {"type": "null"}])
     return {**schema, "default": default}
 
@@ -97,7 +99,7 @@ def _name(reference: str) -> str:
 
 def _is_small(schema: Schema) -> bool:
     count, waiting = 0, [schema]
-    while waiting and count <= SMALL:
+    while waiting and count <= MAX_REPEATED_VALUES:
         value: Any = waiting.pop()
         count += 1
         if isinstance(value, dict):
@@ -106,7 +108,7 @@ def _is_small(schema: Schema) -> bool:
             waiting.extend(value.values())
         elif isinstance(value, list):
             waiting.extend(value)
-    return count <= SMALL
+    return count <= MAX_REPEATED_VALUES
 
 
 def _resolved(value: Any, inline: Mapping[str, Schema]) -> Any:

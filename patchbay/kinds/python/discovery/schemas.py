@@ -17,7 +17,7 @@ from patchbay.kinds.python.discovery.classes import documentation, enum_values, 
 from patchbay.kinds.python.discovery.constraints import constrained, keywords
 from patchbay.kinds.python.discovery.known_types import ARRAYS, COUNTERS, MAPS, SETS, TUPLES, TYPES, WRAPPERS
 from patchbay.kinds.python.discovery.literals import ABSENT, json_value
-from patchbay.kinds.python.discovery.schema_definitions import gathered, leaves, with_default
+from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, collect_definitions, with_default
 from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed, record, union
 from patchbay.kinds.python.discovery.scope import Scope
 from patchbay.kinds.python.discovery.syntax import expression_of
@@ -25,7 +25,7 @@ from patchbay.kinds.python.discovery.syntax import expression_of
 DEPTH = 64
 """How deeply annotations may nest, through classes and aliases; what lies deeper is any value."""
 
-MOST = 200_000
+MAX_ANNOTATIONS = 200_000
 """How many annotations, counted each time they are used, one definition may have in its schemas."""
 
 
@@ -34,7 +34,7 @@ class Types:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._left = MOST
+        self._left = MAX_ANNOTATIONS
         self._depth = 0
         self._closed = False
         self._definitions: dict[str, Schema] = {}
@@ -48,7 +48,7 @@ class Types:
         """
         self._definitions, self._closed, self._open = {}, closed, set()
         built = {name: self.of(node) for name, node in parts.items()}
-        return gathered(built, self._definitions)
+        return collect_definitions(built, self._definitions)
 
     def of(self, node: ast.expr | None) -> Schema:
         """The schema of one annotation, which may refer to `$defs`."""
@@ -64,7 +64,9 @@ class Types:
     def _charge(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise TooLarge(f"the types of this definition are too large together; at most {MOST} can be described")
+            raise TooLarge(
+                f"the types of this definition are too large together; at most {MAX_ANNOTATIONS} can be described"
+            )
 
     def member_value(self, node: ast.expr | None) -> Any:
         """The JSON value of a literal or of an enumeration's member (`Colour.RED`, `Colour.RED.value`), or ABSENT."""
@@ -149,7 +151,7 @@ class Types:
     def _mapping(self, arguments: Sequence[ast.expr]) -> Schema:
         key = self.of(arguments[0]) if arguments else {}
         value = self.of(arguments[1]) if len(arguments) > 1 else {}
-        keys = list(leaves(key, self._definitions))
+        keys = list(alternatives_of(key, self._definitions))
         limited = all(leaf.get("type") == "string" for leaf in keys) and any(len(leaf) > 1 for leaf in keys)
         named = {"propertyNames": key} if limited else {}
         return {"type": "object", **named, **({"additionalProperties": value} if value else {})}

@@ -24,11 +24,11 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class UnreadableName:
     """A name bound to something that cannot be read from the syntax."""
 
 
-Binding = FunctionNode | ast.ClassDef | Imported | ast.expr | Opaque
+Binding = FunctionNode | ast.ClassDef | Imported | ast.expr | UnreadableName
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ def bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
                 yield name, value
         case _:
             for name in _targets(statement):
-                yield name, Opaque()
+                yield name, UnreadableName()
 
 
 def blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:

@@ -65,7 +65,7 @@ class Child:
     folder: Path
 
 
-class Nursery:
+class ForkServer:
     """All hosts of one zygote. `folder` is made, and is empty in the end."""
 
     def __init__(self, control: int, folder: Path, protections: Protections | None = None) -> None:
@@ -306,5 +306,5 @@ def main(
     gc.freeze()
     places = tuple(Path(one).resolve() for one in (*hidden, folder))
     protections = Protections(in_force(wanted), places, tuple(Path(one).resolve() for one in kept))
-    Nursery(control, Path(folder).resolve(), protections).run()
+    ForkServer(control, Path(folder).resolve(), protections).run()
     sys.exit(0)

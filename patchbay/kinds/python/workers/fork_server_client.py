@@ -25,13 +25,13 @@ from typing import Any
 
 from patchbay.errors import ToolFailed
 from patchbay.kinds.python.workers.fork_server import FAREWELL, ORDER, PING, SPAWN, STOP
-from patchbay.kinds.python.workers.worker_connection import HostLink
+from patchbay.kinds.python.workers.worker_connection import WorkerConnection
 from patchbay.settings import environment
 
 ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The environment variables that a definition may see."""
 
-LOOK = 0.1
+START_POLL_SECONDS = 0.1
 """Seconds between two looks at whether it has ended before it said anything."""
 
 START = (
@@ -41,7 +41,7 @@ START = (
 )
 
 
-class Zygote:
+class ForkServerClient:
     """A zygote process; `walls` is the command line that puts it into a sandbox. Safe for many threads.
 
     `wanted` are the protections that its hosts are to have, `hidden` the folders that they may not read,
@@ -109,7 +109,7 @@ class Zygote:
         """
         until = time.monotonic() + seconds
         while b"\n" not in self._heard and (left := until - time.monotonic()) > 0 and self.alive():
-            select.select([self._control], [], [], min(left, LOOK))
+            select.select([self._control], [], [], min(left, START_POLL_SECONDS))
             self._listen()
         line, found, _ = self._heard.partition(b"\n")
         return dict(json.loads(line)) if found else {}
@@ -125,7 +125,7 @@ class Zygote:
         self._process.kill()
         self.close()
 
-    def spawn(self) -> HostLink:
+    def spawn(self) -> WorkerConnection:
         """Order a host; it can be written to at once. Raises ToolFailed when there is no way to have one."""
         try:
             with ExitStack() as ours, ExitStack() as theirs:
@@ -145,7 +145,7 @@ class Zygote:
                     socket.send_fds(self._control, [ORDER.pack(SPAWN, self._numbers, 0.0)], ends)
                     number = self._numbers
                 ours.pop_all()
-                return HostLink(partial(self.stop, number), link, *near)
+                return WorkerConnection(partial(self.stop, number), link, *near)
         except OSError as problem:
             raise ToolFailed(f"no process can be started for the tool: {problem.strerror}") from problem
 

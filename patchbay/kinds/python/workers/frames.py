@@ -34,7 +34,7 @@ REQUEST, RETIRE, SLOW_START, END, RAISED = 20, 21, 22, 23, 24
 LOST = 113
 """Exit code of a host that cannot reach the hub any more."""
 
-LARGEST = 64 * 1024 * 1024
+MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Most bytes of one frame, and of all frames of one call."""
 
 
@@ -96,8 +96,8 @@ class Frames:
         self._needed = HEAD.size
         while end - place >= HEAD.size:
             length, kind = HEAD.unpack_from(buffer, place)
-            if length > LARGEST:
-                raise BadFrame(f"a piece of {length} bytes; the most is {LARGEST}")
+            if length > MAX_FRAME_BYTES:
+                raise BadFrame(f"a piece of {length} bytes; the most is {MAX_FRAME_BYTES}")
             if end - place < HEAD.size + length:
                 self._needed = HEAD.size + length
                 break
@@ -234,6 +234,6 @@ def failure_of(value: Any) -> Exception:
         raise BadFrame("a failure that is none") from error
 
 
-def told(problem: Exception) -> Exception:
+def failure_message(problem: Exception) -> Exception:
     """What a tool is told when the hub failed while it served it."""
     return problem if isinstance(problem, PatchbayError) else ToolFailed(activation.described(problem))

@@ -22,9 +22,9 @@ from patchbay.events import Ask, Detach, Event, Log
 from patchbay.kinds.python.context import CAPABILITY
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.frames import BadFrame
-from patchbay.kinds.python.workers.hub_service import LONG, grant, wish
-from patchbay.kinds.python.workers.worker_connection import STORY, Gone, HostLink
-from patchbay.kinds.python.workers.worker_pool import Hosts, Order
+from patchbay.kinds.python.workers.hub_service import LONG, grant, parse_request
+from patchbay.kinds.python.workers.worker_connection import STORY, WorkerConnection, WorkerGone
+from patchbay.kinds.python.workers.worker_pool import WorkerOrder, WorkerPool
 from patchbay.processes.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 PRINTED = ("stdout", "stderr", "output")
 """The loggers of what a tool printed."""
 
-GRACE = 1.0
+CLEANUP_SECONDS = 1.0
 """Seconds in which a function whose call was cancelled may clean up."""
 
 LATE_GRACE = 0.5
@@ -43,7 +43,7 @@ TRIES = 3
 
 
 def hosted_handler(
-    hosts: Hosts,
+    hosts: WorkerPool,
     source: bytes,
     cid: str,
     name: str,
@@ -58,7 +58,7 @@ def hosted_handler(
     The handler raises what the function raises (a failure that is not the hub's own keeps its name
     and message), and ToolFailed when the host ends, or none is free before the deadline.
     """
-    order = Order(name, cid, source, limits, environment or {}, own)
+    order = WorkerOrder(name, cid, source, limits, environment or {}, own)
 
     def handle(call: Call) -> Events:
         conversation = yield from _begun(hosts, order, call)
@@ -67,18 +67,18 @@ def hosted_handler(
             yield from conversation.run()
         except BadFrame as problem:
             raise ToolFailed(f"the tool's process sent something that is no message: {problem}") from problem
-        except Gone as problem:
+        except WorkerGone as problem:
             raise ToolFailed(host.story(STORY)) from problem
         finally:
             if conversation.ended:
                 hosts.give_back(host)
             else:
-                conversation.part(hosts, GRACE if call.left() > 0 else LATE_GRACE)
+                conversation.part(hosts, CLEANUP_SECONDS if call.left() > 0 else LATE_GRACE)
 
     return handle
 
 
-def _begun(hosts: Hosts, order: Order, call: Call) -> Generator[Event, Any, Conversation]:
+def _begun(hosts: WorkerPool, order: WorkerOrder, call: Call) -> Generator[Event, Any, Conversation]:
     """A conversation whose call is on its way to a host that is there. Raises ToolFailed."""
     message = call_frame(call)
     tries = 0
@@ -90,7 +90,7 @@ def _begun(hosts: Hosts, order: Order, call: Call) -> Generator[Event, Any, Conv
                 return Conversation(host, call, host.write(message))
             unsent, host.backlog = host.backlog + message, b""
             return Conversation(host, call, unsent)
-        except Gone:  # it ended while it was idle, and has not seen the call
+        except WorkerGone:  # it ended while it was idle, and has not seen the call
             hosts.stop(host)
     raise ToolFailed(f"{order.name}: its processes end before they get a call")
 
@@ -119,7 +119,7 @@ class Conversation:
 
     __slots__ = ("_busy", "_call", "_silence", "_unsent", "ended", "host")
 
-    def __init__(self, host: HostLink, call: Call, unsent: bytes) -> None:
+    def __init__(self, host: WorkerConnection, call: Call, unsent: bytes) -> None:
         self.host = host
         self.ended = False
         self._call = call
@@ -209,7 +209,7 @@ class Conversation:
         yield from self._send(frames.packed(frames.ANSWER, answer))
 
     def _requested(self, body: Any) -> Events:
-        number, method, arguments = wish(body)
+        number, method, arguments = parse_request(body)
         if self._busy:
             raise BadFrame("a second wish before the first was granted")
         if method in LONG:
@@ -231,7 +231,7 @@ class Conversation:
             self.host.wait_for_room(next(self._silence))
             yield PAUSE
 
-    def part(self, hosts: Hosts, grace: float) -> None:
+    def part(self, hosts: WorkerPool, grace: float) -> None:
         """Give the call up: the function is told, and has some seconds to clean up, then the host ends.
 
         The caller does not wait for that; the end of the hub does, because all hosts are killed when it is gone.
@@ -244,13 +244,13 @@ class Conversation:
         except RuntimeError:  # no more threads: it has to end without a farewell
             hosts.stop(self.host, why)
 
-    def _see_off(self, hosts: Hosts, grace: float, why: str) -> None:
+    def _see_off(self, hosts: WorkerPool, grace: float, why: str) -> None:
         until = time.monotonic() + grace
         try:
             while (left := until - time.monotonic()) > 0:
                 for kind, body in self.host.read(left) or ():
                     if kind & ~frames.SLOW == frames.REQUEST:
-                        number, method, arguments = wish(frames.unpacked(kind, body))
+                        number, method, arguments = parse_request(frames.unpacked(kind, body))
                         if method not in LONG:
                             self._grant(number, method, arguments)
         except (ToolFailed, BadFrame):

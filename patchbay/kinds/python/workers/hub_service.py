@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.activation import Call, Hub
 from patchbay.errors import ToolFailed
-from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_value, packed, told
+from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_message, failure_value, packed
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +29,12 @@ def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
         _check(method, arguments)
         return packed(REPLY, [number, True, _WISHES[method](call.hub, call, *arguments)])
     except Exception as problem:
-        if problem is not (known := told(problem)):
+        if problem is not (known := failure_message(problem)):
             log.warning("the hub failed to %s for a tool of %s", method, call.server, exc_info=problem)
         return packed(REPLY, [number, False, failure_value(known)])
 
 
-def wish(body: Any) -> tuple[int, str, list[Any]]:
+def parse_request(body: Any) -> tuple[int, str, list[Any]]:
     """The number, the method and the arguments of a request. Raises BadFrame."""
     if not isinstance(body, list) or len(body) < 2 or not isinstance(body[0], int) or body[1] not in _KINDS:
         raise BadFrame("a wish that nobody can have")

@@ -23,7 +23,7 @@ KEPT = 1024 * 1024
 KEPT_LINES = 5000
 """The same, in lines."""
 
-MOST = 64 * 1024 * 1024
+MAX_PRINTED_BYTES = 64 * 1024 * 1024
 """Bytes of printed output at which a call ends."""
 
 
@@ -41,8 +41,8 @@ class Lines:
     def take(self, data: bytes) -> Iterator[Log]:
         """The lines that are complete with this piece."""
         self.bytes += len(data)
-        if self.bytes > MOST:
-            raise ToolFailed(f"the tool was stopped: it printed more than {MOST} bytes")
+        if self.bytes > MAX_PRINTED_BYTES:
+            raise ToolFailed(f"the tool was stopped: it printed more than {MAX_PRINTED_BYTES} bytes")
         if self.bytes > KEPT or self._left <= 0:
             self.lost += len(data)
             return
@@ -70,7 +70,7 @@ class Lines:
         return Log(self._level, line.decode("utf-8", "replace"), self._logger)
 
 
-class Printed(io.RawIOBase):
+class CapturedOutput(io.RawIOBase):
     """The bytes under `sys.stdout` or `sys.stderr`."""
 
     def __init__(self, emit: Callable[[Log], None], name: str, level: str) -> None:

@@ -35,8 +35,8 @@ from patchbay.kinds.python.runner_threads import Stopped
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
 from patchbay.kinds.python.workers.leftovers import empty_folder, has_children, open_descriptors
-from patchbay.kinds.python.workers.output import Printed
-from patchbay.processes.confinement.paths import Places, existing
+from patchbay.kinds.python.workers.output import CapturedOutput
+from patchbay.processes.confinement.paths import AllowedPaths, existing
 from patchbay.processes.confinement.protections import Protections
 from patchbay.processes.limits import (
     MIB,
@@ -50,7 +50,7 @@ from patchbay.processes.limits import (
 )
 from patchbay.settings import adopt
 
-SLOW = 0.1
+SLOW_LOAD_SECONDS = 0.1
 """Seconds of loading after which a definition counts as slow, and gets a host that is warm."""
 
 OPEN = 64
@@ -137,7 +137,7 @@ class Link:
         self._socket.close()
 
 
-class HostJob:
+class WorkerCall:
     """One call as the function sees it.
 
     `stopping` is set when the hub gave the call up: the function may clean up, and use the hub for it, but
@@ -186,7 +186,7 @@ class HostJob:
             raise Stopped
 
 
-class Host:
+class Worker:
     """The life of one host."""
 
     def __init__(self, descriptor: int, folder: Path, protections: Protections) -> None:
@@ -195,15 +195,15 @@ class Host:
         self._protections = protections
         self._pid = os.getpid()
         self._cpu = CpuTime()
-        self._job: HostJob | None = None
+        self._job: WorkerCall | None = None
         self._definition: Definition | None = None
         self._memory = 0
         self._name = ""
         self._loaded = False
         self._base = 0
         self._calls = 0
-        self._out = Printed(self._print, "stdout", "debug")
-        self._err = Printed(self._print, "stderr", "warning")
+        self._out = CapturedOutput(self._print, "stdout", "debug")
+        self._err = CapturedOutput(self._print, "stderr", "warning")
 
     def run(self) -> NoReturn:
         """Serve until the hub is gone, or tells this host to end."""
@@ -229,7 +229,7 @@ class Host:
         adopt({"TMPDIR": folder} | variables)
         tempfile.tempdir = None
         name_process(self._name)
-        places = Places(own=(self._folder, *existing(own)), writes=existing(writes))
+        places = AllowedPaths(own=(self._folder, *existing(own)), writes=existing(writes))
         self._protections.take_on(places, self._memory)
         self._definition = Definition(source, cid, self._name)
         bound_memory(self._memory)
@@ -248,7 +248,7 @@ class Host:
             meta=meta,
             chain=tuple(chain),
         )
-        job = HostJob(self._link, call, self._cpu.allow)
+        job = WorkerCall(self._link, call, self._cpu.allow)
         if hub:
             call.hub = RemoteHub(job.request, len(chain))
         self._enter_folder()
@@ -273,7 +273,7 @@ class Host:
             self._folder.mkdir()
             os.chdir(self._folder)
 
-    def _outcome(self, job: HostJob) -> bytes:
+    def _outcome(self, job: WorkerCall) -> bytes:
         """The last frames of a call, however it ended."""
         assert self._definition is not None
         try:
@@ -304,7 +304,7 @@ class Host:
         self._loaded = True
         self._base = peak()
         gc.collect()
-        return frames.frame(frames.SLOW_START) if time.monotonic() - begun > SLOW else b""
+        return frames.frame(frames.SLOW_START) if time.monotonic() - begun > SLOW_LOAD_SECONDS else b""
 
     def _warm(self) -> None:
         """Load ahead of the first call; what goes wrong is told when there is a caller."""
@@ -373,7 +373,7 @@ def live(descriptor: int, parent: int, folder: Path, tasks: int, protections: Pr
         os.chdir(folder)
         sys.argv = ["tool"]
         gc.enable()
-        Host(descriptor, folder, protections).run()
+        Worker(descriptor, folder, protections).run()
     except Stopped:
         code = frames.LOST
     finally:

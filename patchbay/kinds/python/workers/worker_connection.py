@@ -20,7 +20,7 @@ import orjson
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Log
-from patchbay.kinds.python.workers.frames import LARGEST, LOST, Frames
+from patchbay.kinds.python.workers.frames import LOST, MAX_FRAME_BYTES, Frames
 from patchbay.kinds.python.workers.output import Lines
 
 CHUNK = 65536
@@ -31,11 +31,11 @@ STORY = 2.0
 LOST_LINK = "the tool's process closed its connection to the hub"
 
 
-class Gone(Exception):
+class WorkerGone(Exception):
     """The host does not take anything any more."""
 
 
-class HostLink:
+class WorkerConnection:
     """One host process. `stop` tells its zygote to end it after so many seconds.
 
     `order` says what it may run, `spent` that it is not to be used again, `slow` that its definition
@@ -72,7 +72,7 @@ class HostLink:
         except BlockingIOError:
             return data
         except OSError as problem:
-            raise Gone from problem
+            raise WorkerGone from problem
 
     def wait_for_room(self, seconds: float) -> None:
         """Wait until something can be written, or the host ended, or the time is over."""
@@ -87,7 +87,7 @@ class HostLink:
             try:
                 while data := self.write(data):
                     self.wait_for_room(1.0)
-            except (Gone, ValueError):  # ValueError: closed meanwhile, so there is nobody to write to
+            except (WorkerGone, ValueError):  # ValueError: closed meanwhile, so there is nobody to write to
                 return
 
     def read(self, seconds: float) -> list[tuple[int, bytes]] | None:
@@ -119,8 +119,8 @@ class HostLink:
         except (BlockingIOError, ConnectionResetError):
             return b""
         self.received += len(data)
-        if self.received > LARGEST:
-            raise ToolFailed(f"the tool was stopped: it sent more than {LARGEST} bytes")
+        if self.received > MAX_FRAME_BYTES:
+            raise ToolFailed(f"the tool was stopped: it sent more than {MAX_FRAME_BYTES} bytes")
         return data
 
     def _take_output(self) -> None:

@@ -24,23 +24,23 @@ from patchbay.activation import PAUSE, Call, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.workers import frames
-from patchbay.kinds.python.workers.fork_server_client import Zygote
-from patchbay.kinds.python.workers.worker_connection import Gone, HostLink
+from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
+from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.processes import sandbox
 from patchbay.processes.limits import Limits
 from patchbay.settings import resolved
 
 log = logging.getLogger(__name__)
 
-MOST = 64
+MAX_WORKERS = 64
 SPARES = 2
 CALLS = 5000
 """Calls after which a host is replaced."""
 
-IDLE = 60.0
+IDLE_SECONDS = 60.0
 """Seconds after which a host that nobody needs ends."""
 
-LOOK = 0.02
+FREE_WORKER_POLL_SECONDS = 0.02
 """Seconds between two looks of a waiting call at whether a host is free."""
 
 ROUND = 1.0
@@ -59,7 +59,7 @@ cancelled or took too long; by themselves, in the middle of a call or between tw
 
 
 @dataclass(frozen=True, slots=True)
-class HostCounts:
+class WorkerCounts:
     """The hosts of a pool: how many there may be, how many are `busy`, `idle`, `blank` and `ending` now, and how many
     were started and have ended since the pool began, the latter by reason (ENDINGS)."""
 
@@ -70,7 +70,7 @@ class HostCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WorkerOrder:
     """What a host is to know: a definition, for one server, within limits, with variables for its environment.
 
     `own` is the folder of the server, which its code may change.
@@ -99,7 +99,7 @@ class Order:
         return frames.frame(frames.LOAD, head + b"\n" + self.source)
 
 
-class Hosts:
+class WorkerPool:
     """The hosts of one hub process. `most` bounds those that run or wait for a call.
 
     `hidden` are the folders that no tool may read, `kept` those that none may change; `protections` says what is to
@@ -108,10 +108,10 @@ class Hosts:
 
     def __init__(
         self,
-        most: int = MOST,
+        most: int = MAX_WORKERS,
         hidden: Sequence[Path] = (),
         calls: int = CALLS,
-        idle: float = IDLE,
+        idle: float = IDLE_SECONDS,
         protections: Sequence[str] = (),
         kept: Sequence[Path] = (),
     ) -> None:
@@ -123,24 +123,24 @@ class Hosts:
         self._calls = calls
         self._patience = idle
         self._free = threading.Condition()
-        self._idle: dict[str, list[HostLink]] = {}
+        self._idle: dict[str, list[WorkerConnection]] = {}
         self._live: Counter[str] = Counter()
-        self._ending: list[HostLink] = []
-        self._spares: list[HostLink] = []
-        self._zygotes: dict[str, Zygote] = {}
+        self._ending: list[WorkerConnection] = []
+        self._spares: list[WorkerConnection] = []
+        self._zygotes: dict[str, ForkServerClient] = {}
         self._waiting = 0
         self._started = 0
         self._ended: Counter[str] = Counter()
         self._closed = threading.Event()
         self._keeper: threading.Thread | None = None
 
-    def at_once(self, order: Order) -> HostLink | None:
+    def at_once(self, order: WorkerOrder) -> WorkerConnection | None:
         """A host that knows the definition and has nothing to do, if there is one."""
         with self._free:
             idle = self._idle.get(order.key)
             return idle.pop() if idle else None
 
-    def soon(self, order: Order, call: Call) -> Generator[Event, Any, HostLink]:
+    def soon(self, order: WorkerOrder, call: Call) -> Generator[Event, Any, WorkerConnection]:
         """A host for a call, waiting while all are busy. Raises ToolFailed when none is free before the deadline.
 
         Raises ConfigError when it would lack a variable of its environment.
@@ -155,14 +155,14 @@ class Hosts:
                     if time.monotonic() >= until:
                         break
                     self._waiting += 1
-                    self._free.wait(LOOK)
+                    self._free.wait(FREE_WORKER_POLL_SECONDS)
                     self._waiting -= 1
             if call.left() <= 0:
                 break
             yield PAUSE
         raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
 
-    def give_back(self, host: HostLink) -> None:
+    def give_back(self, host: WorkerConnection) -> None:
         """A host has finished its call and can be used again, unless it is spent."""
         host.calls += 1
         host.since = time.monotonic()
@@ -175,7 +175,7 @@ class Hosts:
         if not usable:
             self.stop(host, "spent")
 
-    def stop(self, host: HostLink, why: str = "lost") -> None:
+    def stop(self, host: WorkerConnection, why: str = "lost") -> None:
         """Have a host end, with everything it started. `why` is one of ENDINGS."""
         host.end()
         with self._free:
@@ -203,16 +203,16 @@ class Hosts:
         with self._free:
             self._reap()
 
-    def counts(self) -> HostCounts:
+    def counts(self) -> WorkerCounts:
         """How many hosts there are of each kind, and what became of the others."""
         with self._free:
             idle = sum(len(hosts) for hosts in self._idle.values())
             busy = self._live.total() - idle
             now = {"busy": busy, "idle": idle, "blank": len(self._spares), "ending": len(self._ending)}
-            return HostCounts(self._most, now, self._started, {why: self._ended[why] for why in ENDINGS})
+            return WorkerCounts(self._most, now, self._started, {why: self._ended[why] for why in ENDINGS})
 
     def protections(self, seconds: float = 5.0) -> dict[str, Any]:
-        """What the hosts here are under (`Zygote.protections`); starts the fork server where it does not run yet.
+        """The protections of the workers (`ForkServerClient.protections`); starts the fork server if it does not run.
 
         Raises ToolFailed when that cannot be done.
         """
@@ -227,7 +227,7 @@ class Hosts:
         """The zygotes' process ids; hosts are their children."""
         return [zygote.pid for zygote in self._zygotes.values()]
 
-    def _claim(self, order: Order) -> HostLink | None:
+    def _claim(self, order: WorkerOrder) -> WorkerConnection | None:
         """With the lock: an idle host, a new one, or None when there have to be fewer first. Raises ToolFailed."""
         if idle := self._idle.get(order.key):
             return idle.pop()
@@ -238,13 +238,13 @@ class Hosts:
             self._dismiss_oldest()
         return self._new(order) if self._has_room(order) else None
 
-    def _has_room(self, order: Order) -> bool:
+    def _has_room(self, order: WorkerOrder) -> bool:
         return self._live[order.name] < self._share and self._total() < self._most
 
     def _total(self) -> int:
         return self._live.total() + len(self._ending)
 
-    def _new(self, order: Order, further: bytes = b"") -> HostLink:
+    def _new(self, order: WorkerOrder, further: bytes = b"") -> WorkerConnection:
         if self._closed.is_set():
             raise ToolFailed("the hub is ending")
         known = order.frame() + further
@@ -253,7 +253,7 @@ class Hosts:
         self._live[order.name] += 1
         try:
             host.backlog = host.write(known)
-        except Gone as problem:
+        except WorkerGone as problem:
             host.hang_up()
             story = host.story(0.1)
             self._let_go(host)
@@ -263,7 +263,7 @@ class Hosts:
             self._keeper.start()
         return host
 
-    def _blank(self, order: Order) -> HostLink:
+    def _blank(self, order: WorkerOrder) -> WorkerConnection:
         """A host that knows nothing yet: one that stands by, and another in its place."""
         if order.limits.sandbox:
             return self._spawn(order.key, sandbox.walls(self.hidden))
@@ -278,21 +278,23 @@ class Hosts:
             self._spares.append(self._spawn(""))
         return self._spares.pop(0)
 
-    def _spawn(self, which: str, walls: Sequence[str] = ()) -> HostLink:
+    def _spawn(self, which: str, walls: Sequence[str] = ()) -> WorkerConnection:
         self._started += 1
         return self._zygote(which, walls).spawn()
 
-    def _zygote(self, which: str, walls: Sequence[str]) -> Zygote:
+    def _zygote(self, which: str, walls: Sequence[str]) -> ForkServerClient:
         zygote = self._zygotes.get(which)
         if zygote is None or not zygote.alive():
             if zygote is not None:
                 log.warning("the process that holds the hosts has ended; another one is started")
                 zygote.close()
             # The sandbox has namespaces of its own, a read-only file system, and nothing of the hub's data in it.
-            zygote = self._zygotes[which] = Zygote(walls, () if walls else self.wanted, self.hidden, self.kept)
+            zygote = self._zygotes[which] = ForkServerClient(
+                walls, () if walls else self.wanted, self.hidden, self.kept
+            )
         return zygote
 
-    def _warm(self, order: Order) -> None:
+    def _warm(self, order: WorkerOrder) -> None:
         """A new host for a definition that loads slowly, in the place of one that has just ended."""
         if self._closed.is_set() or not self._has_room(order):
             return
@@ -305,7 +307,7 @@ class Hosts:
         host.since = time.monotonic()
         self._idle.setdefault(order.key, []).append(host)
 
-    def _let_go(self, host: HostLink) -> None:
+    def _let_go(self, host: WorkerConnection) -> None:
         if host.order is not None:
             self._live[host.order.name] -= 1
         if self._closed.is_set():
@@ -326,7 +328,7 @@ class Hosts:
         if idle:
             self._dismiss(min(idle, key=lambda host: host.since))
 
-    def _dismiss(self, host: HostLink) -> None:
+    def _dismiss(self, host: WorkerConnection) -> None:
         """End an idle host."""
         self._ended["idle"] += 1
         idle = self._idle[host.order.key]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.kinds.python.discovery.docstrings import LONGEST, Doc, read
+from patchbay.kinds.python.discovery.docstrings import MAX_DOCSTRING_CHARACTERS, Doc, read
 
 GOOGLE = """Add two numbers.
 
@@ -85,7 +85,7 @@ def test_a_docstring_without_sections_is_its_first_line(docstring: str | None, f
 
 
 def test_a_very_long_docstring_is_read_no_further_than_its_first_line() -> None:
-    assert read("Long.\n\nArgs:\n    a: b\n" + "x" * LONGEST) == Doc("Long.")
+    assert read("Long.\n\nArgs:\n    a: b\n" + "x" * MAX_DOCSTRING_CHARACTERS) == Doc("Long.")
 
 
 def test_a_malformed_docstring_says_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

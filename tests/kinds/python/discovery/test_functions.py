@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from patchbay.descriptors import Descriptor, Found
+from patchbay.descriptors import Descriptor, Discovery
 from patchbay.kinds.discovery import discover
 
 
-def found(source: str, name: str = "srv") -> Found:
+def found(source: str, name: str = "srv") -> Discovery:
     return discover("python", name, source.encode())
 
 

@@ -10,12 +10,12 @@ from patchbay.activation import Handler
 from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.kinds.python.workers.handler import hosted_handler
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.limits import Limits
 from tests.kinds.calls import call_of, events
 
 
-def hosted(hosts: Hosts, source: str, name: str = "tool", **limits: Any) -> Handler:
+def hosted(hosts: WorkerPool, source: str, name: str = "tool", **limits: Any) -> Handler:
     """The handler of a Python definition in a host."""
     data = dedent(source).encode()
     return hosted_handler(hosts, data, cid_of(data), name, Limits(**limits))

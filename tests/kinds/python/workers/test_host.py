@@ -12,14 +12,14 @@ import pytest
 
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from tests.kinds.calls import SmallHub, alive, call_of, events, heard, wait_until
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
 
 
 @pytest.fixture(scope="module")
-def hosts() -> Iterator[Hosts]:
-    made = Hosts()
+def hosts() -> Iterator[WorkerPool]:
+    made = WorkerPool()
     yield made
     made.close()
 
@@ -43,18 +43,18 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("body", "words"), ENDS)
-def test_however_a_process_ends_the_caller_is_told_why(hosts: Hosts, body: str, words: str) -> None:
+def test_however_a_process_ends_the_caller_is_told_why(hosts: WorkerPool, body: str, words: str) -> None:
     """X3: segfaults, os._exit, memory, floods."""
     assert failure(hosted(hosts, f"def main():\n    {body}")).startswith(words)
 
 
-def test_a_limit_of_memory_can_be_set(hosts: Hosts) -> None:
+def test_a_limit_of_memory_can_be_set(hosts: WorkerPool) -> None:
     source = "def main(): return len(bytearray(200 * 2**20))"
     assert value(hosted(hosts, source)) == 200 * 2**20
     assert failure(hosted(hosts, source, memory=100)) == "tool ran out of memory (limit 100 MiB)"
 
 
-def test_what_came_before_the_end_is_kept(hosts: Hosts) -> None:
+def test_what_came_before_the_end_is_kept(hosts: WorkerPool) -> None:
     found = events(hosted(hosts, "import os\ndef main():\n    yield 'a'\n    os._exit(1)"), call_of())
     assert found[0] == Text("a")
 
@@ -81,14 +81,14 @@ FORKS = [
 ]
 
 
-def settled(hosts: Hosts) -> int:
+def settled(hosts: WorkerPool) -> int:
     """How many processes there are when all that were ordered have begun."""
     wait_until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
     return len(family(*hosts.pids))
 
 
 @pytest.mark.parametrize("source", FORKS)
-def test_nothing_that_a_call_started_outlives_it(hosts: Hosts, source: str) -> None:
+def test_nothing_that_a_call_started_outlives_it(hosts: WorkerPool, source: str) -> None:
     """X3: forks; X2: a double-forked daemon."""
     value(hosted(hosts, "def main(): return 'other'", "other"))
     before = settled(hosts)
@@ -97,7 +97,7 @@ def test_nothing_that_a_call_started_outlives_it(hosts: Hosts, source: str) -> N
     wait_until(lambda: len(family(*hosts.pids)) <= before)
 
 
-def test_a_process_that_dies_takes_its_daemons_with_it(hosts: Hosts) -> None:
+def test_a_process_that_dies_takes_its_daemons_with_it(hosts: WorkerPool) -> None:
     source = """
     import os, time
     def main():
@@ -126,7 +126,7 @@ STUBBORN = [
 
 
 @pytest.mark.parametrize("body", STUBBORN)
-def test_what_does_not_want_to_end_is_killed(hosts: Hosts, body: str) -> None:
+def test_what_does_not_want_to_end_is_killed(hosts: WorkerPool, body: str) -> None:
     """X2: the caller is told at the deadline, and nothing is left soon after."""
     source = f"import os\ndef main(context):\n    context.state['pid'] = os.getpid()\n    {body}"
     hub = SmallHub()
@@ -135,11 +135,11 @@ def test_what_does_not_want_to_end_is_killed(hosts: Hosts, body: str) -> None:
     wait_until(lambda: not alive(pid))
 
 
-def test_a_definition_that_hangs_while_it_is_loaded_is_timed_out(hosts: Hosts) -> None:
+def test_a_definition_that_hangs_while_it_is_loaded_is_timed_out(hosts: WorkerPool) -> None:
     assert failure(hosted(hosts, "while True: pass\ndef main(): ..."), left=0.3).startswith("timed out after")
 
 
-def test_a_producer_waits_for_a_slow_reader(hosts: Hosts, tmp_path: Path) -> None:
+def test_a_producer_waits_for_a_slow_reader(hosts: WorkerPool, tmp_path: Path) -> None:
     """Back-pressure end to end: a full pipe stops the function."""
     source = """
     import pathlib
@@ -162,7 +162,7 @@ def test_a_producer_waits_for_a_slow_reader(hosts: Hosts, tmp_path: Path) -> Non
     assert sum(isinstance(event, Text) for event in running) == 499
 
 
-def test_what_is_printed_is_logged_in_order_and_bounded(hosts: Hosts) -> None:
+def test_what_is_printed_is_logged_in_order_and_bounded(hosts: WorkerPool) -> None:
     source = r"""
     import os, sys
     def main():
@@ -179,21 +179,21 @@ def test_what_is_printed_is_logged_in_order_and_bounded(hosts: Hosts) -> None:
     ]
 
 
-def test_what_programs_print_is_logged(hosts: Hosts) -> None:
+def test_what_programs_print_is_logged(hosts: WorkerPool) -> None:
     source = "import os\ndef main():\n    os.system('echo out; echo err >&2; printf rest')\n    return 'x'"
     found = events(hosted(hosts, source), call_of())
     lines: list[Event] = [Log("debug", line, "output") for line in ("out", "err", "rest")]
     assert sorted(map(str, found)) == sorted(map(str, [*lines, Text("x"), Done()]))
 
 
-def test_a_flood_of_lines_is_cut(hosts: Hosts) -> None:
+def test_a_flood_of_lines_is_cut(hosts: WorkerPool) -> None:
     found = events(hosted(hosts, "def main():\n    for n in range(20_000): print(n)\n    return 'x'"), call_of())
     assert found[-2:] == [Text("x"), Done()]
     assert found[-3] == Log("warning", "85000 more bytes of output were thrown away", "stdout")
     assert len(found) == 5003
 
 
-def test_nothing_of_the_hub_is_inherited(hosts: Hosts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_of_the_hub_is_inherited(hosts: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """THREATS 1.6: environment, descriptors."""
     source = """
     import os, stat, sys
@@ -210,7 +210,7 @@ def test_nothing_of_the_hub_is_inherited(hosts: Hosts, monkeypatch: pytest.Monke
     with socket.create_server(("127.0.0.1", 0)) as server, (tmp_path / "db").open("w") as file:
         os.set_inheritable(server.fileno(), True)
         os.set_inheritable(file.fileno(), True)
-        own = Hosts()
+        own = WorkerPool()
         try:
             environ, kinds, stdin, leads = value(hosted(own, source))
         finally:
@@ -220,7 +220,7 @@ def test_nothing_of_the_hub_is_inherited(hosts: Hosts, monkeypatch: pytest.Monke
     assert (stdin, leads) == ("", True)
 
 
-def test_descriptors_that_a_tool_leaves_open_do_not_pile_up(hosts: Hosts) -> None:
+def test_descriptors_that_a_tool_leaves_open_do_not_pile_up(hosts: WorkerPool) -> None:
     """X3."""
     source = "import os\nkept = []\ndef main():\n    kept.extend(os.dup(0) for _ in range(30))\n    return len(kept)"
     handler = hosted(hosts, source)
@@ -229,13 +229,13 @@ def test_descriptors_that_a_tool_leaves_open_do_not_pile_up(hosts: Hosts) -> Non
     wait_until(lambda: descriptors() <= before + 4)
 
 
-def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: Hosts) -> None:
+def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
     source = "import os\nkept = []\ndef main():\n    kept.append(bytes(b'x') * 40 * 2**20)\n    return os.getpid()"
     handler = hosted(hosts, source, memory=100)
     assert len({value(handler) for _ in range(6)}) >= 3
 
 
-def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: Hosts) -> None:
+def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPool) -> None:
     """X-19: a tool cleans up with the hub's help after it was stopped in the middle of a call of another tool."""
     source = """
     def main(context):
@@ -253,7 +253,7 @@ def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: Hosts) -
     wait_until(lambda: hub.states["tool"].get("after") == 7)
 
 
-def test_a_host_that_speaks_out_of_turn_is_ended(hosts: Hosts) -> None:
+def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
     """A definition may write to the link itself: the hub believes nothing."""
     source = """
     import os, socket
@@ -272,7 +272,7 @@ def test_a_host_that_speaks_out_of_turn_is_ended(hosts: Hosts) -> None:
         assert message.startswith("the tool's process sent something that is no message"), (data, message)
 
 
-def test_a_signal_to_everyone_does_not_end_a_call(hosts: Hosts) -> None:
+def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
     """X22: a process manager that signals every process of the service means the hub."""
     running = activate(
         hosted(hosts, "import os, time\ndef main():\n    yield os.getpid()\n    time.sleep(0.3)\n    yield 'z'"),
@@ -287,7 +287,7 @@ def test_a_signal_to_everyone_does_not_end_a_call(hosts: Hosts) -> None:
     assert [event for event in running if isinstance(event, (Text, Done))] == [Text("z"), Done()]
 
 
-def test_a_child_that_is_told_to_terminate_does(hosts: Hosts) -> None:
+def test_a_child_that_is_told_to_terminate_does(hosts: WorkerPool) -> None:
     source = """
     import multiprocessing, subprocess, time
     def main():
@@ -303,7 +303,7 @@ def test_a_child_that_is_told_to_terminate_does(hosts: Hosts) -> None:
 
 
 def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the_hubs_help(
-    hosts: Hosts, tmp_path: Path
+    hosts: WorkerPool, tmp_path: Path
 ) -> None:
     """X-19: the piece has to be whole before anything else is said, or it would swallow that."""
     source = """
@@ -329,7 +329,7 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
     wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
-def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: Hosts) -> None:
+def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> None:
     """X-19: a signal between Python's last look and a system call that waits wakes nobody."""
     source = """
     import signal, time
@@ -348,7 +348,7 @@ def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: Hosts) -> None:
     wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
-def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: Hosts, tmp_path: Path) -> None:
+def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: WorkerPool, tmp_path: Path) -> None:
     source = r"""
     import os, pathlib
     def main(note):
@@ -367,17 +367,17 @@ def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: 
     assert sorted(map(str, found)) == sorted(map(str, [Text("a"), Text("x" * 100_000), words, end]))
 
 
-def test_a_call_that_removes_its_folder_does_not_fail_the_next(hosts: Hosts) -> None:
+def test_a_call_that_removes_its_folder_does_not_fail_the_next(hosts: WorkerPool) -> None:
     source = "import os, shutil\ndef main():\n    shutil.rmtree(os.getcwd())\n    return 'x'\n"
     handler = hosted(hosts, f"{source}def after(): return [os.listdir()]")
     assert [value(handler), value(handler, "after")] == ["x", [[]]]
 
 
-def test_limits_beyond_what_a_system_can_count_mean_what_there_is(hosts: Hosts) -> None:
+def test_limits_beyond_what_a_system_can_count_mean_what_there_is(hosts: WorkerPool) -> None:
     assert value(hosted(hosts, "def main(): return 'x'", memory=10**15)) == "x"
     assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
 
 
-def test_what_a_tool_asks_of_the_hub_wrongly_is_told_in_words(hosts: Hosts) -> None:
+def test_what_a_tool_asks_of_the_hub_wrongly_is_told_in_words(hosts: WorkerPool) -> None:
     handler = hosted(hosts, "def main(context): context.state[5] = 1")
     assert failure(handler, hub=SmallHub()) == "state.set takes (str, any); got (int, int)"

@@ -6,7 +6,7 @@ import pytest
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Log
-from patchbay.kinds.python.workers.output import KEPT_LINES, LINE, MOST, Lines
+from patchbay.kinds.python.workers.output import KEPT_LINES, LINE, MAX_PRINTED_BYTES, Lines
 
 
 def said(*pieces: bytes) -> list[object]:
@@ -44,5 +44,5 @@ def test_a_new_call_begins_anew() -> None:
 def test_a_flood_ends_the_call() -> None:
     lines = Lines("out", "info")
     with pytest.raises(ToolFailed, match="it printed more than"):
-        for _ in range(MOST // 1_000_000 + 1):
+        for _ in range(MAX_PRINTED_BYTES // 1_000_000 + 1):
             list(lines.take(b"x" * 1_000_000))

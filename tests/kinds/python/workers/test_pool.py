@@ -19,10 +19,10 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Data, Done, Event, Text
-from patchbay.kinds.python.workers.fork_server import Nursery
-from patchbay.kinds.python.workers.fork_server_client import Zygote
-from patchbay.kinds.python.workers.worker_connection import Gone, HostLink
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.fork_server import ForkServer
+from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
+from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from tests.checkout import ROOT
 from tests.kinds.calls import alive, call_of, events, heard, wait_until
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
@@ -32,31 +32,31 @@ WAITS = "import time\ndef main():\n    yield 'here'\n    time.sleep(30)"
 
 
 @pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    made = Hosts(most=4, calls=5)
+def hosts() -> Iterator[WorkerPool]:
+    made = WorkerPool(most=4, calls=5)
     yield made
     made.close()
 
 
-def test_a_definition_is_loaded_once_and_its_host_used_again(hosts: Hosts) -> None:
+def test_a_definition_is_loaded_once_and_its_host_used_again(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     first, second = value(handler), value(handler)
     assert (first[1], second) == (1, [first[0], 2])
 
 
-def test_a_host_runs_one_definition_of_one_server_only(hosts: Hosts) -> None:
+def test_a_host_runs_one_definition_of_one_server_only(hosts: WorkerPool) -> None:
     found = [value(hosted(hosts, source, name))[0] for source in (PID, PID + "\n") for name in ("one", "two")]
     assert len(set(found)) == 4
 
 
-def test_a_host_is_replaced_after_many_calls(hosts: Hosts) -> None:
+def test_a_host_is_replaced_after_many_calls(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     pids = [value(handler)[0] for _ in range(11)]
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [5, 5, 1]
     wait_until(lambda: not alive(pids[0]))
 
 
-def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run(hosts: Hosts) -> None:
+def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run(hosts: WorkerPool) -> None:
     """X2: one that hangs starves nobody else."""
     handler = hosted(hosts, WAITS, "greedy")
     running = [activate(handler, call_of()) for _ in range(3)]
@@ -67,7 +67,7 @@ def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run
         one.close()
 
 
-def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: Hosts) -> None:
+def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: WorkerPool) -> None:
     source = "import time\ndef main():\n    time.sleep(0.1)\n    return 'x'"
     handler = hosted(hosts, source)
     found: list[object] = []
@@ -79,14 +79,14 @@ def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: Hosts) -> None
     assert found == ["x"] * 12
 
 
-def test_idle_hosts_make_room_for_other_definitions(hosts: Hosts) -> None:
+def test_idle_hosts_make_room_for_other_definitions(hosts: WorkerPool) -> None:
     sources = [f"def main(): return '{n}'" for n in range(12)]
     assert [value(hosted(hosts, source)) for source in sources] == [str(n) for n in range(12)]
     wait_until(lambda: len(family(*hosts.pids)) <= 4 + 2)
 
 
 def test_hosts_that_nobody_needs_end() -> None:
-    hosts = Hosts(idle=0.0)
+    hosts = WorkerPool(idle=0.0)
     try:
         pid = value(hosted(hosts, PID))[0]
         wait_until(lambda: not alive(pid))
@@ -95,7 +95,7 @@ def test_hosts_that_nobody_needs_end() -> None:
         hosts.close()
 
 
-def test_a_host_that_died_while_it_was_idle_costs_nobody_a_call(hosts: Hosts) -> None:
+def test_a_host_that_died_while_it_was_idle_costs_nobody_a_call(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     pid = value(handler)[0]
     os.kill(pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def test_a_host_that_died_while_it_was_idle_costs_nobody_a_call(hosts: Hosts) ->
     assert value(handler)[1] == 1
 
 
-def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: Hosts) -> None:
+def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: WorkerPool) -> None:
     source = "import time\ntime.sleep(0.5)\nbegun = time.monotonic()\n"
     source += "def main(): return [time.monotonic() - begun, __import__('os').getpid()]"
     handler = hosted(hosts, source)
@@ -114,7 +114,7 @@ def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: Hosts) -> None:
     assert pid != pids[0]
 
 
-def test_the_zygote_may_die(hosts: Hosts) -> None:
+def test_the_zygote_may_die(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     host, zygotes = value(handler)[0], hosts.pids
     for pid in zygotes:
@@ -134,10 +134,10 @@ def test_the_zygote_may_die(hosts: Hosts) -> None:
 def test_blank_hosts_that_were_started_before_one_could_not_be_are_closed_with_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before, hosts = descriptors(), Hosts()
+    before, hosts = descriptors(), WorkerPool()
     spawn, left = hosts._spawn, iter([True, True])
 
-    def fails_after_two(*given: Any) -> HostLink:
+    def fails_after_two(*given: Any) -> WorkerConnection:
         if not next(left, False):
             raise ToolFailed("no more")
         return spawn(*given)
@@ -151,7 +151,7 @@ def test_blank_hosts_that_were_started_before_one_could_not_be_are_closed_with_t
 
 def test_closing_ends_every_process_and_descriptor() -> None:
     before = descriptors()
-    hosts = Hosts()
+    hosts = WorkerPool()
     pid = value(hosted(hosts, PID))[0]
     running = activate(hosted(hosts, WAITS), call_of())
     assert heard(running) == Text("here")
@@ -163,7 +163,7 @@ def test_closing_ends_every_process_and_descriptor() -> None:
     assert failure(hosted(hosts, PID)) == "the hub is ending"
 
 
-def test_a_host_has_an_empty_folder_of_its_own_that_goes_with_it(hosts: Hosts) -> None:
+def test_a_host_has_an_empty_folder_of_its_own_that_goes_with_it(hosts: WorkerPool) -> None:
     source = """
     import os, pathlib
     def main():
@@ -215,14 +215,14 @@ def test_hosts_die_with_their_worker_however_it_dies() -> None:
     wait_until(lambda: not any(map(alive, pids)))
 
 
-def test_hosts_are_started_before_they_are_needed(hosts: Hosts) -> None:
+def test_hosts_are_started_before_they_are_needed(hosts: WorkerPool) -> None:
     pid = value(hosted(hosts, PID))[0]
     wait_until(lambda: len(family(*hosts.pids)) == 3)
     standing_by = family(*hosts.pids) - {pid}
     assert value(hosted(hosts, PID, "other"))[0] in standing_by
 
 
-def test_many_threads_share_the_hosts(hosts: Hosts) -> None:
+def test_many_threads_share_the_hosts(hosts: WorkerPool) -> None:
     handlers = [hosted(hosts, "def main(n): return n", f"s{n}") for n in range(6)]
     wrong: list[object] = []
 
@@ -241,7 +241,7 @@ def test_many_threads_share_the_hosts(hosts: Hosts) -> None:
 
 def test_any_number_of_idle_hosts_may_be_gone() -> None:
     """X1: as all are when their zygote was killed."""
-    own = Hosts(most=8)
+    own = WorkerPool(most=8)
     try:
         handler = hosted(own, "import os\ndef main():\n    yield os.getpid()")
         running = [activate(handler, call_of()) for _ in range(5)]
@@ -256,12 +256,12 @@ def test_any_number_of_idle_hosts_may_be_gone() -> None:
 
 
 def test_a_host_that_ends_before_it_knows_its_definition_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, hosts = descriptors(), Hosts()
+    before, hosts = descriptors(), WorkerPool()
 
-    def gone(link: HostLink, data: bytes) -> bytes:
-        raise Gone
+    def gone(link: WorkerConnection, data: bytes) -> bytes:
+        raise WorkerGone
 
-    monkeypatch.setattr(HostLink, "write", gone)
+    monkeypatch.setattr(WorkerConnection, "write", gone)
     assert failure(hosted(hosts, PID)).startswith("the tool")
     hosts.close()
     wait_until(lambda: descriptors() <= before)
@@ -271,7 +271,7 @@ def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pyte
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = descriptors()
     with pytest.raises(ToolFailed, match="no process can be started for the tool: No such file or directory"):
-        Zygote(["/nowhere/bwrap"])
+        ForkServerClient(["/nowhere/bwrap"])
     assert (list(tmp_path.iterdir()), descriptors()) == ([], before)
 
 
@@ -285,7 +285,7 @@ def test_hosts_live_on_where_no_process_can_be_had_to_tidy_up(monkeypatch: pytes
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     with socket.create_server(("127.0.0.1", 0)) as control:
-        nursery = Nursery(os.dup(control.fileno()), tmp_path)
+        nursery = ForkServer(os.dup(control.fileno()), tmp_path)
     monkeypatch.setattr(os, "fork", no_more)
     nursery._clean(folder)
     assert folder.exists()
