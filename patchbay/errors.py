@@ -20,7 +20,7 @@
     │   ├── TimedOut
     │   └── WrongArguments                          told like arguments that do not fit the schema
     └── ContentError                  -32603  500
-        ├── Overtaken                 -32600  409   somebody else changed it meanwhile
+        ├── StaleUpdate               -32600  409   somebody else changed it meanwhile
         ├── BadCid                    -32602  400   a string that is no CID we can use
         ├── MissingBlob               -32602  404   names every CID that is not there
         ├── FolderInUse                             another hub uses the data folder

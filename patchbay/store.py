@@ -74,7 +74,7 @@ class Names(Protocol):
 
         A change to what already stands is left out; nothing to change answers the present seq.
         With `expected` only if these names still point there (None: to nothing), seen in the same moment.
-        Raises MissingBlob when a CID is not in the store, Overtaken when an expected one points elsewhere.
+        Raises MissingBlob when a CID is not in the store, StaleUpdate when an expected one points elsewhere.
         """
         ...
 

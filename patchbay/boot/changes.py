@@ -103,7 +103,7 @@ def change(
 ) -> str:
     """Point names (`servers/...`, `variables/...`, `templates/...`) elsewhere, None to take one away.
 
-    Answers the new root CID. With `expected` only if these names still point there. Raises Overtaken when they do
+    Answers the new root CID. With `expected` only if these names still point there. Raises StaleUpdate when they do
     not, MissingBlob for CIDs that are not in the store and ConfigError for a name or a content that cannot be in an
     image, and for a configuration document that cannot be read; then nothing has changed.
     """

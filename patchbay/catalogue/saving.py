@@ -44,7 +44,7 @@ class Saving:
         """Make these bytes a server's definition; answers the new root.
 
         `base` is the CID of the definition that the author started from, None for a server that is to be new. Raises
-        Overtaken when another one is there, InvalidParams for a name that no server can have.
+        StaleUpdate when another one is there, InvalidParams for a name that no server can have.
         """
         now = self._row(name)
         if now is None:
@@ -62,7 +62,7 @@ class Saving:
     ) -> str:
         """Point names (`servers/...`, `variables/...`, `templates/...`) elsewhere, files included; answers the root.
 
-        With `expected` only if these names still point there. Raises Overtaken when they do not, Refused when a file
+        With `expected` only if these names still point there. Raises StaleUpdate when they do not, Refused when a file
         cannot be written; ConfigError and MissingBlob as `boot.change` does.
         """
         with _LOCK:
@@ -112,7 +112,7 @@ class Saving:
         return files, self._store.blobs.put(made.encoded())
 
     def _check_read(self, name: str, mark: DropIn) -> None:
-        """Files that were saved a moment ago are nowhere else: they are not written over. Raises Overtaken."""
+        """Files that were saved a moment ago are nowhere else: they are not written over. Raises StaleUpdate."""
         now = self._row(name)
         seen: dict[str, tuple[str | None, str | None]] = {
             mark.file: (self._there(mark.file), mark.definition_cid),

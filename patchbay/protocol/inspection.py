@@ -1,4 +1,4 @@
-"""Guests: servers that are looked at without being plugged in.
+"""InspectedServers: servers that are looked at without being plugged in.
 
 A guest is a mount that is kept in memory only: it has the connection, the lists, the questions and the limits of a
 mount, and no name in the store. It is reached when it is asked for, by the operator alone, and forgotten when nobody

@@ -174,12 +174,12 @@ from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 assert not tracing.INSTALLED
 activity = Activity(MemoryStore(), Settings())
-run = activity.begin("tools/call", "t", Server("s", "v", "static"), Wire("s"), {}, {"traceparent": sys.argv[1]})
+run = activity.begin("tools/call", "t", Server("s", "v", "static"), TransportInfo("s"), {}, {"traceparent": sys.argv[1]})
 assert run.calls(None, 0.0, {"a": 1}) == {"a": 1}
 run.end(Result(1, {"content": []}))
 print(activity.recent(Filter()).records[0].trace)
@@ -192,14 +192,14 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")))
 trace.set_tracer_provider(provider)
 activity = Activity(MemoryStore(), Settings())
-activity.begin("tools/call", "t", Server("s", "v", "static"), Wire("s")).end(Result(1, {"content": []}))
+activity.begin("tools/call", "t", Server("s", "v", "static"), TransportInfo("s")).end(Result(1, {"content": []}))
 """
 
 

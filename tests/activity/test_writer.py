@@ -137,13 +137,13 @@ from pathlib import Path
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
 from patchbay.activity.recorder import Activity
-from patchbay.protocol.callers import Wire
+from patchbay.protocol.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores import open_store
 store = open_store("sqlite", Path(sys.argv[1]))
 activity = Activity(store, Settings())
 for number in range(1200):
-    activity.begin("tools/call", "t", Server("alone", "v", "static"), Wire("alone")).end(Result(1, {"content": []}))
+    activity.begin("tools/call", "t", Server("alone", "v", "static"), TransportInfo("alone")).end(Result(1, {"content": []}))
 """
 
 

@@ -20,7 +20,7 @@ SPARE = 64
 
 
 class StandingConnections:
-    """Keepers by mount."""
+    """StandingConnections by mount."""
 
     def __init__(self, ground: MountContext) -> None:
         self._ground = ground

@@ -125,7 +125,7 @@ class _Views:
         )
 
     def roll_back(self) -> Response:
-        """POST: go back. Raises Refused, ReadOnly, Overtaken, InvalidParams."""
+        """POST: go back. Raises Refused, ReadOnly, StaleUpdate, InvalidParams."""
         fields = sent(self._site)
         target = self._target(fields)
         if not target.wanted:

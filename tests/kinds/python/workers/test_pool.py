@@ -190,9 +190,9 @@ from tests.kinds.python.workers.conversing import hosted
 from tests.kinds.calls import call_of
 from patchbay.activation import activate
 from patchbay.events import Failed, Text
-from patchbay.kinds.python.workers.worker_pool import Hosts
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 
-hosts = Hosts()
+hosts = WorkerPool()
 source = "import os, subprocess, time\\ndef main():\\n    child = subprocess.Popen(['setsid', 'sleep', '600'])\\n"
 source += "    yield f'{os.getpid()} {child.pid}'\\n    time.sleep(600)"
 running = activate(hosted(hosts, source), call_of())
