@@ -179,7 +179,8 @@ from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 assert not tracing.INSTALLED
 activity = Activity(MemoryStore(), Settings())
-run = activity.begin("tools/call", "t", Server("s", "v", "static"), TransportInfo("s"), {}, {"traceparent": sys.argv[1]})
+sender = TransportInfo("s")
+run = activity.begin("tools/call", "t", Server("s", "v", "static"), sender, {}, {"traceparent": sys.argv[1]})
 assert run.calls(None, 0.0, {"a": 1}) == {"a": 1}
 run.end(Result(1, {"content": []}))
 print(activity.recent(Filter()).records[0].trace)

@@ -143,7 +143,8 @@ from patchbay.stores import open_store
 store = open_store("sqlite", Path(sys.argv[1]))
 activity = Activity(store, Settings())
 for number in range(1200):
-    activity.begin("tools/call", "t", Server("alone", "v", "static"), TransportInfo("alone")).end(Result(1, {"content": []}))
+    sender = TransportInfo("alone")
+    activity.begin("tools/call", "t", Server("alone", "v", "static"), sender).end(Result(1, {"content": []}))
 """
 
 
