@@ -14,6 +14,7 @@ import base64
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, time
 from typing import Any
@@ -95,8 +96,12 @@ def load(block: str) -> Any:
     if len(block) > MAX_BLOCK_CHARACTERS:
         raise Unreadable(f"the front matter has {len(block)} characters; at most {MAX_BLOCK_CHARACTERS} are read")
     shallow = len(_NESTS.findall(block)) <= SHALLOW and _COMPACT.search(block) is None
+    if shallow:
+        # The quick loader refuses a few texts that YAML allows, such as an empty key; the other one decides then.
+        with suppress(*_BROKEN):
+            return _HANDLER.load(block, Loader=FAST)
     try:
-        return _HANDLER.load(block, Loader=FAST if shallow else yaml.SafeLoader)
+        return _HANDLER.load(block, Loader=yaml.SafeLoader)
     except _BROKEN as problem:
         reason = "it nests too deeply" if isinstance(problem, RecursionError) else " ".join(str(problem).split())[:300]
         raise Unreadable(f"the front matter is no valid YAML: {reason}") from problem

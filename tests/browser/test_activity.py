@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
-from tests.serving.running import Hub
+from tests.serving.running import Hub, until
 
 pytestmark = pytest.mark.browser
 
@@ -31,6 +31,12 @@ def newest(base: str, tool: str) -> str:
     """The id of the newest call of a tool."""
     with urllib.request.urlopen(f"{base}/activity.json?limit=1&tool={tool}", timeout=30) as answer:
         return str(json.load(answer)["records"][0]["id"])
+
+
+def is_recorded(base: str, tool: str) -> bool:
+    """Whether a call of a tool has a record, which is written shortly after its answer."""
+    with urllib.request.urlopen(f"{base}/activity.json?limit=1&tool={tool}", timeout=30) as answer:
+        return bool(json.load(answer)["records"])
 
 
 def test_a_call_appears_on_the_page_while_it_is_open(tab: Tab, base: str) -> None:
@@ -64,9 +70,11 @@ def test_the_page_can_be_paused_and_goes_on(tab: Tab, base: str) -> None:
 def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) -> None:
     call(base, "atelier", "say", {"text": "x"})
     call(base, "hostile", "fail", {"number": 0})
+    until(lambda: is_recorded(base, "fail"), "the record of the failed call")
     page = tab.open("/activity")
     page.get_by_label("Outcome").select_option("is_error")
     page.get_by_role("button", name="Show", exact=True).click()
+    expect(page).to_have_url(re.compile("outcome=is_error"), timeout=BOUND)
     outcomes = page.locator("#calls tbody tr td:nth-child(4)").all_inner_texts()
     assert outcomes and set(outcomes) == {"is_error"}
     page.goto(f"{base}/activity")

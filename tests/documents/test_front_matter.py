@@ -9,7 +9,7 @@ from typing import Any
 import frontmatter
 import pytest
 import yaml
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from patchbay.documents import front_matter
@@ -54,6 +54,7 @@ def readable(metadata: Any) -> bool:
 
 
 @settings(max_examples=300, deadline=None)
+@example({"": None}, "")
 @given(METADATA, BODIES)
 def test_any_front_matter_is_read_as_it_was_written(metadata: dict[str, Any], body: str) -> None:
     """JANE-9: every kind of value that YAML has, and every character of the body."""

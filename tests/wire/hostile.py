@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+from patchbay.hidden_characters import escape_hidden_characters, show_hidden_characters
+
 HOSTILE = (
     "<script>alert(1)</script>",
     "<ScRiPt>alert(1)</sCrIpT>",
@@ -79,8 +81,27 @@ ELEMENTS = frozenset(
 )
 """What the hub's own templates are made of."""
 
-LINK = re.compile(r"/(?!/)|#|http://localhost/|https://modelcontextprotocol\.io$")
-"""Where the hub's pages lead: to itself and to the protocol's documentation."""
+LINK = re.compile(
+    r"/(?!/)|#|http://localhost/|https://modelcontextprotocol\.io$"
+    r"|lmstudio://add_mcp\?|goose://extension\?|cursor://anysphere\.cursor-deeplink/mcp/install\?|vscode:mcp/install\?"
+)
+"""Where the hub's pages lead: to itself, to the protocol's documentation, and to the clients that can add a server."""
+
+
+def forms_of(text: str) -> set[str]:
+    """How pages may show a string: its hidden characters as they are, by code point, or as JSON escapes."""
+    forms = (text, HIDDEN_NOTE.sub("", show_hidden_characters(text)), escape_hidden_characters(text))
+    return {" ".join(form.split()) for form in forms}
+
+
+def is_shown(text: str, page: str) -> bool:
+    """Whether the text of a page shows a string in any of its forms."""
+    words = " ".join(page.split())
+    return any(form in words for form in forms_of(text))
+
+
+HIDDEN_NOTE = re.compile(r" \(\d+ hidden characters? (is|are) shown by code point\.\)$")
+"""The sentence that a page adds to a text with hidden characters."""
 
 
 class Reader(HTMLParser):

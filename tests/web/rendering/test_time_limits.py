@@ -18,6 +18,7 @@ def test_what_is_quick_is_answered_and_what_fails_is_told() -> None:
         within(BOUND, lambda: 1 / 0, "the text")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_does_not_end_is_broken_off_and_its_thread_with_it() -> None:
     threads: list[threading.Thread] = []
 
@@ -33,6 +34,7 @@ def test_what_does_not_end_is_broken_off_and_its_thread_with_it() -> None:
     assert within(BOUND, lambda: "done", "the text") == "done"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_text_that_takes_long_to_colour_is_shown_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     """25 KB of line feeds took 24 seconds."""
     text = "# Heading\n" + "\n" * 25_000
@@ -43,6 +45,9 @@ def test_a_text_that_takes_long_to_colour_is_shown_without_colours(monkeypatch: 
     assert len(lines) == text.count("\n")
 
 
+# Python reports and ignores an exception that reaches a thread inside the callback of a weak reference; the runner
+# then sends it again.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_markdown_that_takes_long_to_render_is_refused_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
