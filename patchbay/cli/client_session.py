@@ -89,9 +89,8 @@ def session(
         @cache
         def here() -> Any:
             """The hub, which is loaded where an address names one of its servers."""
-            hub = import_module("patchbay.cli.local_hub").LocalHub(
-                settings if creates else settings_for_reading(settings)
-            )
+            chosen = settings if creates else settings_for_reading(settings)
+            hub = import_module("patchbay.cli.local_hub").LocalHub(chosen)
             stack.callback(hub.close)
             return hub
 

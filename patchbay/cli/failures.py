@@ -15,7 +15,7 @@ from patchbay.cli.messages import fail
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
 
 CODES = {
-    "Overdue": exit_codes.OVERDUE,
+    "ServerTimeout": exit_codes.OVERDUE,
     "SignInNeeded": exit_codes.SIGN_IN,
     "Unreachable": exit_codes.UNREACHABLE,
     "ContractError": exit_codes.CHANGED,

@@ -3,7 +3,7 @@
     PatchbayError
     ├── McpFailure       the server answered with a JSON-RPC error: its code, message and data, as they came
     └── Unreachable      there is no answer: no such program, refused, ended, not MCP; says what was seen
-        ├── Overdue      it took too long; says what was waited for
+        ├── ServerTimeout      it took too long; says what was waited for
         └── SignInNeeded it wants a person to sign in, and there is none here; says what to run
 
 Sources: REQUIREMENTS JN-1, JN-19; THREATS X18.

@@ -173,8 +173,17 @@ def _dumped(metadata: Mapping[str, Any]) -> str:
     if not metadata:
         return ""
     try:
-        # The writer in C escapes emoji.
-        return str(_HANDLER.export(dict(metadata), Dumper=yaml.SafeDumper, sort_keys=False, width=100)) + "\n"
+        # The writer in C escapes emoji. python-frontmatter's own export strips Unicode spaces from the first key.
+        return str(
+            yaml.dump(
+                dict(metadata),
+                Dumper=yaml.SafeDumper,
+                allow_unicode=True,
+                default_flow_style=False,
+                sort_keys=False,
+                width=100,
+            )
+        )
     except _BROKEN as problem:
         raise Unreadable(f"this cannot be said in YAML: {' '.join(str(problem).split())[:300]}") from problem
 

@@ -55,6 +55,8 @@ def readable(metadata: Any) -> bool:
 
 @settings(max_examples=300, deadline=None)
 @example({"": None}, "")
+@example({"\u3000": None}, "")
+@example({"\u30000": None}, "")
 @given(METADATA, BODIES)
 def test_any_front_matter_is_read_as_it_was_written(metadata: dict[str, Any], body: str) -> None:
     """JANE-9: every kind of value that YAML has, and every character of the body."""

@@ -60,7 +60,7 @@ class Link:
     def open(self, quick: bool) -> None:
         """Reach the server and agree on a revision, with a plain session when `quick` and possible.
 
-        Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that cannot be sent.
+        Raises Unreachable, ServerTimeout, McpFailure; InvalidParams for a header that cannot be sent.
         """
         if quick and not self._has_tokens():
             self._plain = begin(self.plan)

@@ -80,7 +80,7 @@ class ApiClient:
     def send(self, call: Call, unread: str = "") -> Reply:
         """Send a request; a body of the media type `unread`, which may never end, is not waited for.
 
-        Raises ApiFailure for a status of 400 or above, Unreachable, Overdue.
+        Raises ApiFailure for a status of 400 or above, Unreachable, ServerTimeout.
         """
         reply = self._sent(call, unread)
         if reply.status >= 400:

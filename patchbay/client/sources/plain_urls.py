@@ -36,7 +36,7 @@ _ACCEPT = {"Accept": "application/json, application/x-ndjson, text/csv, */*;q=0.
 def fetched(url: str, means: SourceContext) -> Iterator[Record] | PatchbayError | None:
     """The records at a URL. None, or how it was refused, when an MCP server may be there.
 
-    Raises ApiFailure for any other refusal, Unreachable, Overdue, ParseError, TooLarge.
+    Raises ApiFailure for any other refusal, Unreachable, ServerTimeout, ParseError, TooLarge.
     """
     with ApiClient((url,), {}, means.seconds(), means.limit) as client:
         try:

@@ -38,9 +38,6 @@ RECHECK = 1.0
 CLEANUP_SECONDS = 1.0
 """Seconds that a process which ends waits for a tool to clean up whose call is over."""
 
-MAX_INTERRUPTS = 10
-"""How often a call that is over is interrupted again while it goes on."""
-
 
 class Stopped(SystemExit):
     """Raised in a tool whose call is over. No `except Exception` holds it, and a thread that it ends stays quiet."""
@@ -137,36 +134,15 @@ class Runner:
         job.out.put(result)
         return True
 
-    def _interrupt(self) -> None:
-        """Raise Stopped in the thread, between two steps of its Python code."""
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(Stopped))
-
-    def _interrupt_later(self, job: RunnerCall, times: int = MAX_INTERRUPTS) -> None:
-        """Interrupt the job again while it goes on; each wait leaves it CLEANUP_SECONDS to clean up.
-
-        Python drops an exception that arrives in the callback of a weak reference.
-        """
-
-        def interrupt_again() -> None:
-            with self.lock:
-                if self.job is not job:
-                    return
-                self._interrupt()
-            if times > 1:
-                self._interrupt_later(job, times - 1)
-
-        timer = threading.Timer(CLEANUP_SECONDS, interrupt_again)
-        timer.daemon = True
-        timer.start()
-
     def abandon(self, job: RunnerCall) -> None:
         """Give a job up: stop its Python code, wake its event loop. Does nothing when it has ended."""
         with self.lock:
             if self.job is not job:
                 return
             job.abandoned = True
-            self._interrupt()
-        self._interrupt_later(job)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(Stopped)
+            )
         if job.loop is not None:
             with suppress(RuntimeError):  # the loop has been closed in the meantime, which is what we want
                 job.loop.call_soon_threadsafe(_nothing)

@@ -45,8 +45,7 @@ def test_a_text_that_takes_long_to_colour_is_shown_without_colours(monkeypatch: 
     assert len(lines) == text.count("\n")
 
 
-# Python reports and ignores an exception that reaches a thread inside the callback of a weak reference; the runner
-# then sends it again.
+# Python reports and ignores an exception that reaches a thread inside the callback of a weak reference.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_markdown_that_takes_long_to_render_is_refused_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
