@@ -246,7 +246,6 @@ def test_the_folder_is_what_the_settings_say(tmp_path: Path) -> None:
 
 def test_an_edit_of_content_tells_of_the_document_and_not_of_the_list(hub: Hub) -> None:
     """JANE-24: a new title changes the list, and so does a new document."""
-    done(hub, "create_document", {**AT, "title": "Rooms", "content": "one"})
     with hub.catalogue.store.bus.subscribe(["updated/jane", "changed/jane"]) as mailbox:
 
         def told_until(last: str) -> list[str]:
@@ -260,6 +259,7 @@ def test_an_edit_of_content_tells_of_the_document_and_not_of_the_list(hub: Hub) 
             until(came, last)
             return told
 
+        done(hub, "create_document", {**AT, "title": "Rooms", "content": "one"})
         told_until("changed/jane")
         done(hub, "update_document", {**AT, "content": "two"})
         assert told_until("updated/jane") == ["updated/jane"]
