@@ -41,10 +41,10 @@ class Reply:
             headers.append(("Content-Length", str(len(self.body))))
         start_response(_line(self.status), headers)
         body = (self.body,) if isinstance(self.body, bytes) else self.body
-        return body if self.at_close is None else _Closing(body, self.at_close)
+        return body if self.at_close is None else ClosingBody(body, self.at_close)
 
 
-class _Closing:
+class ClosingBody:
     """A body with something to do at its end."""
 
     def __init__(self, body: Iterable[bytes], at_close: Callable[[], None]) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
-from patchbay.wire.responses import json_reply
+from patchbay.wire.responses import ClosingBody, json_reply
 
 EXTRA_THREADS = 32
 """Threads of each worker beside those that the setting `threads` names."""
@@ -71,7 +71,7 @@ class WorkLimits:
         if type(body) is tuple:  # the whole answer: nothing of it needs a thread any more
             self._leave(place)
             return body
-        return _Working(body, lambda: self._leave(place))
+        return ClosingBody(body, lambda: self._leave(place))
 
     def _leave(self, place: object) -> None:
         if self._working.pop(place, None) is None:
@@ -100,22 +100,3 @@ class WorkLimits:
         if len(busy) < self._crowded:
             return True
         return len(busy) < self._threads and 2 * busy.count(address) <= len(busy)
-
-
-class _Working:
-    """A body whose request is in work until the server is done with it."""
-
-    def __init__(self, body: Iterable[bytes], leave: Callable[[], None]) -> None:
-        self._body = body
-        self._leave = leave
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
-
-    def close(self) -> None:
-        try:
-            closing = getattr(self._body, "close", None)
-            if closing is not None:
-                closing()
-        finally:
-            self._leave()
