@@ -182,6 +182,6 @@ def _outcome(result: Mapping[str, Any] | Rendered, late: bool) -> str:
     if isinstance(result, Rendered):
         return "ok"
     if result.get("isError"):
-        return "timeout" if late else "is_error"
+        return "timeout" if late else "tool_error"
     kind = result.get("resultType", "complete")
-    return {"input_required": "asked", "task": "task"}.get(kind, "ok") if kind != "complete" else "ok"
+    return kind if kind in ("input_required", "task") else "ok"

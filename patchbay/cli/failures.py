@@ -1,6 +1,6 @@
-"""How a command ends: a problem is one sentence on standard error and an exit code (`exits.py`).
+"""Errors of commands: one sentence on standard error, and an exit code (`exit_codes.py`).
 
-Which code a problem has is said by its class's name, so that commands without a server need not load the client.
+EXIT_CODES uses names of classes, so that commands without a server need not import the client.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patchbay import exit_codes
-from patchbay.cli.broken_pipe import BrokenOutputPipe, let_go
+from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
 from patchbay.cli.messages import fail
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
 
-CODES = {
+EXIT_CODES = {
     "ServerTimeout": exit_codes.OVERDUE,
     "SignInNeeded": exit_codes.SIGN_IN,
     "Unreachable": exit_codes.UNREACHABLE,
     "ContractError": exit_codes.CHANGED,
 }
-"""The client's own problems by name, the narrower ones first."""
+"""Exit codes by the name of the error class; the code searches from the subclass to its base classes."""
 
 
 @contextmanager
-def ending() -> Iterator[None]:
-    """Turn whatever ends a command into its exit code, and a problem into one sentence."""
+def exit_on_error() -> Iterator[None]:
+    """End the process with an exit code when the block raises; print an error as one sentence."""
     try:
         yield
     except PatchbayError as problem:
-        fail(problem.message, code_of(problem))
+        fail(problem.message, exit_code(problem))
     except KeyboardInterrupt:
         fail("interrupted", exit_codes.INTERRUPTED)
     except (BrokenOutputPipe, BrokenPipeError):
-        let_go()
+        discard_output()
         sys.exit(exit_codes.UNREAD)
     except OSError as problem:  # such as a full disk behind standard output
-        let_go()
+        discard_output()
         place = f"{problem.filename}: " if problem.filename is not None else ""
         fail(f"{place}input or output failed ({problem.strerror or problem})", exit_codes.FAILED)
 
 
-def code_of(problem: PatchbayError) -> int:
-    """The exit code for a problem."""
+def exit_code(problem: PatchbayError) -> int:
+    """The exit code of an error."""
     for kind in type(problem).__mro__:
-        if kind.__name__ in CODES:
-            return CODES[kind.__name__]
+        if kind.__name__ in EXIT_CODES:
+            return EXIT_CODES[kind.__name__]
     return exit_codes.USAGE if isinstance(problem, (InvalidParams, ContentError, UnknownServer)) else exit_codes.FAILED

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
-from patchbay.web.operator.operators import TRIES
+from patchbay.web.operator.operators import MAX_WRONG_TOKENS
 from tests.serving.running import BOUND, Hub, running
 
 pytestmark = pytest.mark.process
@@ -165,7 +165,7 @@ def test_a_link_that_was_used_logs_no_second_browser_in(hub: Hub) -> None:
 def test_wrong_tokens_do_not_lock_the_operator_out(hub: Hub) -> None:
     statuses = [
         sent(hub.port, "PUT", "/variables/mine", b"3", {"Authorization": f"Bearer wrong{turn}"})[0]
-        for turn in range(TRIES + 1)
+        for turn in range(MAX_WRONG_TOKENS + 1)
     ]
     assert set(statuses) <= {401, 429} and statuses[-1] == 429
     assert sent(hub.port, "PUT", "/variables/mine", b"3", hub.as_operator())[0] in (200, 201)

@@ -1,7 +1,4 @@
-"""The commands of one server: `inspect`, `call`, `read`, `prompt`.
-
-Sources: JN-2, JN-3, JN-32 to JN-35, JN-71.
-"""
+"""The commands `inspect`, `call`, `read` and `prompt`."""
 
 from __future__ import annotations
 
@@ -10,19 +7,19 @@ from typing import Any
 
 import click
 
-from patchbay.cli.client_session import PAIR, ClientSession, with_reach
-from patchbay.cli.commands.pipelines import AS_TEXT, show
-from patchbay.cli.completion import addresses
-from patchbay.cli.descriptions import inspection
-from patchbay.cli.ndjson import Failures, escaped, object_from, standard_input
-from patchbay.cli.typed_addresses import API, full, names_operation, with_operation
+from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
+from patchbay.cli.commands.pipelines import AS_TEXT, write_records
+from patchbay.cli.completion import complete_address
+from patchbay.cli.descriptions import format_inspection
+from patchbay.cli.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
+from patchbay.cli.typed_addresses import API_SCHEME, add_operation, complete_reference, has_operation
 from patchbay.client.addresses.address import Operation, parse_address
 from patchbay.client.addresses.targets import AddressError, masked_url
 from patchbay.client.source import scheme_of
 from patchbay.exit_codes import with_examples
 
 FORMAT = click.option(
-    "--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [default text]."
+    "--format", "style", type=click.Choice(["text", "json"]), default="text", help="Output format [default text]."
 )
 
 
@@ -35,23 +32,23 @@ FORMAT = click.option(
         "jn inspect https://example.org/mcp",
     ),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @FORMAT
-@with_reach
+@with_session
 def inspect(work: ClientSession, /, address: str, style: str) -> None:
-    """Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken."""
-    address = full(address)
-    found = work.sources.of(address, work.means).inspects(address, work.means)
+    """Show the tools, resources, templates, prompts, capabilities and protocol revision of the server at ADDRESS."""
+    address = complete_reference(address)
+    found = work.sources.of(address, work.context).inspects(address, work.context)
     work.display.clear()
     if style == "json":
-        pretty(found)
+        print_json(found)
     else:
-        click.echo(inspection(found), nl=False)
+        click.echo(format_inspection(found), nl=False)
 
 
-def pretty(value: Any) -> None:
-    """Write a JSON value for people and programs alike."""
-    click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+def print_json(value: Any) -> None:
+    """Print a JSON value, indented."""
+    click.echo(escape_control(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 @click.command(
@@ -66,25 +63,27 @@ def pretty(value: Any) -> None:
         'cat genes.ndjson | jn call "@biomcp/search" --each',
     ),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @click.argument("words", metavar="[TOOL] [NAME=VALUE]...", nargs=-1)
-@click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object; its values stay as they are.")
+@click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object, without type conversion.")
 @AS_TEXT
-@click.option("--each", is_flag=True, help="Call once per record of standard input, its fields being arguments too.")
-@with_reach
+@click.option(
+    "--each", is_flag=True, help="Call the tool once for each record of standard input; its fields are arguments too."
+)
+@with_session
 def call(
     work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool
 ) -> None:
-    """Call a tool. TOOL may stand in ADDRESS or beside it; arguments beside it win over those in it."""
-    whole = _named("call", "tool", address, words)
-    arguments = object_from(exact, "--args") if exact is not None else None
-    source = work.sources.of(whole, work.means)
-    failures = Failures(as_text)
+    """Call a tool. ADDRESS may contain the tool and arguments; arguments after it replace arguments in it."""
+    whole = _build_address("call", "tool", address, words)
+    arguments = parse_object(exact, "--args") if exact is not None else None
+    source = work.sources.of(whole, work.context)
+    failures = FailureCounter(as_text)
     if each:
-        records = standard_input(failures.told)
-        show(source.writes(whole, records, work.means, arguments), failures)
+        records = read_standard_input(failures.report)
+        write_records(source.writes(whole, records, work.context, arguments), failures)
     else:
-        show(source.reads(whole, work.means, arguments), failures)
+        write_records(source.reads(whole, work.context, arguments), failures)
     failures.finish()
 
 
@@ -95,15 +94,15 @@ def call(
         'jn read "@biomcp?resource=resource://trials/NCT12345"',
     ),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @click.argument("uri", default="")
 @AS_TEXT
-@with_reach
+@with_session
 def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
-    """Read a resource. Its URI may stand in ADDRESS (resource=URI) or beside it."""
-    whole = _checked("read", with_operation(full(address), "resource" if uri else "", uri))
-    failures = Failures(as_text)
-    show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
+    """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
+    whole = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
+    failures = FailureCounter(as_text)
+    write_records(work.sources.of(whole, work.context).reads(whole, work.context), failures)
     failures.finish()
 
 
@@ -111,30 +110,32 @@ def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
     "prompt",
     epilog=with_examples("jn prompt @notes summary style=short", 'jn prompt "@notes?prompt=summary&style=short"'),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
 @AS_TEXT
-@with_reach
+@with_session
 def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
-    """Get a prompt: its messages, one record each."""
-    whole = _named("prompt", "prompt", address, words)
-    failures = Failures(as_text)
-    show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
+    """Get a prompt: one record for each message."""
+    whole = _build_address("prompt", "prompt", address, words)
+    failures = FailureCounter(as_text)
+    write_records(work.sources.of(whole, work.context).reads(whole, work.context), failures)
     failures.finish()
 
 
-def _named(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> str:
-    """The address with what stands beside it: a name, when the first word is no NAME=VALUE, and arguments."""
+def _build_address(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> str:
+    """Add the words after an address to it: a name, unless the first word is NAME=VALUE, and arguments."""
     rest = list(words)
     name = rest.pop(0) if rest and "=" not in rest[0] else ""
-    arguments = [PAIR.convert(word, None, None) for word in rest]
-    return _checked(operation, with_operation(full(address), kind if name else "", name, arguments))
+    arguments = [NAME_VALUE.convert(word, None, None) for word in rest]
+    return _check_operation(
+        operation, add_operation(complete_reference(address), kind if name else "", name, arguments)
+    )
 
 
-def _checked(operation: Operation, address: str) -> str:
-    """The address, when this is what it asks for. Raises AddressError."""
-    if scheme_of(address).startswith(API):
-        if operation != "call" or not names_operation(address):
+def _check_operation(operation: Operation, address: str) -> str:
+    """Return the address if it names this operation. Raises AddressError."""
+    if scheme_of(address).startswith(API_SCHEME):
+        if operation != "call" or not has_operation(address):
             wanted = "an operation (OPERATION or operation=)" if operation == "call" else "call, for an HTTP API"
             raise AddressError(f"{masked_url(address.partition('?')[0])}: expected {wanted}")
         return address

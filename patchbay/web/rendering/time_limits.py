@@ -1,8 +1,7 @@
-"""Work of a page that may take long for some texts: done on a thread, and broken off when its time is over.
+"""Time limits for work of a page, such as highlighting: the work runs on a thread, which is stopped after its time.
 
-Python code is broken off between two steps; a step in a library ends by itself, so texts are bounded too. At most
-`MOST_AT_ONCE` pieces of such work run at the same time: others are refused rather than made to wait.
-Source: issue "Safe as shipped", item 6; THREATS 1.4.
+A thread stops between two steps of Python code; a step inside a library cannot be stopped, so texts have length limits
+too. At most `MAX_CONCURRENT` jobs run at the same time; more are refused.
 """
 
 from __future__ import annotations
@@ -17,23 +16,25 @@ from patchbay.kinds.python.runner_threads import Pool
 
 T = TypeVar("T")
 
-MOST_AT_ONCE = 8
+MAX_CONCURRENT = 8
 
-_POOL = Pool("pages", MOST_AT_ONCE)
+_POOL = Pool("pages", MAX_CONCURRENT)
 
 
 class TookTooLong(PatchbayError):
-    """The work was broken off, or there was no place for it."""
+    """The work took too long, or too many jobs are running."""
 
     code, status = -32600, 413
 
 
-def within(seconds: float, work: Callable[[], T], what: str) -> T:
-    """What the work returns. Raises what it raises, and TookTooLong, which names `what`."""
+def run_within(seconds: float, work: Callable[[], T], what: str) -> T:
+    """Run `work` with a time limit; return its result. Raises its errors, and TookTooLong, which names `what`."""
     try:
         job = _POOL.start(lambda _: [Data(work())])
     except ToolFailed as problem:
-        raise TookTooLong(f"{what}: {MOST_AT_ONCE} others are being rendered; try again later") from problem
+        raise TookTooLong(
+            f"{what} cannot be rendered now: {MAX_CONCURRENT} other texts are being rendered; try again later"
+        ) from problem
     try:
         found = job.out.get(timeout=seconds)
     except Empty as problem:

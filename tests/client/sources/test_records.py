@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click import unstyle
 
-from patchbay.cli.descriptions import inspection
+from patchbay.cli.descriptions import format_inspection
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources.records import of_call, of_prompt, of_read
 
@@ -32,5 +32,5 @@ def test_what_a_server_lists_in_odd_forms_is_shown_as_far_as_it_can_be_read() ->
     """JN-34."""
     tool = {"name": "t", "inputSchema": {"properties": {"a": {"description": "A"}}, "required": True}}
     prompt = {"name": "p", "arguments": ["x", {"name": "b"}]}
-    text = unstyle(inspection({"server": "s", "tools": [tool], "prompts": [prompt]}))
+    text = unstyle(format_inspection({"server": "s", "tools": [tool], "prompts": [prompt]}))
     assert "      a: A" in text and "      b:" in text
