@@ -61,7 +61,7 @@ def test_the_page_can_be_paused_and_goes_on(tab: Tab, base: str) -> None:
     call(base, "atelier", "say", {"text": "unseen"})
     newest(base, "say")
     assert page.locator("#calls").inner_html() == before
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(status).to_have_text(re.compile("^Live"), timeout=BOUND)
     call(base, "atelier", "say", {"text": "seen"})
     expect(page.locator("#calls tbody tr").first).to_contain_text("say", timeout=BOUND)
@@ -78,7 +78,7 @@ def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) 
     outcomes = page.locator("#calls tbody tr td:nth-child(4)").all_inner_texts()
     assert outcomes and set(outcomes) == {"tool_error"}
     page.goto(f"{base}/activity")
-    page.get_by_text("The numbers of “Calls and errors over time”").click()
+    page.get_by_text("Data of “Calls and errors over time”").click()
     page.locator("#plots figure").first.locator("tbody a").first.click()
     expect(page).to_have_url(re.compile("since=.*until="))
     assert page.locator("#calls tbody tr").count() > 0
@@ -97,10 +97,10 @@ def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab
     assert told[-1] == ["ended", "with a result"]
     expect(page.locator("svg.timeline line.event")).to_have_count(8)
     page.get_by_role("button", name="Run again").click()
-    expect(page.locator(".again [role=status]")).to_contain_text("The result is the same as then.", timeout=BOUND)
+    expect(page.locator(".again [role=status]")).to_contain_text("The result is the same as before.", timeout=BOUND)
     assert "3 of 3: step 3" in page.locator(".again .stream").inner_text()
     assert '"counted"' in page.locator(".again pre").inner_text()
-    page.get_by_role("link", name="Its own page").click()
+    page.get_by_role("link", name="Open the new record").click()
     expect(page.get_by_role("heading", name="steps", level=1)).to_be_visible()
 
 
@@ -123,7 +123,7 @@ def test_without_scripts_everything_can_be_read(browser: Browser, base: str, ser
     call(base, "atelier", "say", {"text": "plain"})
     tab = Tab(browser, base, java_script_enabled=False)
     page = tab.open(f"/activity/{newest(base, 'say')}")
-    assert "The operator of this hub sees this." in page.inner_text("main") and '"plain"' not in page.inner_text("main")
+    assert "Only the operator of this hub can see this." in page.inner_text("main") and '"plain"' not in page.inner_text("main")
     tab.log_in(served)
     page = tab.open(f"/activity/{newest(base, 'say')}")
     assert '"plain"' in page.get_by_label("Result", exact=True).inner_text()

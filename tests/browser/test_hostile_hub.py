@@ -173,6 +173,6 @@ def test_every_hostile_tool_gets_a_form_that_only_shows(browser: Browser, base: 
     assert tab.page.evaluate(STRANGE, sorted(MADE)) == []
     trial = tab.item("tools", "t00")
     trial.start()
-    trial.ended("The tool says that it failed")
+    trial.ended("The tool reports an error")
     assert tab.page.evaluate(STRANGE, sorted(MADE)) == []
     tab.close()

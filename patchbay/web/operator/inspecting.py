@@ -124,7 +124,7 @@ class _Views:
             "failed": fields.get("failed", ""),
             "saved": (saved, find_profile_folder(saved)) if saved and reached else None,
             "programs": self._site.settings.inspect == "programs",
-            "off": self._site.settings.inspect == "off",
+            "is_off": self._site.settings.inspect == "off",
         }
 
     # Saving.

@@ -48,7 +48,7 @@ def test_a_call_is_told_when_it_has_ended_without_its_contents(hub: Hub) -> None
 
 
 def test_only_calls_that_fit_are_told(hub: Hub) -> None:
-    stream = watch(hub, "outcome=is_error&tool=fails")
+    stream = watch(hub, "outcome=tool_error&tool=fails")
     next(stream)
     hub.call("busy", "say")
     hub.call("busy", "fails")

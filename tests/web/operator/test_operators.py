@@ -289,7 +289,7 @@ def test_a_form_of_a_page_carries_a_value_of_its_own_session(exposed: Hub) -> No
     headers = {"Cookie": cookie, "Origin": "http://localhost"}
     with exposed.app.test_request_context("/", method="POST", headers=headers):
         good = operators.csrf()
-        assert operators.check_change({"csrf": good}).operator
+        assert operators.check_change({"csrf": good}).is_operator
     other = {"Cookie": log_in(exposed, token).headers["Set-Cookie"].partition(";")[0], "Origin": "http://localhost"}
     for bad, sent in (("", headers), (good + "x", headers), (good, other)):
         with (

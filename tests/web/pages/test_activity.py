@@ -108,11 +108,11 @@ def test_lists_are_filtered_and_go_on(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("limit=0", "limit has to be a number from 1 to 1000"),
-        ("limit=x", "limit has to be"),
-        ("limit=99999999999999999999", "limit has to be"),
-        ("since=yesterday", "since has to be a time such as"),
-        ("outcome=lucky", "outcome has to be one of"),
+        ("limit=0", "limit must be a number from 1 to 1000"),
+        ("limit=x", "limit must be"),
+        ("limit=99999999999999999999", "limit must be"),
+        ("since=yesterday", "since must be a time such as"),
+        ("outcome=lucky", "outcome must be one of"),
         ("before=7", "no record"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_filter_that_makes_no_sense_is_refused_with_a_sentence(hub: Hub, query
 
 
 def test_a_record_that_is_not_there_is_404(hub: Hub) -> None:
-    assert "may have been forgotten" in get(hub, "/activity/999999999-0.json", 404).get_data(as_text=True)
+    assert "the hub deletes old records" in get(hub, "/activity/999999999-0.json", 404).get_data(as_text=True)
     assert get(hub, "/activity/nonsense.json", 400).status_code == 400
 
 

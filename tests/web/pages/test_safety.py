@@ -154,7 +154,7 @@ def test_what_nobody_expected_is_an_incident_without_details(hub: Hub, caplog: p
     with app.test_request_context("/servers", headers=BROWSER):
         response = app.ensure_sync(app.handle_user_exception)(RuntimeError("secret /etc/path"))
         body = app.make_response(response).get_data(as_text=True)
-    incident = re.search(r"incident <code>([0-9a-f]{12})</code>", body)
+    incident = re.search(r"incident number <code>([0-9a-f]{12})</code>", body)
     assert incident is not None
     assert "secret" not in body
     assert "Traceback" not in body
