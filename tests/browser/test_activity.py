@@ -94,7 +94,7 @@ def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab
     told = [row.inner_text().split("\t")[1:] for row in page.locator("section").first.locator("tbody tr").all()]
     assert told[1][0] == "progress" and told[1][1] == "1 of 3: step 1"
     assert told[2] == ["log", "info: at 1"]
-    assert told[-1] == ["ended", "with a result"]
+    assert told[-1] == ["end", "result"]
     expect(page.locator("svg.timeline line.event")).to_have_count(8)
     page.get_by_role("button", name="Run again").click()
     expect(page.locator(".again [role=status]")).to_contain_text("The result is the same as before.", timeout=BOUND)
@@ -123,7 +123,9 @@ def test_without_scripts_everything_can_be_read(browser: Browser, base: str, ser
     call(base, "atelier", "say", {"text": "plain"})
     tab = Tab(browser, base, java_script_enabled=False)
     page = tab.open(f"/activity/{newest(base, 'say')}")
-    assert "Only the operator of this hub can see this." in page.inner_text("main") and '"plain"' not in page.inner_text("main")
+    assert "Only the operator of this hub can see this." in page.inner_text(
+        "main"
+    ) and '"plain"' not in page.inner_text("main")
     tab.log_in(served)
     page = tab.open(f"/activity/{newest(base, 'say')}")
     assert '"plain"' in page.get_by_label("Result", exact=True).inner_text()

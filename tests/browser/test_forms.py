@@ -1,4 +1,4 @@
-"""Forms made from JSON Schemas: what is filled in is what the tool is given."""
+"""Forms made from JSON Schemas: the tool gets the values of the form."""
 
 from __future__ import annotations
 

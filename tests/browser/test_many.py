@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A hub of this file's own, which nobody else has to wait for."""
+    """A hub for this file only, so that other tests do not wait for it."""
     folder = tmp_path_factory.mktemp("many")
     write_servers(folder / "servers")
     with running(folder) as hub:

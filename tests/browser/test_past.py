@@ -119,7 +119,7 @@ def test_a_definition_is_broken_seen_mended_and_rolled_back(tab: Tab) -> None:
     page.get_by_role("row").filter(has_text="made vase").get_by_role("link", name="Roll back to this").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Roll back to servers/vase")
     expect(page.locator(".diff")).to_contain_text("welcome")
-    page.get_by_label("Why").fill("the first one was better")
+    page.get_by_label("Reason").fill("the first one was better")
     page.get_by_role("button", name="Roll back").click()
     expect(page.get_by_role("row").nth(1)).to_contain_text("the first one was better")
     assert answered(tab.base, "/servers/vase")["source"] == GREET

@@ -77,8 +77,9 @@ def test_a_search_can_be_narrowed_and_finds_nothing_politely(tab: Tab) -> None:
     page = tab.open("/search?q=template")
     page.get_by_label("Kind").select_option("resource")
     page.get_by_role("button", name="Search").click()
+    expect(page.locator(".found .tag").first).to_have_text("resource", timeout=BOUND)
     assert set(page.locator(".found .tag").all_text_contents()) == {"resource"}
-    expect(tab.open("/search?q=zzzz").get_by_role("status")).to_contain_text("Nothing")
+    expect(tab.open("/search?q=zzzz").get_by_role("status")).to_contain_text("No results")
 
 
 def test_the_page_of_a_server_says_everything_about_it(tab: Tab) -> None:

@@ -1,4 +1,4 @@
-"""Health: whether the hub works, and since when."""
+"""Health: the state of the hub and its running time."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from patchbay import PatchbayError
 
 
 class Status(TypedDict):
-    """How the hub is: for how long the process that answers has run, and its clock in UTC."""
+    """The state of the hub, the running time of the process, and the current time in UTC."""
 
     type: Literal["status"]
     status: Literal["healthy", "unhealthy"]
@@ -19,7 +19,7 @@ class Status(TypedDict):
 
 
 class Schema(TypedDict):
-    """What this server offers: each tool as MCP lists it."""
+    """The tools of this server, in the form of MCP."""
 
     type: Literal["schema"]
     namespace: str

@@ -1,4 +1,4 @@
-"""/metrics: what Prometheus reads is what happened, and nobody outside chooses a label."""
+"""/metrics: the numbers match the calls, and callers cannot choose labels."""
 
 from __future__ import annotations
 

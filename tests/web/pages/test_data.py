@@ -1,4 +1,4 @@
-"""What pages are made from, as pure functions: schemas in words, snippets, and who wants HTML."""
+"""The pure functions behind pages: schemas in words, snippets, content negotiation."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_snippets_quote_what_they_are_given() -> None:
 
 
 def test_properties_inside_others_have_rows_of_their_own() -> None:
-    """Objects, lists of objects and what a reference names, but not for ever."""
+    """Objects, lists of objects and references are expanded up to a limit."""
     schema = {
         "$defs": {
             "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "x": {"type": "number"}}}

@@ -117,7 +117,7 @@ def test_an_address_that_is_hostile_is_shown_as_text(hub: Hub, text: str) -> Non
 
 
 def test_arithmetic_in_data_is_not_done(hostile: Hub) -> None:
-    """T14.2: {{7*7}} stays what it is."""
+    """T14.2: {{7*7}} stays unchanged."""
     index = HOSTILE.index("{{7*7}}")
     for path in (f"/mcp/meta/h{index}", f"/variables/v{index}"):
         text = Reader(read(hostile, path)).text

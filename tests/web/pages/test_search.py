@@ -52,7 +52,7 @@ def test_a_search_without_words_or_finds_says_so(client: FlaskClient) -> None:
 
 
 def test_the_tools_of_a_large_server_are_shown_in_pages(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What is found on a later page leads there; a page that is none is refused."""
+    """A result on a later page links to it; an invalid page number is refused."""
     source = "\n\n".join(f'def tool{n}() -> str:\n    """Number {n}."""\n    return ""' for n in range(1, 251))
     hub = Hub(tmp_path_factory.mktemp("large"), {"large.py": source})
     place = said(hub.client.get("/search.json?q=tool201&kind=tool"))[0]["page"]

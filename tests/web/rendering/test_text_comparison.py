@@ -26,7 +26,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "c = 2", ""]), max_size=30)
 
 @given(LINES, LINES)
 def test_both_texts_can_be_read_from_their_comparison(old: str, new: str) -> None:
-    """What is folded is the same on both sides, and nothing else is left out or made up; an empty text has no line."""
+    """Folded lines are equal on both sides, and all other lines are shown; an empty text has no lines."""
     before, after = (text.split("\n") if text else [] for text in (old, new))
     found = compare(old, new)
     assert found.same == (old == new)
