@@ -77,7 +77,7 @@ def test_a_search_can_be_narrowed_and_finds_nothing_politely(tab: Tab) -> None:
     page = tab.open("/search?q=template")
     page.get_by_label("Kind").select_option("resource")
     page.get_by_role("button", name="Search").click()
-    expect(page.locator(".found .tag").first).to_have_text("resource", timeout=BOUND)
+    expect(page.locator(".found .tag").first).to_have_text("resource")
     assert set(page.locator(".found .tag").all_text_contents()) == {"resource"}
     expect(tab.open("/search?q=zzzz").get_by_role("status")).to_contain_text("No results")
 

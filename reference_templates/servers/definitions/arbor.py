@@ -1,4 +1,4 @@
-"""Arbor: conversation trees. Each node has a text or a handle to external content; branches share the nodes before them.
+"""Arbor: conversation trees. A node has a text or a handle to external content; branches share the nodes before them.
 
 All data is under keys of `context.state`, so that concurrent calls never lose changes:
 
