@@ -20,7 +20,7 @@ from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.oauth import BrowserSignIn
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import Unreachable
-from patchbay.client.public_hosts import public_address
+from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import PatchbayError
 from tests.attacks.leading import Leading, Witness, leading, witness
 from tests.checkout import ROOT
@@ -177,7 +177,7 @@ def test_no_spelling_of_a_private_address_is_connected_to(
 def test_no_spelling_of_a_private_address_is_taken_for_public(host: str) -> None:
     """The check itself: an address is never given out, whether the resolver understands the spelling or not."""
     with pytest.raises(Unreachable):
-        public_address(host.rpartition("@")[2].replace("%25", "%"), 80, "the test")
+        resolve_public_address(host.rpartition("@")[2].replace("%25", "%"), 80, "the test")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -196,8 +196,8 @@ def test_an_authorization_server_that_the_person_named_is_reached(evil: Leading,
     with witness() as named:
         evil.way, evil.there = "authorization server", f"http://127.0.0.1:{named.port}"
         with pytest.raises(PatchbayError):
-            reach = Http(f"{evil.origin}/mcp", issuer=evil.there)
-            Connection.open(reach, signin=BrowserSignIn(tmp_path, lambda _: None), start_timeout=BOUND).close()
+            target = Http(f"{evil.origin}/mcp", issuer=evil.there)
+            Connection.open(target, signin=BrowserSignIn(tmp_path, lambda _: None), start_timeout=BOUND).close()
         assert named.visits > 0
 
 
