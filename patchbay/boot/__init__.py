@@ -1,17 +1,15 @@
 """The boot image: one JSON document that names every server, variable and template by CID.
 
-Its own CID is the root: the whole hub in one string. A start imports an image, all or nothing;
-every later change of a server, variable or template goes through `change`, which makes a new root.
+The CID of the image is the root: it identifies the whole state of a hub. A start imports an image, completely or not at
+all. Every later change of a server, variable or template goes through `change`, which makes a new root.
 
-What stands in the store's names:
+Names in the store:
 
     servers/<name>     the server's row without its name, as canonical JSON
     variables/<name>   the variable's definition (its value, or the CID of its value)
     templates/<name>   the template's bytes
     boot               the image that was imported last
     root               the image of what is served now
-
-Sources: DESIGN section 4; REQUIREMENTS VWR-33, VWR-34, V-F2, V-F15, V-F16.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""A small program that stands between a client and a server it started, so that nothing of the server outlives it.
+"""A small program between a client and a server it started, so that no process of the server outlives the client.
 
     python -I -S reaper.py CONTROL FOLDER PROGRAM ARGUMENT...
 
-It runs PROGRAM in a session of its own on the standard streams it was given, keeps none of them, and becomes the
-parent of every descendant that loses its own (Linux). On the socket with the descriptor CONTROL it says `pid N` and,
-when the program has ended, `exit N`, and obeys `T` (SIGTERM to every descendant) and `K` (SIGKILL). When the socket
-ends, because its owner closed it or died in any way, it does both. It ends when no descendant is left.
+It runs PROGRAM in its own session on the standard streams it was given, closes its own copies of them, and becomes the
+parent of every descendant that loses its own parent (Linux). On the socket with the descriptor CONTROL it writes `pid
+N` and, when the program has ended, `exit N`. It obeys `T` (SIGTERM to every descendant) and `K` (SIGKILL). When the
+socket closes, because its owner closed it or died, it does both. It ends when it has no descendant left.
 
-It is run by its path and imports nothing of the package: it has to be up in milliseconds.
-Sources: REQUIREMENTS JN-1; THREATS X18; prctl(2) PR_SET_CHILD_SUBREAPER.
+It is run by its path and imports only the standard library: it must start in milliseconds.
+
+Source: prctl(2) PR_SET_CHILD_SUBREAPER.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ import socket
 import sys
 import time
 
-ADOPT = 36
+PR_SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER."""
 
 TERMINATION_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL when the owner has gone."""
 
 LINGER_SECONDS = 0.5
-"""The same for what the program left behind when it ended by itself."""
+"""Seconds between SIGTERM and SIGKILL for processes that the program left behind when it ended by itself."""
 
 POLL_SECONDS = 0.02
 
 
 class Reaper:
-    """The descendants of this process, and the one that was asked for."""
+    """The descendants of this process, and the program among them."""
 
     def __init__(self, control: socket.socket, folder: str, command: list[str]) -> None:
         self._control = control
@@ -64,46 +65,46 @@ class Reaper:
         os._exit(126)
 
     def serve(self) -> None:
-        """Obey, until the owner has gone or the program has ended; then leave nothing."""
-        self.say(f"pid {self.child}")
-        self.bury()  # it may have ended before anybody listened for that
+        """Obey until the owner has gone or the program has ended; then end every descendant."""
+        self.report(f"pid {self.child}")
+        self.reap()  # it may have ended before the signal handler was set
         poll = select.poll()
         for source in (self._control.fileno(), self._wake):
             poll.register(source, select.POLLIN)
         while self.alive:
             ready = {number for number, _ in poll.poll()}
             if self._wake in ready:
-                self._wakeful()
-            if self._control.fileno() in ready and not self._obey(self._order()):
-                return self.clear(TERMINATION_GRACE_SECONDS)
-        self.clear(LINGER_SECONDS)
+                self._on_wake()
+            if self._control.fileno() in ready and not self._obey(self._read_order()):
+                return self.end_descendants(TERMINATION_GRACE_SECONDS)
+        self.end_descendants(LINGER_SECONDS)
 
-    def _order(self) -> bytes:
+    def _read_order(self) -> bytes:
         try:
             return self._control.recv(1)
-        except OSError:  # the owner died with something of ours unread
+        except OSError:  # the owner died before it read everything
             return b""
 
-    def _wakeful(self) -> None:
+    def _on_wake(self) -> None:
         os.read(self._wake, 4096)
-        self.bury()
+        self.reap()
 
     def _obey(self, order: bytes) -> bool:
         if order:
             self.signal(signal.SIGKILL if order == b"K" else signal.SIGTERM)
         return bool(order)
 
-    def clear(self, grace: float) -> None:
-        """SIGTERM to all, SIGKILL after `grace` seconds to what is left, again until nothing is."""
+    def end_descendants(self, grace: float) -> None:
+        """Send SIGTERM to all, and after `grace` seconds SIGKILL, repeated until no descendant is left."""
         self.signal(signal.SIGTERM)
         until = time.monotonic() + grace
-        while self.bury():
+        while self.reap():
             if time.monotonic() >= until:
                 self.signal(signal.SIGKILL)
             time.sleep(POLL_SECONDS)
 
-    def bury(self) -> bool:
-        """Take every descendant that has ended; whether there are others."""
+    def reap(self) -> bool:
+        """Reap every descendant that has ended; return whether others are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -113,18 +114,18 @@ class Reaper:
                 return True
             if pid == self.child:
                 self.alive = False
-                self.say(f"exit {os.waitstatus_to_exitcode(status)}")
+                self.report(f"exit {os.waitstatus_to_exitcode(status)}")
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to every descendant, children's children too."""
+        """Send a signal to every descendant, at any depth."""
         for pid in descendants(os.getpid()) or ([-self.child] if self.alive else []):
             try:
                 os.kill(pid, number)
             except (ProcessLookupError, PermissionError):
-                continue  # it ended meanwhile, or became somebody else, whom we may not end
+                continue  # it ended in the meantime, or has another user now
 
-    def say(self, line: str) -> None:
-        """Tell the owner, if there still is one."""
+    def report(self, line: str) -> None:
+        """Write a line to the owner; does nothing when the owner has gone."""
         try:
             self._control.send(line.encode() + b"\n")
         except OSError:
@@ -132,7 +133,7 @@ class Reaper:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below one; none where there is no /proc."""
+    """Return all descendants of a process; an empty list where there is no /proc."""
     found: list[int] = []
     left = [pid]
     while left:
@@ -161,12 +162,12 @@ def main(arguments: list[str]) -> None:
     control = socket.socket(fileno=int(arguments[0]))
     control.set_inheritable(False)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
-    warden = Reaper(control, arguments[1], arguments[2:])
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    reaper = Reaper(control, arguments[1], arguments[2:])
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    warden.serve()
+    reaper.serve()
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def read_resource(turn: RequestContext) -> Answers:
 
     def answer(fold: Fold) -> dict[str, Any]:
         result = {**_given(fold), "contents": contents_of(fold, found, turn.desk.settings.read_limit)}
-        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.stays)
+        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.is_permanent)
 
     yield from _conversation(turn, _work(call, events, answer))
 

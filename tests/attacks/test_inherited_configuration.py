@@ -69,4 +69,4 @@ def test_a_broken_mcps_variable_switches_nothing_on(tmp_path: Path) -> None:
         home = hub.get("/")[1].decode()
         assert hub.end() == 0
     assert "cannot be used" in home
-    assert "from before is in force" in home
+    assert "its earlier value" in home

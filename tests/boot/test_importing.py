@@ -164,6 +164,9 @@ def test_an_image_that_replaces_a_change_says_so(caplog: pytest.LogCaptureFixtur
     boot.change(store, {"variables/greeting": store.blobs.put(b"mine"), "servers/hello": None}, "me", "edit")
     boot.import_image(store, encoded(variables=[]), "second.json", "me", "second")
     (record,) = caplog.records
-    assert "second.json replaces what was changed here since the last boot image: variables/greeting;" in record.message
+    assert (
+        "second.json replaces changes that were made on this hub since the last boot image: variables/greeting;"
+        in record.message
+    )
     boot.import_image(store, encoded(), "first.json", "me", "third")
     assert len(caplog.records) == 1

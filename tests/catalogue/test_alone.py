@@ -89,7 +89,7 @@ def test_there_are_not_more_than_a_bound(tmp_path: Path) -> None:
     for number in range(ALONE):
         assert hub.call("alone", "begin", {"name": f"long {number}"}).text == "begun"
     answer = hub.call("alone", "begin", {"name": "one too many"})
-    assert answer.result["isError"] and "run by themselves already" in answer.text
+    assert answer.result["isError"] and "independent functions run already" in answer.text
     hub.close()
 
 

@@ -207,7 +207,7 @@ def test_a_tool_without_annotations_gets_none(bench: Any) -> None:
     ("body", "expected"),
     [
         ("raise ValueError('no luck')", "generate_tools failed: ValueError: no luck"),
-        ("return 'text'", "generate_tools failed: it has to answer a list of objects"),
+        ("return 'text'", "generate_tools failed: it must return a list of objects"),
         ("return [{'name': 'a b'}]", "entry 0"),
         ("return [{'name': 'a', 'function': 'gone'}]", "no function gone"),
         ("return [{'name': 'echo', 'inputSchema': {'type': 'string'}}]", 'expected "type": "object"'),

@@ -131,7 +131,7 @@ def test_a_read_only_hub_remembers_nothing(bench: Any) -> None:
     """V-F18"""
     image = {"version": 1, "readonly": True, "servers": [], "variables": [], "templates": []}
     import_image(bench.store, canonical_json(image), "test image", "test", "boot")
-    with pytest.raises(ReadOnly, match="nothing can be changed"):
+    with pytest.raises(ReadOnly, match="state cannot be changed"):
         bench.open().hub.state("one")["a"] = 1
 
 

@@ -24,7 +24,7 @@ def test_a_broken_mcps_variable_enables_nothing_that_the_last_good_one_disables(
     catalogue = bench.open()
     with pytest.raises(UnavailableServer, match="disabled"):
         catalogue.find("hello")
-    assert f"its value {good} from before is in force" in (catalogue.mcps_problem or "")
+    assert f"its earlier value {good} is in force" in (catalogue.mcps_problem or "")
 
 
 @pytest.mark.parametrize(

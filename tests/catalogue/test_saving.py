@@ -129,7 +129,7 @@ def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_pat
     for file in ("a.py", "a.mcp.json"):
         (tmp_path / file).write_bytes(mine := b'{"timeout": 7}' if file.endswith("json") else b"x = 'mine'\n")
         for wanted in (None, store.names.get("servers/a")):
-            with pytest.raises(StaleUpdate, match=f"the file {file} was saved a moment ago"):
+            with pytest.raises(StaleUpdate, match=f"the file {file} was saved just now"):
                 saving.names({"servers/a": wanted}, "ada", "back")
         with pytest.raises(StaleUpdate):
             saving.definition("a", "python", TWO, definition(store, "a"), "ada", "better")

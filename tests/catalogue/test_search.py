@@ -173,7 +173,7 @@ def test_a_server_says_what_is_wrong_with_its_listing(bench: Bench) -> None:
 def test_a_pattern_that_names_nothing_is_told() -> None:
     listing = Listing(always=("x*",), exclude=("y",), include=("*",))
     assert [(one.where, one.reason) for one in listing.problems(tools_of("x"))] == [
-        ("listing.exclude", "no tool is called y")
+        ("listing.exclude", "no tool matches y")
     ]
 
 

@@ -20,7 +20,7 @@ from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
-from patchbay.processes.sandbox import IF_AVAILABLE, available
+from patchbay.processes.sandbox import IF_AVAILABLE, is_available
 
 
 def test_a_definition_runs_in_a_process_with_a_bound_of_memory() -> None:
@@ -42,9 +42,9 @@ def test_what_runs_inside_the_hub_is_unconfined_whatever_is_asked() -> None:
 def test_a_sandbox_is_said_to_be_there_only_where_it_works(kind: str) -> None:
     """THREATS 1.6."""
     needed, wanted = confinement(kind, {"sandbox": True}), confinement(kind, {"sandbox": IF_AVAILABLE})
-    assert needed.asked and wanted.asked and needed.sandboxed == wanted.sandboxed == available()
-    assert wanted.sentence.endswith(WALLS if available() else WITHOUT)
-    assert needed == (wanted if available() else replace(NOTHING, asked=True, sentence=REFUSED))
+    assert needed.asked and wanted.asked and needed.sandboxed == wanted.sandboxed == is_available()
+    assert wanted.sentence.endswith(WALLS if is_available() else WITHOUT)
+    assert needed == (wanted if is_available() else replace(NOTHING, asked=True, sentence=REFUSED))
 
 
 def test_nothing_runs_of_a_server_without_code() -> None:

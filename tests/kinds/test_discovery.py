@@ -72,7 +72,7 @@ def test_any_bytes_are_either_read_or_refused(source: bytes) -> None:
 def test_a_coding_line_that_says_something_else_than_utf_8_is_refused(line: str) -> None:
     """Python would read another text than the hub, or none: one such file kept the whole hub from starting."""
     source = f"{line}\ndef hello() -> str:\n    return 'é'\n"
-    with pytest.raises(ConfigError, match="its coding line says that it is something else"):
+    with pytest.raises(ConfigError, match="its coding line names another"):
         discover("python", "hello", source.encode())
 
 

@@ -14,7 +14,7 @@ from patchbay.errors import ConfigError
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers, handler_for
 from patchbay.processes import sandbox
-from patchbay.processes.sandbox import available, walls
+from patchbay.processes.sandbox import is_available, sandbox_command
 from tests.hubs import Hub
 from tests.kinds.python.workers.conversing import failure, hosted, value
 
@@ -58,7 +58,7 @@ def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: Wo
     handler = hosted(hosts, LOOK, sandbox=True)
     with socket_server() as port:
         arguments = {"data": str(data), "port": port}
-        if available():
+        if is_available():
             assert value(handler, **arguments) == [False, []]
         else:
             assert failure(handler, arguments) == "no process can be started for the tool: No such file or directory"
@@ -70,7 +70,7 @@ def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: Wo
 def test_a_sandbox_that_cannot_be_had_is_an_error_that_says_what_to_install(
     kind: str, isolation: str, hosts: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "available", lambda: False)
+    monkeypatch.setattr(sandbox, "is_available", lambda: False)
     config = {"sandbox": True, "isolation": isolation}
     words = 'write "isolation": "process"' if (kind, isolation) == ("python", "inline") else "apt install bubblewrap"
     with pytest.raises(ConfigError, match=words):
@@ -86,8 +86,8 @@ def test_a_server_without_the_sandbox_that_it_asks_for_is_broken(tmp_path: Path)
     hub = Hub(tmp_path, files)
     try:
         broken = why_broken(hub)
-        assert (broken is None) == available()
-        assert available() or "apt install bubblewrap" in str(broken)
+        assert (broken is None) == is_available()
+        assert is_available() or "apt install bubblewrap" in str(broken)
         assert hub.call("wants", "wants").text == "x"
     finally:
         hub.close()
@@ -105,7 +105,7 @@ def test_a_definition_that_does_not_ask_for_it_runs_without(hosts: WorkerPool, d
 
 
 def test_the_walls_leave_the_interpreter_and_hide_the_data(data: Path) -> None:
-    line = " ".join(walls([data, data / "absent"]))
+    line = " ".join(sandbox_command([data, data / "absent"]))
     assert f"--tmpfs {data}" in line and "absent" not in line
     assert line.index("--tmpfs /tmp") < line.index(f"--tmpfs {data}")
     if sys.prefix.startswith("/tmp/"):

@@ -240,7 +240,7 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     ({"SKILL.md": {"cid": "nonsense"}}, "nonsense"),
     (described("x: &a 1\ny: *a"), "expected no alias"),
     (described("x: !!python/name:os.system ''"), "expected no tag"),
-    (described("x: .nan"), "expected what JSON can say"),
+    (described("x: .nan"), "expected a number that JSON allows"),
     (described("x: 99999999999999999999"), "64 bits"),
     (described("x: 1\nx: 2"), "to stand once"),
     (described("? [a]\n: 1"), "each key to be a text"),

@@ -17,6 +17,8 @@ import pytest
 from mcp.types import TextContent
 
 from patchbay.boot import change
+from patchbay.catalogue.search import FINDERS
+from patchbay.protocol.lists import PAGES
 from patchbay.protocol.versions import REVISIONS
 from tests.checkout import ROOT
 from tests.hubs import MODERN, Answer, Hub, modern_request
@@ -264,14 +266,14 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    kept = server.rendered["tools", MODERN, None]
+    kept = PAGES.peek(server, ("tools", MODERN, None))
     hub.modern("zoo", "tools/list")
-    assert server.rendered["tools", MODERN, None] is kept
-    assert "finder" not in server.rendered
+    assert PAGES.peek(server, ("tools", MODERN, None)) is kept
+    assert FINDERS.peek(server, "") is None
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
-    made = server.rendered["finder"]
+    made = FINDERS.peek(server, "")
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "table"}})
-    assert server.rendered["finder"] is made
+    assert FINDERS.peek(server, "") is made
     hub.close()
 
 

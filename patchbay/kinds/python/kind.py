@@ -1,4 +1,4 @@
-"""The row of Python definitions: their functions, and where these run."""
+"""The kind of Python definitions: their functions, and the process in which they run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Han
 
 
 def _is_inline(config: Fields, isolation: str) -> bool:
-    """Whether it runs inside the hub. A server with an environment of its own needs processes of its own."""
+    """Whether a server runs inside the hub process. One with its own environment needs its own processes."""
     return bool(config.get("isolation", "process" if config.get("environment") else isolation) == INLINE)
 
 
 def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
-    """Every function at the top of a definition that parses, with the names of its parameters in order."""
+    """Return every top-level function of a definition, with the names of its parameters in order."""
     body = module_of(source).body
     functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}

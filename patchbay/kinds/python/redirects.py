@@ -1,8 +1,7 @@
-"""Redirects of a tool: what lies inside the hub is followed, what lies outside is shown as a link.
+"""Redirects of a tool: a target inside the hub is read, a target outside is returned as a link.
 
-Nothing outside is ever fetched. Each hop is a word in the call's chain, so that the bound holds
-across servers that redirect to each other.
-Sources: DESIGN section 5; REQUIREMENTS T13.8, V-F2, V-F9.
+Nothing outside is ever fetched. Each redirect is an entry of the call's chain, so that the limit also holds across
+servers that redirect to each other.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ INSIDE = ("cid", "variable", "server")
 
 
 def follow(location: str, call: Call) -> Iterator[Event]:
-    """The events of what a redirect points to. Raises ToolFailed, and ResourceNotFound where nothing lies there."""
+    """Yield the events of a redirect's target. Raises ToolFailed, and ResourceNotFound for a missing target."""
     scheme = location.partition("://")[0] if "://" in location else ""
     if scheme in ("http", "https"):
         yield Content({"type": "resource_link", "uri": location, "name": _name(location)})
@@ -35,14 +34,14 @@ def follow(location: str, call: Call) -> Iterator[Event]:
         trail = " -> ".join(word.removeprefix(HOP) for word in (*hops, HOP + uri))
         raise ToolFailed(f"more than {HOPS} redirects: {trail}")
     if call.hub is None:
-        raise ToolFailed(f"the tool redirects to {uri}, but there is no hub here to follow it in")
+        raise ToolFailed(f"the tool redirects to {uri}, but this call runs without a hub")
     yield _content(call.hub.read(uri, replace(call, chain=(*call.chain, HOP + uri))))
 
 
 def inside(path: str) -> str:
-    """The resource URI of a path of this hub. Raises ToolFailed for what is no such path.
+    """Return the resource URI of a path of this hub. Raises ToolFailed for any other path.
 
-    A server alone means its main tool, which bears its name, as in the address bar; a query is its arguments.
+    A server alone means its main tool, which has its name, as in an address; a query is its arguments.
     """
     bare, _, query = path.partition("#")[0].partition("?")
     if not bare.startswith("/") or bare.startswith("//") or len(bare) < 2:
@@ -59,7 +58,7 @@ def inside(path: str) -> str:
 
 
 def _content(found: dict[str, Any]) -> Event:
-    """One resource content as the event it would have been, had the tool returned it."""
+    """Return a resource content as the event of a tool that returns the same content."""
     if isinstance(found.get("text"), str):
         return Text(clean(found["text"]))
     family = str(found.get("mimeType", "")).partition("/")[0]

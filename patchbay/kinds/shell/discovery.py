@@ -1,7 +1,4 @@
-"""Shell definitions: exactly one tool, called like the server; and what tells a shell script from Python.
-
-Sources: REQUIREMENTS VWR-23, V-C6, V-F10, V-F11, T11.2.
-"""
+"""Shell definitions: exactly one tool, named like the server; recognize shell scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ MARK = "@bash_command"
 
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish"))
 NOT_WORDS = re.compile(r"#\s*(?:shellcheck\s|-\*-|vim?:|!)")
-"""Comments meant for programs."""
+"""Comments that are directives for programs."""
 
 INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -30,7 +27,7 @@ INPUT_SCHEMA: dict[str, Any] = {
 
 
 def shell(name: str, text: str) -> Discovery:
-    """The one tool of a shell definition called `name`. Raises ConfigError when it names no command."""
+    """Return the one tool of a shell definition. Raises ConfigError when it names no command."""
     lines = text.splitlines() or [""]
     command = name
     if lines[0].startswith(MARK):
@@ -43,30 +40,30 @@ def shell(name: str, text: str) -> Discovery:
 
 
 def comment(lines: Sequence[str]) -> str:
-    """The first paragraph of the comment that opens a script, on one line; empty when there is none."""
+    """Return the first paragraph of the opening comment of a script, on one line; empty without one."""
     opening = lines[1:] if lines and lines[0].startswith((MARK, "#!")) else lines
     words: list[str] = []
     for line in opening:
         text = line.strip()
         if text.startswith("#") and not NOT_WORDS.match(text):
-            said = text.strip("# \t")
-            if not said and words:
+            content = text.strip("# \t")
+            if not content and words:
                 break
-            words.extend(said.split())
+            words.extend(content.split())
         elif words or (text and not text.startswith("#")):
             break
     return encodable(" ".join(words))
 
 
 def is_shell(source: bytes) -> bool:
-    """Whether a definition begins with a shell's shebang or `@bash_command` (V-F10)."""
+    """Whether a definition begins with a shell's shebang or `@bash_command`."""
     first = source[:1024].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
     marked = first.split(maxsplit=1)[:1] == [MARK]
     return marked or interpreter(first) in SHELLS
 
 
 def interpreter(first: str) -> str:
-    """The program that a first line such as `#!/usr/bin/env -S bash -e` names, without its folder; else empty."""
+    """Return the program of a first line such as `#!/usr/bin/env -S bash -e`, without its folder; empty without one."""
     if not first.startswith("#!"):
         return ""
     names = (word.rpartition("/")[2] for word in first[2:].split() if not word.startswith("-") and "=" not in word)

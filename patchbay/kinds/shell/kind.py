@@ -1,4 +1,4 @@
-"""The row of shell definitions, and what a tool of one runs."""
+"""The kind of shell definitions, and the command of their tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, An
 
 
 def _text_property(entry: Fields) -> str | None:
-    """The one text that a shell tool without an argv hands to its command (V-C6); None when it takes none."""
+    """Return the one text property that a shell tool without argv passes to its command; None without one."""
     if "inputSchema" not in entry:
         return "args"
     properties = entry["inputSchema"].get("properties", {})

@@ -81,9 +81,9 @@ def test_an_optional_argument_that_is_not_given_is_empty(bench: Any, hub: Any) -
     ("arguments", "expected"),
     [
         ({}, "who is missing"),
-        ({"who": 5}, "who has to be a string"),
-        ({"who": None}, "who has to be a string"),
-        ({"who": "Ada", "colour": "red"}, "colour is not an argument of it"),
+        ({"who": 5}, "who must be a string"),
+        ({"who": None}, "who must be a string"),
+        ({"who": "Ada", "colour": "red"}, "colour is not one of its arguments"),
     ],
 )
 def test_wrong_arguments_are_named(bench: Any, hub: Any, arguments: Any, expected: str) -> None:
@@ -105,7 +105,7 @@ def test_a_function_gives_the_messages(bench: Any, hub: Any, name: str, argument
     assert get(bench, hub, name, **arguments)["messages"] == messages
 
 
-@pytest.mark.parametrize(("name", "expected"), [("wrong", "it gave 5"), ("fails", "ValueError: no luck")])
+@pytest.mark.parametrize(("name", "expected"), [("wrong", "it returned 5"), ("fails", "ValueError: no luck")])
 def test_a_function_that_gives_no_messages_is_told(bench: Any, hub: Any, name: str, expected: str) -> None:
     """T7.4"""
     with pytest.raises(ToolFailed, match=expected):

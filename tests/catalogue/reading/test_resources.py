@@ -154,7 +154,7 @@ def test_what_is_not_there_is_named(bench: Any, hub: Any, uri: str) -> None:
 
 def test_a_tool_that_may_change_something_is_not_run_by_reading(bench: Any, hub: Any) -> None:
     """VWR-27, V-C10"""
-    with pytest.raises(InvalidParams, match="not known to be read-only"):
+    with pytest.raises(InvalidParams, match="not marked read-only"):
         read(bench, hub, "server://my/delete?message=x")
 
 

@@ -292,7 +292,7 @@ def test_a_folder_that_is_not_there_is_an_empty_one(bench: Any, caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         catalogue = live(bench)
     assert catalogue.all() == []
-    assert caplog.text.count("there is no folder") == 1
+    assert caplog.text.count("does not exist; create it") == 1
     assert str(bench.settings.servers) in caplog.text
     assert not bench.settings.servers.exists()
 

@@ -66,12 +66,12 @@ def test_a_log_line_with_an_integer_beyond_64_bits_is_text() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("float('nan')", "progress is a finite number; not nan"),
-        ("1, float('inf')", "total is a finite number; not inf"),
-        ("'half'", "progress is a finite number; not 'half'"),
-        ("None", "progress is a finite number; not None"),
-        ("1, 10**400", f"total is a finite number; not 1{'0' * 79}"),
-        ("1, 2, 5", "message is a text; not 5"),
+        ("float('nan')", "progress must be a finite number; not nan"),
+        ("1, float('inf')", "total must be a finite number; not inf"),
+        ("'half'", "progress must be a finite number; not 'half'"),
+        ("None", "progress must be a finite number; not None"),
+        ("1, 10**400", f"total must be a finite number; not 1{'0' * 79}"),
+        ("1, 2, 5", "message must be a string; not 5"),
     ],
 )
 def test_progress_that_is_no_finite_number_is_refused(given: str, sentence: str) -> None:
@@ -87,7 +87,7 @@ def test_the_words_of_a_report_are_texts_that_can_be_sent() -> None:
     expected = [Progress(1, 2, said), Log("info", said, said), ToolUse(said, None, said), Done()]
     assert events(python(f"def main(context): {body}"), call_of()) == expected
     (failed,) = events(python("def main(context): context.log('x', logger=5)"), call_of())
-    assert failed == Failed("logger is a text; not 5")
+    assert failed == Failed("logger must be a string; not 5")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_form_that_is_no_schema_or_refers_elsewhere_is_never_shown() -> None:
         source = f"def main(context): return context.elicit('Who?', {schema!r})".replace("<class 'object'>", "object")
         (failed,) = answered(source, {}, capabilities=ALL)
         assert isinstance(failed, Failed)
-        assert failed.message.startswith("the form of a question has no proper schema")
+        assert failed.message.startswith("the form of a question has an invalid schema")
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -195,7 +195,7 @@ def test_what_is_no_question_is_refused() -> None:
     """
     (failed,) = events(python(source), call_of(capabilities=ALL))
     assert isinstance(failed, Failed)
-    assert failed.message.startswith("'tools/list' is no question")
+    assert failed.message.startswith("'tools/list' is not a question")
 
 
 def test_closing_while_a_question_is_open_ends_the_function() -> None:

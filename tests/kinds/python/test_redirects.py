@@ -89,7 +89,7 @@ def test_a_redirect_to_what_is_not_there_fails_with_its_name() -> None:
 
 def test_a_redirect_without_a_hub_says_so() -> None:
     assert redirected("/echo", None) == [
-        Failed("the tool redirects to server://echo/echo, but there is no hub here to follow it in")
+        Failed("the tool redirects to server://echo/echo, but this call runs without a hub")
     ]
 
 

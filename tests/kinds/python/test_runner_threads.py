@@ -33,7 +33,7 @@ def test_a_full_pool_says_that_it_is_busy_and_why() -> None:
         (failed,) = events(lambda call: pool.run(blocked_on(gate), call), call_of(left=0.3))
         assert isinstance(failed, Failed)
     assert pool.stuck == 2
-    with pytest.raises(ToolFailed, match="hello is busy: all its 2 threads are taken, 2 of them by calls"):
+    with pytest.raises(ToolFailed, match="hello is busy: all its 2 threads are in use, 2 of them by abandoned calls"):
         pool.start(blocked_on(gate))
     gate.set()
     wait_until(lambda: alive(pool) == 0)
@@ -44,7 +44,7 @@ def test_a_full_pool_says_that_it_is_busy_and_why() -> None:
 def test_a_full_pool_of_working_threads_mentions_no_stuck_ones() -> None:
     pool, gate = Pool("hello", limit=1), threading.Event()
     pool.start(blocked_on(gate))
-    with pytest.raises(ToolFailed, match="all its 1 threads are taken; try again later"):
+    with pytest.raises(ToolFailed, match="all its 1 threads are in use; try again later"):
         pool.start(blocked_on(gate))
     gate.set()
 

@@ -11,11 +11,11 @@ import pytest
 
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Text
-from patchbay.processes.limits import DESCRIPTORS, LARGEST_FILE, Limits, bounded
-from patchbay.processes.sandbox import available
+from patchbay.processes.limits import MAX_DESCRIPTORS, MAX_FILE_BYTES, Limits, limit_command
+from patchbay.processes.sandbox import is_available
 from tests.kinds.calls import alive, call_of, events, shell, wait_until
 
-SANDBOXES = [False, True] if available() else [False]
+SANDBOXES = [False, True] if is_available() else [False]
 """A command in the sandbox where there is none does not run at all: tests/processes/test_sandbox.py."""
 
 MORE = "python3 -c 'x = bytearray({} * 1024 * 1024); print(len(x))'"
@@ -38,12 +38,12 @@ def test_a_process_gets_no_more_memory_than_it_may_fill() -> None:
 
 def test_limits_hold_for_every_process_of_a_call() -> None:
     seen = text(run("ulimit -c; ulimit -n; ulimit -f; ulimit -d; bash -c 'ulimit -d'; ulimit -H -d", memory=64))
-    blocks = LARGEST_FILE // 1024
-    assert seen.split() == ["0", str(DESCRIPTORS), str(blocks), *["65536"] * 3]
+    blocks = MAX_FILE_BYTES // 1024
+    assert seen.split() == ["0", str(MAX_DESCRIPTORS), str(blocks), *["65536"] * 3]
 
 
 def test_processor_time_is_bounded_by_what_is_left_of_the_call() -> None:
-    prefix = bounded(Limits(), 10.0, 50)
+    prefix = limit_command(Limits(), 10.0, 50)
     assert prefix[:2] == ["/bin/sh", "-c"] and int(prefix[4]) >= 13 and prefix[5] == str(512 * 1024)
     assert 0 < int(text(run("ulimit -t", left=5.0))) < 24 * 60 * 60
 

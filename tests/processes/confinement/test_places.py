@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.processes.confinement.paths import DEVICES, SHARED_MEMORY, AllowedPaths, beside, existing
+from patchbay.processes.confinement.paths import DEVICES, SHARED_MEMORY, AllowedPaths, existing_folders, trees_without
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def allowed(trees: list[str], path: Path) -> bool:
 
 
 def test_everything_beside_what_is_hidden_is_listed_and_no_link_leads_there(home: Path) -> None:
-    found = list(beside(home, [home / "data"]))
+    found = list(trees_without(home, [home / "data"]))
     assert sorted(found) == [str(home / name) for name in ("hub", "letter", "notes")]
-    assert list(beside(home / "notes", [home / "data"])) == [str(home / "notes")]
-    assert list(beside(home / "data" / "spy", [home / "data"])) == []
+    assert list(trees_without(home / "notes", [home / "data"])) == [str(home / "notes")]
+    assert list(trees_without(home / "data" / "spy", [home / "data"])) == []
 
 
 def test_a_tool_reads_its_own_folder_and_no_other_one_of_the_hub(home: Path) -> None:
@@ -66,4 +66,4 @@ def test_who_may_change_everything_changes_nothing_of_the_hub_or_the_kernel(home
 
 def test_a_folder_of_a_configuration_counts_when_it_is_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home))
-    assert existing(["~/notes", "~/absent", "relative", str(home / "hub")]) == (home / "notes", home / "hub")
+    assert existing_folders(["~/notes", "~/absent", "relative", str(home / "hub")]) == (home / "notes", home / "hub")

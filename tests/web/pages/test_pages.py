@@ -139,7 +139,7 @@ def test_a_mistake_in_mcps_is_told_where_people_look(tmp_path: Path) -> None:
     for path in ("/", "/mcp", "/variables/mcps"):
         text = Reader(read(hub, path)).text
         assert "cannot be used" in text
-        assert f"its value {good} from before is in force" in text
+        assert f"its earlier value {good} is in force" in text
     hub.close()
 
 

@@ -75,7 +75,7 @@ also = bear
         ("def f(*rest): ...", "*rest"),
         ("def f(**more): ...", "**more"),
         ("def f(a, b, /, c): ...", "positional-only parameters (a, b)"),
-        ("def größe(): ...", "'größe' is no tool name"),
+        ("def größe(): ...", "'größe' is not a tool name"),
         (f"def {'x' * 129}(): ...", "1 to 128"),
     ],
 )
