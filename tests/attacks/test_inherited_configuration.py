@@ -1,7 +1,4 @@
-"""A file or a text that takes the place of another one: it neither inherits rights nor loosens what was in force.
-
-Sources: issue 12, items 9 and 10; DESIGN section 11.
-"""
+"""A file or text that replaces another one: it neither inherits rights nor lifts restrictions."""
 
 from __future__ import annotations
 
@@ -30,12 +27,12 @@ def health(path: str) -> str:
 
 
 def shown(body: bytes, name: str) -> dict[str, Any]:
-    """One server of `/servers.json`."""
+    """Return one server of `/servers.json`."""
     [found] = [one for one in orjson.loads(body) if one["name"] == name]
     return dict(found)
 
 
-def test_a_file_with_the_name_of_a_shipped_server_gets_none_of_its_rights(tmp_path: Path) -> None:
+def test_a_file_with_the_name_of_a_shipped_server_gets_no_right_of_it(tmp_path: Path) -> None:
     with running(tmp_path) as hub:
         shipped = shown(hub.get("/servers.json")[1], "health")
         assert hub.end() == 0

@@ -1,7 +1,4 @@
-"""A stranger tries to use a hub that is meant for its own machine: from the network, or through a proxy.
-
-Sources: issue 11 items 1 and 4; ACCESS section 1.
-"""
+"""A stranger tries to use a hub that is meant for its own machine: from the network, or through a proxy."""
 
 from __future__ import annotations
 

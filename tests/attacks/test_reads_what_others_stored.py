@@ -1,4 +1,4 @@
-"""A stranger tries to read what tools stored and what others were given."""
+"""A stranger tries to read values that tools stored and results of other callers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def stored(hub: Hub) -> list[str]:
 
 @pytest.fixture(scope="module")
 def link(hub: Hub) -> str:
-    """The link of a large result, which its caller was given."""
+    """Return the link of a large result, as its caller received it."""
     result = call(hub, "notes", "repeat", {"text": "secret ", "times": 60_000})
     [link] = [block["uri"] for block in result["content"] if block["type"] == "resource_link"]
     return str(link)
 
 
 def at(link: str, extension: str = "") -> str:
-    """The address over HTTP of a `cid://` link."""
+    """Return the HTTP address of a `cid://` link."""
     cid, _, query = link.removeprefix("cid://").partition("?")
     return f"/cid/{cid}{extension}" + (f"?{query}" if query else "")
 
@@ -106,7 +106,7 @@ def test_a_key_opens_no_other_content(hub: Hub, link: str, stored: list[str]) ->
         assert "error" in ask(hub, "notes", "resources/read", {"uri": f"cid://{cid}?{key}"}).said
 
 
-def test_what_a_caller_sent_and_got_is_not_among_the_records_of_calls(hub: Hub, link: str) -> None:
+def test_records_of_calls_do_not_contain_arguments_and_results(hub: Hub, link: str) -> None:
     call(hub, "notes", "keep", {"key": "said-in-confidence", "value": "x"})
     ask(hub, "notes", "resources/read", {"uri": link})
     ask(hub, "notes", "resources/read", {"uri": "notes://typed-by-a-caller"})

@@ -1,4 +1,4 @@
-"""A stranger tries to use an answer of somebody else's retry a second time."""
+"""A stranger tries to use an answer of another caller's retry a second time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABLE: dict[str, Any] = {"elicitation": {}}
 
 
 def test_a_request_state_serves_one_retry_of_many(hub: Hub) -> None:
-    """THREATS 1.3: twice one after the other, and ten times at the same moment."""
+    """Twice in sequence, and ten times at the same moment."""
     for tries in (1, 10):
         state = call(hub, "notes", "greet", capabilities=ABLE)["requestState"]
         said = {"name": "greet", "arguments": {}, "requestState": state}

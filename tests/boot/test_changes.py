@@ -1,4 +1,4 @@
-"""Changing what is served: names and root together."""
+"""Changes of what is served: names and root move together."""
 
 from collections.abc import Mapping
 
@@ -74,7 +74,7 @@ def test_a_content_that_cannot_be_in_an_image_is_refused(name: str, data: bytes)
     assert state(store) == before
 
 
-def test_a_change_to_what_is_not_there_is_refused() -> None:
+def test_a_change_to_a_missing_content_is_refused() -> None:
     store = booted()
     before = state(store)
     with pytest.raises(MissingBlob):
@@ -84,7 +84,7 @@ def test_a_change_to_what_is_not_there_is_refused() -> None:
     assert state(store) == before
 
 
-def test_a_read_only_image_says_so_also_after_a_change() -> None:
+def test_a_read_only_image_stays_read_only_after_a_change() -> None:
     store = filled()
     boot.import_image(store, encoded(readonly=True), "a", "me", "y")
     assert boot.is_readonly(store) is True
@@ -93,7 +93,7 @@ def test_a_read_only_image_says_so_also_after_a_change() -> None:
 
 
 class BusyNames(MemoryNames):
-    """Names of which somebody else moves one, once, between a look at them and the move that follows."""
+    """Names of which another process moves one, once, between a read and the move that follows."""
 
     def __init__(self, blobs: Blobs, theirs: dict[str, str | None]) -> None:
         super().__init__(blobs)
@@ -116,7 +116,7 @@ def test_two_changes_at_the_same_moment_are_both_in_the_root() -> None:
     assert store.names.get("root") == root
 
 
-def test_a_change_is_not_made_when_somebody_else_was_first() -> None:
+def test_a_change_fails_after_another_process_changed_the_name() -> None:
     store = MemoryStore()
     mine, theirs = store.blobs.put(b"mine"), store.blobs.put(b"theirs")
     store.names = BusyNames(store.blobs, {"variables/v": theirs})
@@ -131,7 +131,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 @settings(max_examples=60)
 @given(st.dictionaries(NAMES, TEXTS, max_size=6), st.dictionaries(NAMES, TEXTS, max_size=6), st.booleans())
-def test_the_root_depends_on_what_is_served_and_not_on_the_way_there(
+def test_the_root_depends_on_the_content_and_not_on_its_history(
     one: dict[str, str], other: dict[str, str], readonly: bool
 ) -> None:
     image = boot.Image(variables=one | other, readonly=readonly)

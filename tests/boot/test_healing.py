@@ -1,4 +1,4 @@
-"""Damaged and lost bytes of servers and variables: written again from the last root, and in nobody's way."""
+"""Damaged and missing bytes of servers and variables are restored from the last root and block nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lose(store: MemoryStore, cid: str | None) -> str:
     return cid
 
 
-def test_a_change_writes_what_was_lost_again_and_leaves_it_as_it_was() -> None:
+def test_a_change_restores_lost_bytes_unchanged() -> None:
     store = booted()
     names = store.names.all("variables/") | store.names.all("servers/")
     for cid in set(names.values()):
@@ -47,7 +47,7 @@ def test_a_lost_variable_can_be_set_and_taken_away() -> None:
         assert store.names.get("variables/greeting") == cid
 
 
-def test_bytes_that_the_root_does_not_have_are_named_with_what_to_do() -> None:
+def test_bytes_that_the_root_does_not_have_are_reported_with_the_next_step() -> None:
     store = booted()
     store.names.move({"variables/greeting": store.blobs.put(b"behind the root")}, "x", "y")
     cid = lose(store, cid_of(b"behind the root"))

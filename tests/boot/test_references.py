@@ -1,4 +1,4 @@
-"""What an image needs: every CID in it, however deep."""
+"""The CIDs that an image needs, at any depth."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where an image comes from, and the blobs beside it."""
+"""The sources of an image, and the blobs beside it."""
 
 import json
 from pathlib import Path
@@ -67,12 +67,12 @@ def test_a_reference_image_is_loaded_by_its_name_and_imported_whole(name: str) -
 
 
 @pytest.mark.parametrize("boot_setting", ["", "nothing", "../default", "/nowhere/x.boot.json", "reference_templates"])
-def test_an_unknown_boot_setting_is_refused_with_what_there_is(boot_setting: str) -> None:
+def test_an_unknown_boot_setting_is_refused_with_the_known_names(boot_setting: str) -> None:
     with pytest.raises(ConfigError, match="default, readonly"):
         boot.load(boot_setting, MemoryStore())
 
 
-def test_one_bad_blob_file_is_named_and_none_is_kept(tmp_path: Path) -> None:
+def test_one_bad_blob_file_is_named_and_no_blob_is_stored(tmp_path: Path) -> None:
     file = folder_with(tmp_path, encoded(), BLOBS)
     damaged = tmp_path / "cids" / cid_of(CONFIG)
     damaged.write_bytes(CONFIG[:-1])
@@ -87,7 +87,7 @@ def test_one_bad_blob_file_is_named_and_none_is_kept(tmp_path: Path) -> None:
     assert store.blobs.count() == 0
 
 
-def test_an_image_that_is_not_what_its_cid_file_says_is_refused(tmp_path: Path) -> None:
+def test_an_image_that_differs_from_its_cid_file_is_refused(tmp_path: Path) -> None:
     file = folder_with(tmp_path, encoded(), BLOBS)
     file.write_bytes(encoded(readonly=True))
     store = MemoryStore()

@@ -1,4 +1,4 @@
-"""What the configuration reaches, now and in the past, and what it does not."""
+"""Which contents the configuration reaches, now and in the past, and which it does not."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_a_content_is_reached_from_a_name_over_any_number_of_steps_and_stays_so(
     assert not configured.reaches(alone)
 
 
-def test_a_stored_value_reaches_nothing_by_what_it_mentions(store: Store) -> None:
+def test_a_cid_inside_a_stored_value_is_not_reached(store: Store) -> None:
     secret = store.blobs.put(b"secret")
     store.names.move({"state/a/b": store.blobs.put(secret.encode())}, "me", "in")
     assert not Configured(store).reaches(secret)
 
 
-def test_circles_lost_contents_and_long_pasts_are_read_to_their_end(store: Store) -> None:
+def test_cycles_lost_contents_and_long_histories_are_read_to_their_end(store: Store) -> None:
     lost = cid_of(b"never kept")
     first = store.blobs.put(lost.encode())
     cids = [store.blobs.put(f"{number} {first}".encode()) for number in range(PAGE + 5)]

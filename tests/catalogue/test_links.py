@@ -39,7 +39,7 @@ def test_a_content_deep_in_a_configuration_is_found() -> None:
     ]
 
 
-def test_names_now_and_in_the_past_are_told_apart() -> None:
+def test_present_and_past_names_are_distinguished() -> None:
     store = MemoryStore()
     first, second = store.blobs.put(b"one"), store.blobs.put(b"two")
     for cid in (first, second):
@@ -51,7 +51,7 @@ def test_names_now_and_in_the_past_are_told_apart() -> None:
     assert past[0].at is not None
 
 
-def test_what_a_content_mentions_has_its_place_and_whether_it_is_here() -> None:
+def test_outgoing_links_have_a_place_and_their_presence() -> None:
     store = MemoryStore()
     here, absent = store.blobs.put(b"here"), cid_of(b"absent")
     text = store.blobs.put(f"see\n{here} and {absent}, and {here} again".encode())

@@ -1,7 +1,4 @@
-"""Which configuration a server has: what cannot be read changes nothing, and a drop-in inherits nothing by its name.
-
-Sources: DESIGN sections 5 and 11; issue 12, items 9 and 10.
-"""
+"""The configuration of a server: an unreadable one changes nothing, and a drop-in inherits nothing by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saving definitions: the store or the file behind a server changes, all or nothing, and nobody is overwritten."""
+"""Saving definitions: the store or the file of a server changes completely or not at all, and no edit is lost."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def definition(store: Store, name: str) -> str:
     return parse_row(name, store.blobs.get(cid)).definition_cid
 
 
-def test_a_new_server_stands_in_the_store_alone(store: Store, tmp_path: Path) -> None:
+def test_a_new_server_is_saved_in_the_store_alone(store: Store, tmp_path: Path) -> None:
     root = Saving(store, tmp_path).definition("a", "python", ONE, None, "ada", "to try")
     assert (definition(store, "a"), store.names.get("root")) == (cid_of(ONE), root)
     assert not list(tmp_path.iterdir())
     assert (store.names.past("servers/a")[0].who, store.names.past("servers/a")[0].why) == ("ada", "to try")
 
 
-def test_who_started_from_something_else_is_refused(store: Store, tmp_path: Path) -> None:
+def test_an_edit_of_an_older_definition_is_refused(store: Store, tmp_path: Path) -> None:
     saving = Saving(store, tmp_path)
     saving.definition("a", "python", ONE, None, "ada", "first")
     for base in (None, cid_of(b"something else")):
@@ -48,7 +48,7 @@ def test_who_started_from_something_else_is_refused(store: Store, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["servers", "New", "a/b", "..", "", "x" * 129, "TAKEN"])
-def test_a_name_that_cannot_be_changes_nothing(store: Store, tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_changes_nothing(store: Store, tmp_path: Path, name: str) -> None:
     saving = Saving(store, tmp_path)
     saving.definition("taken", "python", ONE, None, "ada", "first")
     before = store.names.all()
@@ -71,7 +71,7 @@ def test_a_file_is_changed_with_its_server_and_the_watcher_agrees(store: Store, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mcp.json", "a.py"]
 
 
-def test_a_file_that_stands_before_another_server_gives_way_to_it(store: Store, tmp_path: Path) -> None:
+def test_removing_a_drop_in_restores_the_server_it_replaced(store: Store, tmp_path: Path) -> None:
     saving, folder = Saving(store, tmp_path), Folder(store, tmp_path)
     saving.definition("a", "python", ONE, None, "ada", "in the store")
     below = store.names.get("servers/a")
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_written_leaves_all_as_it_was(store: Store, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["a.py"]
 
 
-def test_a_content_that_is_not_there_touches_no_file(store: Store, tmp_path: Path) -> None:
+def test_a_missing_content_changes_no_file(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(ONE)
     Folder(store, tmp_path).start()
     with pytest.raises(MissingBlob):
@@ -103,8 +103,8 @@ def test_a_content_that_is_not_there_touches_no_file(store: Store, tmp_path: Pat
     assert (tmp_path / "a.py").read_bytes() == ONE
 
 
-def test_a_file_never_gets_a_mount_that_nobody_wrote_into_it(store: Store, tmp_path: Path) -> None:
-    """X-16, JN-C19: the watcher vouches for every file, so what came over HTTP must not become one."""
+def test_saving_over_http_never_writes_a_mount_into_a_file(store: Store, tmp_path: Path) -> None:
+    """X-16, JN-C19: every file counts as the operator's, so a definition that came over HTTP must not become one."""
     mount = b'{"kind": "upstream", "address": "mcp+stdio:server"}'
     (tmp_path / "a.json").write_bytes(b"{}")
     folder, saving = Folder(store, tmp_path), Saving(store, tmp_path)
@@ -120,8 +120,8 @@ def test_a_file_never_gets_a_mount_that_nobody_wrote_into_it(store: Store, tmp_p
     assert (tmp_path / "a.json").read_bytes() == mount
 
 
-def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_path: Path) -> None:
-    """Nobody else has those bytes yet: the watcher has not looked."""
+def test_a_file_that_an_editor_has_just_saved_is_not_overwritten(store: Store, tmp_path: Path) -> None:
+    """Those bytes are in the file alone: the watcher has not imported them."""
     (tmp_path / "a.py").write_bytes(ONE)
     folder = Folder(store, tmp_path)
     folder.start()
@@ -140,7 +140,7 @@ def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_pat
 
 
 def test_a_configuration_that_stays_keeps_its_bytes(store: Store, tmp_path: Path) -> None:
-    """It is kept with `auto_discover` said; its author's file is not about to say that too."""
+    """The stored form has `auto_discover` added; the author's file stays as it is."""
     (tmp_path / "a.py").write_bytes(ONE)
     (tmp_path / "a.mcp.json").write_bytes(config := b'{ "timeout": 7 }\n')
     Folder(store, tmp_path).start()

@@ -1,4 +1,4 @@
-"""Files of the watched folder that change: a server is made of them when two looks agree."""
+"""Changed files of the watched folder: they become a server when two scans agree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ WAVE = 'def wave() -> str:\n    """Waves."""\n    return "o/"\n'
 
 
 def test_a_file_is_served_when_two_looks_agree(bench: Any) -> None:
-    """DESIGN section 5"""
     folder = Folder(bench.store, bench.settings.servers)
     assert not folder.scan()
     bench.drop("hello.py", HELLO[:20])
@@ -28,7 +27,7 @@ def test_a_file_is_served_when_two_looks_agree(bench: Any) -> None:
 
 
 def test_a_server_stays_as_it_is_while_its_files_change(bench: Any) -> None:
-    """Its configuration is taken away and put back, as some editors save, and keeps functions back meanwhile."""
+    """Some editors save by removing and creating the configuration; what it hides stays hidden meanwhile."""
     bench.drop("hello.py", HELLO + WAVE)
     bench.drop("hello.mcp.json", {"tools": {"hello": {}}})
     folder = Folder(bench.store, bench.settings.servers)
@@ -50,9 +49,9 @@ def test_a_server_stays_as_it_is_while_its_files_change(bench: Any) -> None:
 
 
 def test_two_looks_fit_into_the_two_seconds_that_the_documents_promise() -> None:
-    """VWR-1: docs/definitions.md says how soon a saved file is live."""
+    """VWR-1: docs/definitions.md promises how soon a saved file is live."""
     assert "A saved file is live within two seconds." in (ROOT / "docs" / "definitions.md").read_text()
-    assert 3 * Folder.every <= 2  # a file that is saved just after a look needs two more
+    assert 3 * Folder.every <= 2  # a file that is saved just after a scan needs two more
 
 
 def test_an_old_file_needs_no_second_look_when_the_hub_starts(bench: Any) -> None:

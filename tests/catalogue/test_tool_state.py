@@ -1,4 +1,4 @@
-"""A server's memory: values under keys, and changes that are made at once or not at all."""
+"""A server's state: values under keys, and changes that are made completely or not at all."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_swap_changes_all_or_nothing(state: State) -> None:
     assert dict(state) == {"b": 3}
 
 
-def test_what_is_expected_is_compared_as_json(state: State) -> None:
+def test_expected_values_are_compared_as_json(state: State) -> None:
     state["a"] = {"x": 1, "y": [1.5, "ä"]}
     assert state.swap({"a": 0}, {"a": {"y": [1.5, "ä"], "x": 1}})
     assert not state.swap({"a": 1}, {"a": False})
 
 
-def test_who_swaps_until_it_works_loses_nothing(state: State) -> None:
+def test_repeated_swaps_lose_no_change(state: State) -> None:
     state["n"] = 0
 
     def more(_: int) -> None:

@@ -1,4 +1,4 @@
-"""The environment that a configuration gives to code in processes of its own."""
+"""The environment that a configuration gives to code in its own processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_reference_stands_for_a_variable_of_the_hub(text: str, value: str) -> 
     assert resolved({"A": text}, "notes", HUB) == {"A": value}
 
 
-def test_what_comes_out_empty_is_not_set() -> None:
+def test_a_variable_with_an_empty_value_is_not_set() -> None:
     assert resolved({"A": "${MISSING:-}", "B": "${EMPTY}", "C": ""}, "notes", HUB) == {}
 
 
@@ -92,7 +92,7 @@ def said(handlers: Handlers, kind: str, source: bytes, config: dict[str, Any], *
 
 @pytest.mark.parametrize("isolation", ["process", "inline"])
 def test_a_definition_sees_its_own_environment_and_no_other_servers(hosts: WorkerPool, isolation: str) -> None:
-    """X-16: whatever the hub's setting, such a server has processes of its own."""
+    """X-16: whatever the hub's setting, such a server has its own processes."""
     handlers = Handlers(hosts, isolation)
     assert said(handlers, "python", SHOW, {"environment": {"NOTES_A": "one"}}, name="NOTES_A") == "one"
     assert said(handlers, "python", SHOW, {"environment": {"NOTES_A": "two"}}, name="NOTES_A") == "two"

@@ -1,4 +1,4 @@
-"""The sandbox: what a page may say about it is what happens, with bubblewrap or without."""
+"""The sandbox: the description on a page is what happens, with bubblewrap or without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main(data, port):
 
 @contextmanager
 def socket_server() -> Iterator[int]:
-    """Something that listens on this machine; its port."""
+    """Return the port of a listening socket on this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
 
@@ -54,7 +54,7 @@ def hosts(data: Path) -> Iterator[WorkerPool]:
 
 
 def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: WorkerPool, data: Path) -> None:
-    """THREATS 1.6: file escape."""
+    """File escape."""
     handler = hosted(hosts, LOOK, sandbox=True)
     with socket_server() as port:
         arguments = {"data": str(data), "port": port}
@@ -67,7 +67,7 @@ def test_a_definition_that_asks_for_the_sandbox_has_it_or_does_not_run(hosts: Wo
 
 @pytest.mark.parametrize("kind", ["python", "shell"])
 @pytest.mark.parametrize("isolation", ["process", "inline"])
-def test_a_sandbox_that_cannot_be_had_is_an_error_that_says_what_to_install(
+def test_an_unavailable_sandbox_is_an_error_that_names_the_package(
     kind: str, isolation: str, hosts: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "is_available", lambda: False)
@@ -79,7 +79,7 @@ def test_a_sandbox_that_cannot_be_had_is_an_error_that_says_what_to_install(
 
 
 def test_a_server_without_the_sandbox_that_it_asks_for_is_broken(tmp_path: Path) -> None:
-    """It runs nothing; its page says how to install what is missing."""
+    """It runs no code; its page says how to install bubblewrap."""
     config = '{"auto_discover": true, "sandbox": %s}'
     files = {"needs.py": "def main() -> str: return 'x'", "needs.mcp.json": config % "true"}
     files |= {"wants.py": "def main() -> str: return 'x'", "wants.mcp.json": config % '"if-available"'}
@@ -94,7 +94,7 @@ def test_a_server_without_the_sandbox_that_it_asks_for_is_broken(tmp_path: Path)
 
 
 def why_broken(hub: Hub) -> str | None:
-    """Why the server `needs` is not served."""
+    """Return why the server `needs` is not served."""
     found = next(each for each in hub.catalogue.all() if each.name == "needs")
     return str(found.broken) if found.broken is not None else None
 
@@ -104,7 +104,7 @@ def test_a_definition_that_does_not_ask_for_it_runs_without(hosts: WorkerPool, d
         assert value(hosted(hosts, LOOK), data=str(data), port=port) == [True, ["key"]]
 
 
-def test_the_walls_leave_the_interpreter_and_hide_the_data(data: Path) -> None:
+def test_the_sandbox_keeps_the_interpreter_and_hides_the_data(data: Path) -> None:
     line = " ".join(sandbox_command([data, data / "absent"]))
     assert f"--tmpfs {data}" in line and "absent" not in line
     assert line.index("--tmpfs /tmp") < line.index(f"--tmpfs {data}")

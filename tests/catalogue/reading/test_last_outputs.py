@@ -1,4 +1,4 @@
-"""The last output of a tool: one per server and tool, and none of them for ever."""
+"""The last output of a tool: one per server and tool, stored for a limited time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_last_output_is_the_one_that_was_kept_last(store: Store) -> None:
 
 
 def test_outputs_are_no_names_and_go_in_time(store: Store) -> None:
-    """DESIGN section 5: a busy tool does not fill the store"""
+    """A busy tool does not fill the store."""
     keep_output(store, "my", "echo", b"one")
     assert store.names.all() == {}
     assert store.names.past() == []

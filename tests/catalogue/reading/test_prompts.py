@@ -101,12 +101,11 @@ def test_wrong_arguments_are_named(bench: Any, hub: Any, arguments: Any, expecte
     ],
 )
 def test_a_function_gives_the_messages(bench: Any, hub: Any, name: str, arguments: Any, messages: Any) -> None:
-    """DESIGN section 5"""
     assert get(bench, hub, name, **arguments)["messages"] == messages
 
 
 @pytest.mark.parametrize(("name", "expected"), [("wrong", "it returned 5"), ("fails", "ValueError: no luck")])
-def test_a_function_that_gives_no_messages_is_told(bench: Any, hub: Any, name: str, expected: str) -> None:
+def test_a_function_without_messages_is_reported(bench: Any, hub: Any, name: str, expected: str) -> None:
     """T7.4"""
     with pytest.raises(ToolFailed, match=expected):
         get(bench, hub, name)

@@ -1,4 +1,4 @@
-"""Arguments out of a query or a form: the type comes from the schema, bad text is left for the schema to refuse."""
+"""Arguments from a query or a form: the schema gives the type, and refuses text that does not convert."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def read(wanted: dict[str, Any], *texts: str, **more: Any) -> Any:
         ({"anyOf": [INTEGERS, INTEGER]}, ["5"], 5),
     ],
 )
-def test_text_becomes_what_the_schema_asks_for(wanted: dict[str, Any], texts: list[str], value: Any) -> None:
-    """VWR-24: alternatives, repeated names and lists that may be missing are all read."""
+def test_text_becomes_the_type_of_the_schema(wanted: dict[str, Any], texts: list[str], value: Any) -> None:
+    """VWR-24: alternatives, repeated names and optional lists are all read."""
     found = read(wanted, *texts)
     assert found == value and type(found) is type(value)
 

@@ -1,4 +1,4 @@
-"""What a function can do with its context."""
+"""The methods of a function's context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 
 
 def answered(source: str, answers: dict[str, Any], **more: Any) -> list[Event]:
-    """All events, with every question answered from one map."""
+    """Return all events, with every question answered from one map."""
     running = activate(python(source), call_of(**more))
     seen: list[Event] = []
     try:
@@ -99,7 +99,7 @@ def test_the_words_of_a_report_are_texts_that_can_be_sent() -> None:
     ],
 )
 def test_an_accepted_form_has_to_fit_its_schema(content: Any, words: str) -> None:
-    """MCP, client/elicitation: what comes back is checked against the schema that was asked for."""
+    """MCP, client/elicitation: the content is checked against the requested schema."""
     answer = {"action": "accept"} | ({} if content is None else {"content": content})
     source = f"def main(context): return context.elicit('Who?', {NAME!r})"
     *_, last = answered(source, {"ask-1": answer}, capabilities=ALL)
@@ -188,7 +188,7 @@ def test_a_question_without_a_proper_answer_fails_the_call(answer: Any) -> None:
     assert rest == [Failed("the caller did not answer 'ask-1'")]
 
 
-def test_what_is_no_question_is_refused() -> None:
+def test_an_unknown_question_is_refused() -> None:
     source = """
     from patchbay.events import Question
     def main(context): context.ask({"a": Question("tools/list", {})})
@@ -206,7 +206,7 @@ def test_closing_while_a_question_is_open_ends_the_function() -> None:
     wait_until(lambda: set(runners()) <= before)
 
 
-def test_a_question_nobody_fetched_does_not_hold_the_thread() -> None:
+def test_a_question_that_is_not_fetched_does_not_block_the_thread() -> None:
     before = set(runners())
     source = "def main(context):\n    context.progress(1)\n    context.elicit('z', {})"
     running = activate(python(source), call_of(capabilities=ALL))
@@ -259,7 +259,7 @@ def test_a_call_within_a_call_is_stopped_together_with_it() -> None:
 @pytest.mark.parametrize(
     "use", ["state", "read('cid://a')", "call('a', 'b')", "changed('tools')", "updated('test://a')"]
 )
-def test_what_needs_a_hub_says_so_where_there_is_none(use: str) -> None:
+def test_a_method_that_needs_a_hub_fails_with_a_sentence_without_one(use: str) -> None:
     (failed,) = events(python(f"def main(context): context.{use}"), call_of())
     assert isinstance(failed, Failed)
     assert failed.message.endswith("needs a hub, and this call runs without one")

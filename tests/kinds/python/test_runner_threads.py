@@ -1,4 +1,4 @@
-"""Runner threads: bounds, busy pools, threads that come back late."""
+"""Runner threads: limits, busy pools, threads that return late."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def blocked_on(gate: threading.Event) -> runner_threads.Work:
     return work
 
 
-def test_a_full_pool_says_that_it_is_busy_and_why() -> None:
+def test_a_full_pool_reports_that_it_is_busy_and_why() -> None:
     pool, gate = Pool("hello", limit=2), threading.Event()
     for _ in range(2):
         (failed,) = events(lambda call: pool.run(blocked_on(gate), call), call_of(left=0.3))
@@ -41,7 +41,7 @@ def test_a_full_pool_says_that_it_is_busy_and_why() -> None:
     assert events(lambda call: pool.run(blocked_on(gate), call), call_of()) == [Text("late"), Done()]
 
 
-def test_a_full_pool_of_working_threads_mentions_no_stuck_ones() -> None:
+def test_a_full_pool_of_working_threads_mentions_no_stuck_thread() -> None:
     pool, gate = Pool("hello", limit=1), threading.Event()
     pool.start(blocked_on(gate))
     with pytest.raises(ToolFailed, match="all its 1 threads are in use; try again later"):

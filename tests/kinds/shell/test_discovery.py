@@ -1,4 +1,4 @@
-"""Shell definitions: one tool, its words, and how they are told from Python."""
+"""Shell definitions: one tool, its texts, and how they differ from Python."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_functions_in_a_script_are_no_tools_of_their_own() -> None:
     ],
 )
 def test_the_opening_comment_describes_the_tool(script: str, description: str) -> None:
-    """VWR-23: its first paragraph, or else what is run."""
+    """VWR-23: its first paragraph, or else the command."""
     found = discover("shell", "srv", script.encode())
     assert found.descriptors[0].wire["description"] == found.description == description
 

@@ -1,4 +1,4 @@
-"""Shell definitions as tools: arguments, stdin, output, failures, and nothing left behind."""
+"""Shell definitions as tools: arguments, stdin, output, failures, and no process left behind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(source: str | bytes, arguments: Arguments = None, argv: Any = None, left
 
 
 def said(source: str | bytes, arguments: Arguments = None, argv: Any = None) -> str:
-    """The whole text of a run that has to work."""
+    """Return the whole text of a run that must succeed."""
     seen = run(source, arguments, argv)
     assert seen[-1] == Done(), seen
     return "".join(event.text for event in seen if isinstance(event, Text))
@@ -41,13 +41,13 @@ def open_files() -> int:
 
 
 def test_a_one_liner_hands_its_argument_over_whole() -> None:
-    """V-F11: `$1` is handed over as one quoted argument."""
+    """V-F11: `$1` is passed as one quoted argument."""
     assert said("@bash_command echo", {"args": "two  words; $HOME"}) == "two  words; $HOME\n"
     assert said("@bash_command printf [%s]\n", {"args": "a b"}) == "[a b]"
 
 
 @pytest.mark.parametrize("given_args", [{}, {"args": ""}, {"args": "_"}, {"args": None}])
-def test_a_one_liner_without_an_argument_gets_none(given_args: dict[str, Any]) -> None:
+def test_a_one_liner_without_an_argument_runs_without_one(given_args: dict[str, Any]) -> None:
     """V-F11: `_` = none; T13.1: `{}` arguments."""
     assert said("@bash_command printf none%s", given_args) == "none"
 
@@ -60,7 +60,7 @@ def test_a_missing_program_is_named() -> None:
 
 
 @pytest.mark.parametrize("line", ["@bash_command", "@bash_command   ", "@bash_command 'open"])
-def test_a_one_liner_that_names_no_program_says_so(line: str) -> None:
+def test_a_one_liner_without_a_program_is_refused(line: str) -> None:
     (failed,) = run(line)
     assert isinstance(failed, Failed)
     assert "@bash_command" in failed.message
@@ -124,14 +124,14 @@ def test_an_argv_is_filled_element_by_element(argv: list[str], arguments: dict[s
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_any_text_reaches_the_program_as_it_is(text: str) -> None:
-    """T13.3: Unicode arguments, and no character means anything to a shell."""
+    """T13.3: Unicode arguments; no character has a meaning for a shell."""
     assert said(EACH, {"message": text}) == f"[{text}]"
     assert said(EACH, {"value": text}, ["{value}"]) == f"[{text}]"
 
 
 @pytest.mark.parametrize("source", [EACH, "@bash_command echo", "echo $1", 'echo "$@"'])
 def test_metacharacters_are_never_interpreted(source: str, tmp_path: Path) -> None:
-    """X-16: a canary file that no argument can make."""
+    """X-16: a canary file that no argument can create."""
     canary = tmp_path / "canary"
     hostile = METACHARACTERS.format(canary)
     for arguments, argv in (({"message": hostile}, None), ({"value": hostile}, ["--x={value}", "{value}"])):
@@ -221,7 +221,7 @@ def test_a_failure_carries_its_exit_code_and_only_the_tail_of_a_long_stderr() ->
     assert len(failure.value.message) < 2100
 
 
-def test_death_by_signal_is_told() -> None:
+def test_death_by_signal_is_reported() -> None:
     assert run("kill -9 $$") == [Failed("tool was ended by signal 9 (Killed)")]
 
 
@@ -268,7 +268,7 @@ def test_a_sleeping_script_is_timed_out_and_killed() -> None:
 
 
 @pytest.mark.parametrize("deaf", ["", "trap '' TERM; "])
-def test_the_whole_group_is_killed_with_grandchildren_even_deaf_ones(deaf: str) -> None:
+def test_the_whole_group_is_killed_with_grandchildren_that_ignore_sigterm(deaf: str) -> None:
     """X-15: process group killed."""
     source = f"{deaf}bash -c '{deaf.replace(chr(39), chr(34))}echo $$; sleep 60 & echo $!; wait' & echo $$; wait"
     running, pids = activate(shell(source), call_of(target={})), ""
@@ -279,7 +279,7 @@ def test_the_whole_group_is_killed_with_grandchildren_even_deaf_ones(deaf: str) 
     wait_until(lambda: not any(alive(int(pid)) for pid in pids.split()))
 
 
-def test_what_a_script_leaves_in_the_background_is_killed() -> None:
+def test_background_processes_of_a_script_are_killed() -> None:
     pid = int(said("sleep 60 & echo $!"))
     wait_until(lambda: not alive(pid))
     pid = int(said("sleep 60 > /dev/null 2>&1 & echo $!"))
@@ -314,7 +314,7 @@ def test_a_silent_child_pauses() -> None:
 
 
 def test_a_quick_child_does_not_pause() -> None:
-    """A Pause chooses a stream, so a quick answer must not have one."""
+    """A Pause selects a stream, so a quick answer must not contain one."""
     assert not any(isinstance(event, Pause) for event in activate(shell("printf '\\0'"), call_of(target={})))
 
 
@@ -325,7 +325,7 @@ def test_an_endless_binary_output_is_timed_out() -> None:
 
 
 def test_endless_output_is_cut_at_the_cap() -> None:
-    """THREATS X3: `yes` is stopped with a clear sentence."""
+    """`yes` is stopped with a clear sentence."""
     last: Event | None = None
     for event in activate(shell("yes"), call_of(left=60.0, target={})):
         last = event

@@ -1,4 +1,4 @@
-"""Docstrings: three styles, the first line, and docstrings that are none of these."""
+"""Docstrings: three styles, the first line, and text in none of these styles."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SPHINX = """Add two numbers.
 
 
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, SPHINX], ids=["Google", "NumPy", "Sphinx"])
-def test_a_docstring_in_each_style_says_the_same(docstring: str) -> None:
+def test_docstrings_of_each_style_give_the_same_result(docstring: str) -> None:
     """T11.5, VWR-22: the first line, the parameters, the result."""
     assert read(docstring) == Doc(
         "Add two numbers.",
@@ -88,8 +88,8 @@ def test_a_very_long_docstring_is_read_no_further_than_its_first_line() -> None:
     assert read("Long.\n\nArgs:\n    a: b\n" + "x" * MAX_DOCSTRING_CHARACTERS) == Doc("Long.")
 
 
-def test_a_malformed_docstring_says_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """What an author writes is no warning of the hub."""
+def test_a_malformed_docstring_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A mistake in a docstring is not a warning of the hub."""
     with caplog.at_level(logging.DEBUG):
         assert read("F.\n\nArgs:\n    a (((: x\n    b c d\n    *e\n    f: good\n").parameters["f"] == "good"
         read("F.\n\nParameters\n----------\n: x\n  :\n")

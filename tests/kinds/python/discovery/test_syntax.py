@@ -1,4 +1,4 @@
-"""Reading Python text from many threads, and while other code reads too."""
+"""Parsing Python text in many threads, and while other code parses too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = (ROOT / "reference_templates/servers/definitions/cone.py").read_text("utf
 
 @pytest.fixture
 def eager() -> Iterator[None]:
-    """The garbage collector runs nearly all the time, in the middle of a tree too."""
+    """Run the garbage collector almost all the time, also while a tree is built."""
     before = gc.get_threshold()
     gc.set_threshold(10)
     yield
@@ -25,7 +25,7 @@ def eager() -> Iterator[None]:
 
 
 class Disturbs:
-    """Garbage whose finalizer reads Python text without asking anyone, as libraries do."""
+    """Garbage whose finalizer parses Python text, as libraries do."""
 
     count = 0
 

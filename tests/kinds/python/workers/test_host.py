@@ -373,7 +373,7 @@ def test_a_call_that_removes_its_folder_does_not_fail_the_next(hosts: WorkerPool
     assert [value(handler), value(handler, "after")] == ["x", [[]]]
 
 
-def test_limits_beyond_what_a_system_can_count_mean_what_there_is(hosts: WorkerPool) -> None:
+def test_limits_beyond_the_range_of_a_system_mean_its_maximum(hosts: WorkerPool) -> None:
     assert value(hosted(hosts, "def main(): return 'x'", memory=10**15)) == "x"
     assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
 
