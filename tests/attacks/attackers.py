@@ -118,24 +118,24 @@ def attacked(folder: Path, protections: tuple[str, ...], *arguments: str) -> Ite
 
 def attack(hub: Hub, function: str, /, **arguments: Any) -> str:
     """Return the text, or the failure, of a function of the spy."""
-    return _said(hub, "spy", function, arguments)
+    return _text_of(hub, "spy", function, arguments)
 
 
 def attack_with_power(hub: Hub, function: str, /, **arguments: Any) -> str:
     """Call the spy that may change everything outside the hub."""
-    return _said(hub, "power", function, arguments)
+    return _text_of(hub, "power", function, arguments)
 
 
 def command(hub: Hub, line: str) -> str:
     """Return the output of a command that runs as a shell tool."""
-    return _said(hub, "run", "run", {"args": line})
+    return _text_of(hub, "run", "run", {"args": line})
 
 
-def is_refused(said: str) -> bool:
+def is_refused(failure: str) -> bool:
     """Whether an attack failed because the kernel denied it."""
-    return any(word in said for word in REFUSED)
+    return any(word in failure for word in REFUSED)
 
 
-def _said(hub: Hub, server: str, tool: str, arguments: dict[str, Any]) -> str:
+def _text_of(hub: Hub, server: str, tool: str, arguments: dict[str, Any]) -> str:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     return post(hub, f"/mcp/{server}", message).text

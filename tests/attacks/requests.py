@@ -29,7 +29,7 @@ class Got:
         return orjson.loads(self.body)
 
     @property
-    def said(self) -> dict[str, Any]:
+    def last_message(self) -> dict[str, Any]:
         """The last JSON-RPC message, from JSON or from a stream."""
         if self.headers.get("content-type", "").startswith("text/event-stream"):
             return sse_messages(self.body)[-1]
@@ -64,8 +64,8 @@ def ask(
 def call(hub: Hub, server: str, tool: str, arguments: Mapping[str, Any] = NEVER_SENT, **more: Any) -> dict[str, Any]:
     """Call a tool and return its result."""
     got = ask(hub, server, "tools/call", {"name": tool, "arguments": dict(arguments)}, **more)
-    assert "result" in got.said, got.body
-    return dict(got.said["result"])
+    assert "result" in got.last_message, got.body
+    return dict(got.last_message["result"])
 
 
 def fill_in(hub: Hub, path: str, **fields: str) -> Got:

@@ -96,12 +96,12 @@ def test_the_address_bar_the_own_pages_and_curl_run_it(hub: Hub, headers: dict[s
 def test_a_read_only_hint_of_a_mounted_server_is_not_trusted(hub: Hub) -> None:
     """Its tool `look` has `readOnlyHint`. Neither GET nor reading it as a resource runs it."""
     until(lambda: got(hub, "/evil/look")[0] != 404, "it is listed")
-    status, said = got(hub, "/evil/look")
-    assert status == 405 and b"send its arguments by POST" in said
+    status, body = got(hub, "/evil/look")
+    assert status == 405 and b"send its arguments by POST" in body
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     asked = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "server://evil/look"}}
     known = {"Content-Type": "application/json", "Accept": "application/json"}
     connection.request("POST", "/mcp/said", json.dumps(asked), known)
-    said = json.loads(connection.getresponse().read())
+    body = json.loads(connection.getresponse().read())
     connection.close()
-    assert "is not marked read-only" in json.dumps(said)
+    assert "is not marked read-only" in json.dumps(body)

@@ -186,10 +186,10 @@ def test_no_step_of_signing_in_leads_to_a_private_address(
 ) -> None:
     """Each document and each endpoint of a sign-in, a redirect, and the endpoint of an event stream."""
     evil.way, evil.there = way, f"http://127.0.0.1:{seen.port}"
-    said = refused(evil, tmp_path, 5 if way == "event stream" else BOUND).message
+    message = refused(evil, tmp_path, 5 if way == "event stream" else BOUND).message
     if way not in ("redirect", "event stream", "authorization endpoint"):
-        assert "leads to 127.0.0.1, which is not a public address" in said
-        assert f"name it with launch.issuer=http://127.0.0.1:{seen.port}" in said
+        assert "leads to 127.0.0.1, which is not a public address" in message
+        assert f"name it with launch.issuer=http://127.0.0.1:{seen.port}" in message
     assert seen.visits == 0
 
 

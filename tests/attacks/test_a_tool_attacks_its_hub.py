@@ -74,29 +74,29 @@ def test_it_reads_the_key_the_token_and_the_database(scene: Scene) -> None:
     secrets = [*scene.secrets(), scene.data / "other" / "note"]
     assert len(secrets) > 2
     for path in secrets:
-        said = attack(scene.hub, "read_file", path=str(path))
-        assert is_refused(said) == bool(scene.names), (path, said)
+        result = attack(scene.hub, "read_file", path=str(path))
+        assert is_refused(result) == bool(scene.names), (path, result)
         with_shell = command(scene.hub, f"head -c 4 {path}")
         assert is_refused(with_shell) == (LANDLOCK in scene.names), (path, with_shell)
 
 
 def test_it_lists_the_data_folder(scene: Scene) -> None:
-    said = attack(scene.hub, "listing", path=str(scene.data))
+    result = attack(scene.hub, "listing", path=str(scene.data))
     if NAMESPACES in scene.names:
-        assert json.loads(said) == ["spy"]
+        assert json.loads(result) == ["spy"]
     else:
-        assert is_refused(said) == (LANDLOCK in scene.names), said
+        assert is_refused(result) == (LANDLOCK in scene.names), result
 
 
 def test_it_plants_a_server_and_changes_the_hubs_own_code(scene: Scene) -> None:
     """A definition in the folder runs inside the hub when its configuration says so."""
     for path in (scene.folder / "servers" / "planted.txt", scene.folder / "planted"):
-        said = attack(scene.hub, "write_file", path=str(path))
+        result = attack(scene.hub, "write_file", path=str(path))
         held = bool(scene.names) if path.parent.name == "servers" else LANDLOCK in scene.names
-        assert (said != "written") == held, (path, said)
+        assert (result != "written") == held, (path, result)
         path.unlink(missing_ok=True)
-        said = command(scene.hub, f"touch {path}")
-        assert (said != "") == (LANDLOCK in scene.names), (path, said)
+        result = command(scene.hub, f"touch {path}")
+        assert (result != "") == (LANDLOCK in scene.names), (path, result)
         assert path.exists() == (LANDLOCK not in scene.names)
         path.unlink(missing_ok=True)
 
@@ -104,8 +104,8 @@ def test_it_plants_a_server_and_changes_the_hubs_own_code(scene: Scene) -> None:
 def test_one_that_may_change_everything_changes_the_hub(scene: Scene) -> None:
     """`"writes": ["/"]` is for servers such as bash: all of the user's files, and no file of the hub."""
     for path in (scene.folder / "servers" / "planted.txt", scene.data / "planted", ROOT / "patchbay" / "planted.txt"):
-        said = attack_with_power(scene.hub, "write_file", path=str(path))
-        assert path.exists() == (said == "written") == (not scene.names), (path, said)
+        result = attack_with_power(scene.hub, "write_file", path=str(path))
+        assert path.exists() == (result == "written") == (not scene.names), (path, result)
         path.unlink(missing_ok=True)
     assert is_refused(attack_with_power(scene.hub, "read_file", path=str(scene.secrets()[0]))) == bool(scene.names)
     note = marks(scene.folder) / "note"
@@ -115,8 +115,8 @@ def test_one_that_may_change_everything_changes_the_hub(scene: Scene) -> None:
 def test_it_reads_the_environment_and_the_memory_of_the_hub(scene: Scene) -> None:
     for pid in scene.pids():
         for name in ("environ", "maps"):
-            said = attack(scene.hub, "read_file", path=f"/proc/{pid}/{name}")
-            assert is_refused(said) == bool(scene.names), (name, said)
+            result = attack(scene.hub, "read_file", path=f"/proc/{pid}/{name}")
+            assert is_refused(result) == bool(scene.names), (name, result)
             with_shell = command(scene.hub, f"head -c 20 /proc/{pid}/{name}")
             assert is_refused(with_shell) == (LANDLOCK in scene.names), (name, with_shell)
 
@@ -126,9 +126,9 @@ def test_it_signals_the_supervisor_the_workers_and_the_fork_server(scene: Scene)
     python = NAMESPACES in scene.names or (LANDLOCK in scene.names and landlock.version() >= landlock.SCOPE_ABI)
     shell = LANDLOCK in scene.names and landlock.version() >= landlock.SCOPE_ABI
     for pid in scene.pids():
-        said = attack(scene.hub, "send_signal", pid=pid, number=0)
+        result = attack(scene.hub, "send_signal", pid=pid, number=0)
         # In a namespace a process id may name a process of a tool.
-        assert NAMESPACES in scene.names or is_refused(said) == python, (pid, said)
+        assert NAMESPACES in scene.names or is_refused(result) == python, (pid, result)
         assert is_refused(command(scene.hub, f"kill -0 {pid}")) == shell
     if python:
         for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -152,13 +152,13 @@ def test_it_leaves_files_for_the_next_call(scene: Scene) -> None:
 
 
 def test_it_fills_the_shared_memory_of_the_machine(scene: Scene) -> None:
-    said = attack(scene.hub, "fill_shared_memory", mib=80)
+    result = attack(scene.hub, "fill_shared_memory", mib=80)
     if NAMESPACES in scene.names:
-        assert "No space left" in said
+        assert "No space left" in result
     elif LANDLOCK in scene.names:
-        assert is_refused(said)
+        assert is_refused(result)
     else:
-        assert said == "filled"
+        assert result == "filled"
         Path("/dev/shm/filled").unlink()
     assert not Path("/dev/shm/filled").exists()
 

@@ -75,8 +75,8 @@ def sent(
     try:
         connection.request(method, path, body, dict(headers or {}))
         answer = connection.getresponse()
-        said = {name.lower(): value for name, value in answer.headers.items()}
-        return answer.status, said, answer.read().decode("utf-8", "replace")
+        answer_headers = {name.lower(): value for name, value in answer.headers.items()}
+        return answer.status, answer_headers, answer.read().decode("utf-8", "replace")
     finally:
         connection.close()
 

@@ -55,10 +55,10 @@ def fill_library(hub: Hub) -> None:
     for number in range(0, len(WORDS), 400):
         name = {"type": "spec", "project": "p", "path": f"{number}.md"}
         text = " ".join(WORDS[number : number + 400])
-        said = call(hub, "jane", "create_document", **name, title=str(number), content=text)
-        if "exists" in str(said) or "already" in str(said):
+        answered = call(hub, "jane", "create_document", **name, title=str(number), content=text)
+        if "exists" in str(answered) or "already" in str(answered):
             return
-        assert not said["result"].get("isError"), said
+        assert not answered["result"].get("isError"), answered
 
 
 def processor_seconds(pid: int) -> float:
@@ -76,8 +76,8 @@ def test_no_shipped_server_with_untrusted_input_runs_inside_the_hub() -> None:
 
 def test_it_nests_elements_without_end(hub: Hub) -> None:
     """The cleaner's time grows with the square of the nesting: 40,000 elements took a core for seconds."""
-    said = convert(hub, "<div>" * 40_000)
-    assert "nests HTML deeper than 500 elements" in str(said)
+    answered = convert(hub, "<div>" * 40_000)
+    assert "nests HTML deeper than 500 elements" in str(answered)
     assert "<h1>" in str(convert(hub, "# Heading"))
 
 
@@ -106,8 +106,8 @@ def test_it_searches_the_library_for_expensive_words(hub: Hub, query: str) -> No
     fill_library(hub)
     worker = Worker(hub).pid
     before = processor_seconds(worker)
-    said = call(hub, "jane", "search", query=query[:4_000], includeContent=True, limit=1000)
-    text = said["result"]["content"][0]["text"]
+    answered = call(hub, "jane", "search", query=query[:4_000], includeContent=True, limit=1000)
+    text = answered["result"]["content"][0]["text"]
     assert " found, " in text or "No document was found." in text or "was ended: use fewer words" in text, text[:500]
     assert processor_seconds(worker) - before < 2 * MAX_SEARCH_SECONDS
     assert hub.get("/healthz")[0] == 200
@@ -127,9 +127,9 @@ def test_it_searches_the_library_for_expensive_words(hub: Hub, query: str) -> No
     ],
 )
 def test_it_sends_more_than_the_library_takes(hub: Hub, tool: str, arguments: dict[str, Any], place: str) -> None:
-    said = call(hub, "jane", tool, **arguments)
-    assert said["error"]["code"] in (-32602, -32700), said
-    assert place in str(said) or said["error"]["code"] == -32700
+    answered = call(hub, "jane", tool, **arguments)
+    assert answered["error"]["code"] in (-32602, -32700), answered
+    assert place in str(answered) or answered["error"]["code"] == -32700
 
 
 def test_it_renders_tables_without_end(hub: Hub) -> None:

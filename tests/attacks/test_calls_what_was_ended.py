@@ -124,7 +124,7 @@ def test_a_definition_that_is_served_now_is_revoked_on_the_page(hub: Hub) -> Non
     assert fill_in(hub, "/history/revoke", target=definition, why="it leaks").status == 303
     for address in ("one", "two", f"one@{first}", f"two@{second}", f"one@{definition}"):
         until(partial(refused_everywhere, hub, address), f"{address} is refused")
-    assert "one__leak" not in str(ask(hub, "", "tools/list", {}).said)
+    assert "one__leak" not in str(ask(hub, "", "tools/list", {}).last_message)
     assert send(hub, "GET", "/one/leak").status == 404
     assert b"it leaks" in send(hub, "GET", "/servers/one", headers={"Accept": "text/html"}).body
     assert fill_in(hub, "/history/revoke", target=definition, do="lift").status == 303

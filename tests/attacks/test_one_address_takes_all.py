@@ -91,9 +91,9 @@ def answer(connection: socket.socket) -> bytes:
     return b"".join(pieces)
 
 
-def status(said: bytes) -> int:
+def status(answer: bytes) -> int:
     """The status of an answer, 0 without one."""
-    found = re.match(rb"HTTP/1\.1 (\d+)", said)
+    found = re.match(rb"HTTP/1\.1 (\d+)", answer)
     return int(found[1]) if found else 0
 
 
@@ -162,10 +162,10 @@ def test_calls(hub: Hub, tmp_path: Path) -> None:
         served(hub)
         check_health(hub, lambda: sum(map(_comes, callers)) < len(callers))
         ended.touch()
-        said = [status(answer(caller)) for caller in callers]
-    assert set(said) == {200, 503}
-    assert said.count(200) <= THREADS
-    assert said.count(200) >= THREADS // 2
+        statuses = [status(answer(caller)) for caller in callers]
+    assert set(statuses) == {200, 503}
+    assert statuses.count(200) <= THREADS
+    assert statuses.count(200) >= THREADS // 2
     served(hub)
 
 
@@ -180,8 +180,8 @@ def test_every_thread(hub: Hub, tmp_path: Path) -> None:
         until(lambda: _is_refused(hub), "no thread is left for a call")
         check_health(hub, lambda: _is_refused(hub))
         ended.touch()
-        said = [status(answer(caller)) for caller in callers]
-    assert set(said) == {200, 503}
+        statuses = [status(answer(caller)) for caller in callers]
+    assert set(statuses) == {200, 503}
     served(hub)
 
 
@@ -208,10 +208,10 @@ def test_bodies(hub: Hub) -> None:
     worker = Worker(hub)
     value = json.loads("[" + "[]," * (1300 * 1024) + "[]]")
     alone = peak(worker, lambda: called(hub, "swallow", {"value": value}, ATTACKER))
-    said: list[int] = []
+    statuses: list[int] = []
 
     def send() -> None:
-        said.append(status(called(hub, "swallow", {"value": value}, ATTACKER)))
+        statuses.append(status(called(hub, "swallow", {"value": value}, ATTACKER)))
 
     def attack() -> None:
         senders = [threading.Thread(target=send) for _ in range(12)]
@@ -222,7 +222,7 @@ def test_bodies(hub: Hub) -> None:
             sender.join()
 
     together = peak(worker, attack)
-    assert set(said) <= {200, 503} and 200 in said
+    assert set(statuses) <= {200, 503} and 200 in statuses
     assert together < 4 * alone + 64 * 1024, f"{together} KiB together, {alone} KiB alone"
     served(hub)
 

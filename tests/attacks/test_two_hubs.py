@@ -63,16 +63,16 @@ def test_a_killed_hub_leaves_no_lock_behind(tmp_path: Path) -> None:
 
 
 def test_a_hub_with_a_deleted_database_reports_it(tmp_path: Path) -> None:
-    said = "has the key of a hub that ran before, but its database is empty"
+    sentence = "has the key of a hub that ran before, but its database is empty"
     with running(tmp_path) as hub:
         assert hub.end() == 0
-        assert not [line for line in hub.lines if said in line]
+        assert not [line for line in hub.lines if sentence in line]
     with running(tmp_path) as hub:
         assert hub.end() == 0
-        assert not [line for line in hub.lines if said in line]
+        assert not [line for line in hub.lines if sentence in line]
     for file in (tmp_path / "data").glob(f"{FILE}*"):
         file.unlink()
     with running(tmp_path) as hub:
         assert hub.end() == 0
-        [line] = [line for line in hub.lines if said in line]
+        [line] = [line for line in hub.lines if sentence in line]
         assert str(tmp_path / "data") in line

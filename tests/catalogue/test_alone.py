@@ -97,7 +97,7 @@ def test_an_agents_own_tool_is_reported(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"alone.py": CODE})
     params = {"name": "use", "arguments": {}, "_meta": {"progressToken": 1}}
     answer = hub.legacy("alone", "tools/call", params)
-    told = [one["params"]["message"] for one in answer.messages if "params" in one]
-    assert told == ["Using tool: Hammer"]
+    messages = [one["params"]["message"] for one in answer.messages if "params" in one]
+    assert messages == ["Using tool: Hammer"]
     assert answer.text == "Using tool: Hammer"
     hub.close()

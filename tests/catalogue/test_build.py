@@ -219,9 +219,9 @@ def test_a_bad_transform_is_a_problem_and_affects_no_other_entry(bench: Any, bod
     bench.plug("talk", TOOLS, config={"auto_discover": True, "tools_transform_cid": transform})
     server = bench.server("talk")
     assert list(server.tools) == ["echo", "shout", "talk"]
-    told = [problem.reason for problem in server.problems if problem.where == "generate_tools"]
-    assert len(told) == 1
-    assert expected in told[0]
+    reasons = [problem.reason for problem in server.problems if problem.where == "generate_tools"]
+    assert len(reasons) == 1
+    assert expected in reasons[0]
 
 
 def test_a_transform_that_hangs_is_given_up() -> None:

@@ -82,6 +82,6 @@ def test_an_unknown_target_of_a_revocation_is_refused_and_changes_nothing(hub: A
 
 def test_a_revocation_in_force_keeps_its_first_reason(hub: Any) -> None:
     hub.revocations.revoke("calc", "ann", "first")
-    told = hub.revocations.revoke("servers/calc", "bob", "second")
-    assert (told.what, told.who, told.why) == ("servers/calc", "ann", "first")
+    revocation = hub.revocations.revoke("servers/calc", "bob", "second")
+    assert (revocation.what, revocation.who, revocation.why) == ("servers/calc", "ann", "first")
     assert [each.why for each in Revocations(hub.store).all()] == ["first"]

@@ -39,7 +39,7 @@ def test_a_change_is_announced_although_another_process_moves_the_name_right_aft
     lists = [replace(one, version="") for one in (first, second)]
     names.then = lambda: fast.announce("hi", lists[1])
     assert slow.announce("hi", lists[0])
-    told = [json.loads(entry.data)["kinds"] for entry in store.journal.read("changes/hi")]
-    assert told == [["tools"], ["tools"]]
+    announced = [json.loads(entry.data)["kinds"] for entry in store.journal.read("changes/hi")]
+    assert announced == [["tools"], ["tools"]]
     assert not fast.announce("hi", lists[1]), "what stands already is not told again"
     store.close()

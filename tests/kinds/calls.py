@@ -48,7 +48,7 @@ class SmallHub:
     servers: dict[str, Handler] = field(default_factory=dict)
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
-    said: list[tuple[str, ...]] = field(default_factory=list)
+    announced: list[tuple[str, ...]] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
@@ -71,10 +71,10 @@ class SmallHub:
         return fold(activate(self.servers[server], inner))
 
     def changed(self, server: str, kind: str) -> None:
-        self.said.append(("changed", server, kind))
+        self.announced.append(("changed", server, kind))
 
     def updated(self, server: str, uri: str) -> None:
-        self.said.append(("updated", server, uri))
+        self.announced.append(("updated", server, uri))
 
     def state(self, server: str) -> MutableMapping[str, Any]:
         return self.states.setdefault(server, {})
@@ -101,7 +101,7 @@ def call_of(arguments: dict[str, Any] | None = None, /, left: float = 20.0, **mo
     return Call(server="tool", arguments=arguments or {}, deadline=time.monotonic() + left, **more)
 
 
-def heard(running: Iterator[Event]) -> Event:
+def next_event(running: Iterator[Event]) -> Event:
     """Return the next event of an activation that is not a Pause."""
     return next(event for event in running if not isinstance(event, Pause))
 

@@ -9,10 +9,10 @@ from patchbay.store import Store
 def test_the_last_output_is_the_one_that_was_kept_last(store: Store) -> None:
     """V-C10"""
     assert last_output(store, "my", "echo") is None
-    for said in (b"one", b"two", b""):
-        keep_output(store, "my", "echo", said)
+    for output in (b"one", b"two", b""):
+        keep_output(store, "my", "echo", output)
         keep_output(store, "my", "add", b"other")
-        assert last_output(store, "my", "echo") == said
+        assert last_output(store, "my", "echo") == output
 
 
 def test_outputs_are_no_names_and_go_in_time(store: Store) -> None:

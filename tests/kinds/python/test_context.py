@@ -9,7 +9,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import MissingCapability
 from patchbay.events import Ask, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text, ToolUse
-from tests.kinds.calls import SmallHub, call_of, events, heard, python, wait_until
+from tests.kinds.calls import SmallHub, call_of, events, next_event, python, wait_until
 from tests.kinds.python.test_inline import runners
 
 ALL: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
@@ -83,8 +83,8 @@ def test_the_words_of_a_report_are_texts_that_can_be_sent() -> None:
     body = (
         f"context.progress(1, 2, {words}); context.log({words}, logger={words}); context.uses({words}, None, {words})"
     )
-    said = "caf\ufffd"
-    expected = [Progress(1, 2, said), Log("info", said, said), ToolUse(said, None, said), Done()]
+    text = "caf\ufffd"
+    expected = [Progress(1, 2, text), Log("info", text, text), ToolUse(text, None, text), Done()]
     assert events(python(f"def main(context): {body}"), call_of()) == expected
     (failed,) = events(python("def main(context): context.log('x', logger=5)"), call_of())
     assert failed == Failed("logger must be a string; not 5")
@@ -183,7 +183,7 @@ def test_nothing_is_sent_to_a_caller_that_cannot_answer(question: str, capabilit
 @pytest.mark.parametrize("answer", [None, {}, {"ask-1": 12345}, "yes"])
 def test_a_question_without_a_proper_answer_fails_the_call(answer: Any) -> None:
     running = activate(python("def main(context): return context.elicit('x', {})"), call_of(capabilities=ALL))
-    assert isinstance(heard(running), Ask)
+    assert isinstance(next_event(running), Ask)
     rest = [running.send(answer) if answer is not None else next(running), *running]
     assert rest == [Failed("the caller did not answer 'ask-1'")]
 
@@ -201,7 +201,7 @@ def test_an_unknown_question_is_refused() -> None:
 def test_closing_while_a_question_is_open_ends_the_function() -> None:
     before = set(runners())
     running = activate(python("def main(context): context.elicit('y', {})"), call_of(capabilities=ALL))
-    assert isinstance(heard(running), Ask)
+    assert isinstance(next_event(running), Ask)
     running.close()
     wait_until(lambda: set(runners()) <= before)
 
@@ -210,7 +210,7 @@ def test_a_question_that_is_not_fetched_does_not_block_the_thread() -> None:
     before = set(runners())
     source = "def main(context):\n    context.progress(1)\n    context.elicit('z', {})"
     running = activate(python(source), call_of(capabilities=ALL))
-    assert heard(running) == Progress(1)
+    assert next_event(running) == Progress(1)
     running.close()
     wait_until(lambda: set(runners()) <= before)
 
@@ -232,7 +232,7 @@ def test_resources_are_read_and_changes_announced_through_the_hub() -> None:
         return context.read("cid://a")["text"]
     """
     assert events(python(source), call_of(hub=hub)) == [Text("content"), Done()]
-    assert hub.said == [("changed", "tool", "tools"), ("updated", "tool", "test://a")]
+    assert hub.announced == [("changed", "tool", "tools"), ("updated", "tool", "test://a")]
 
 
 def test_another_tool_is_called_and_its_use_is_an_event() -> None:
@@ -250,7 +250,7 @@ def test_a_call_within_a_call_is_stopped_together_with_it() -> None:
     hub = SmallHub(servers={"other": python("def forever():\n    while True: sum(range(9))")})
     source = "def main(context): return context.call('other', 'forever')"
     running = activate(python(source), call_of(hub=hub))
-    assert heard(running) == ToolUse("other.forever", {})
+    assert next_event(running) == ToolUse("other.forever", {})
     assert next(running) == Pause()
     running.close()
     wait_until(lambda: set(runners()) <= before)
@@ -291,7 +291,7 @@ def test_a_function_can_see_that_it_is_cancelled_and_end_by_itself() -> None:
     """
     handler, call = python(source), call_of()
     running = activate(handler, call)
-    assert heard(running) == Text("begun")
+    assert next_event(running) == Text("begun")
     call.cancelled.set()
     wait_until(lambda: events(handler, call_of(target={"function": "count"}))[0] == Data(1))
     running.close()

@@ -28,7 +28,7 @@ from patchbay.events import (
 )
 from patchbay.kinds.registry import Handlers
 from tests.hubs import shared_hosts
-from tests.kinds.calls import SmallHub, call_of, events, heard, wait_until
+from tests.kinds.calls import SmallHub, call_of, events, next_event, wait_until
 
 Make = Callable[[str], Handler]
 
@@ -179,7 +179,7 @@ def main(context):
 def test_questions_are_answered_through_the_stream(make: Make) -> None:
     running = activate(make(ASKING), call_of(capabilities={"elicitation": {}, "roots": {}}))
     params = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
-    assert heard(running) == Ask({"ask-1": Question("elicitation/create", params)})
+    assert next_event(running) == Ask({"ask-1": Question("elicitation/create", params)})
     assert running.send({"ask-1": {"action": "accept"}}) == Ask({"mine": Question("roots/list", {})})
     assert running.send({"mine": {"roots": [{"uri": "file:///a"}]}}) == Data(["accept", [{"uri": "file:///a"}]])
     assert list(running) == [Done()]
@@ -200,7 +200,7 @@ def test_an_unanswered_question_fails_the_call(make: Make) -> None:
 def test_a_call_that_is_detached_has_its_new_deadline(make: Make) -> None:
     call = call_of()
     running = activate(make("def main(context):\n    context.background()\n    return context.left() > 1000"), call)
-    assert heard(running) == Detach(False)
+    assert next_event(running) == Detach(False)
     call.deadline += 10_000
     assert list(running) == [Data(True), Done()]
 
@@ -239,7 +239,7 @@ def test_the_hub_is_there(make: Make) -> None:
         *(Text("content"), Text("variable://y"), ToolUse("other.greet", {"name": "Ada"}), Text("Hello, Ada"), Done()),
     ]
     assert hub.states == {"tool": {"a": {"n": 1}}}
-    assert hub.said == [("changed", "tool", "tools"), ("updated", "tool", "a://b")]
+    assert hub.announced == [("changed", "tool", "tools"), ("updated", "tool", "a://b")]
 
 
 def test_a_redirect_is_followed_in_the_hub(make: Make) -> None:

@@ -12,7 +12,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.kinds.python import runner_threads
 from patchbay.kinds.python.runner_threads import Pool, RunnerCall
-from tests.kinds.calls import call_of, events, heard, wait_until
+from tests.kinds.calls import call_of, events, next_event, wait_until
 
 
 def alive(pool: Pool) -> int:
@@ -112,7 +112,7 @@ def test_a_helper_thread_of_a_tool_that_is_over_cannot_speak_any_more() -> None:
             sum(range(9))
 
     running = activate(lambda call: pool.run(work, call), call_of())
-    assert heard(running) == Text("x")
+    assert next_event(running) == Text("x")
     running.close()
     ended.set()
     assert stopped.wait(20)

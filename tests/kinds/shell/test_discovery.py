@@ -48,7 +48,7 @@ def test_the_opening_comment_describes_the_tool(script: str, description: str) -
 
 
 @pytest.mark.parametrize(
-    ("script", "line", "said"),
+    ("script", "line", "message"),
     [
         (b"@bash_command \nls", 1, "name of a command"),
         (b"#!/bin/sh\necho \0", 2, "NUL"),
@@ -56,8 +56,8 @@ def test_the_opening_comment_describes_the_tool(script: str, description: str) -
         (b"#" * (MAX_DEFINITION_BYTES + 1), 1, "at most"),
     ],
 )
-def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, line: int, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, line: int, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
         discover("shell", "srv", script)
     assert refused.value.path == f"line {line}"
 

@@ -68,7 +68,7 @@ also = bear
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "reason"),
     [
         ("def _hidden(): ...", "underscore"),
         ("def __getattr__(name): ...", "underscore"),
@@ -79,11 +79,11 @@ also = bear
         (f"def {'x' * 129}(): ...", "1 to 128"),
     ],
 )
-def test_a_function_that_cannot_be_called_by_name_is_a_problem_with_a_reason(function: str, said: str) -> None:
+def test_a_function_that_cannot_be_called_by_name_is_a_problem_with_a_reason(function: str, reason: str) -> None:
     """T11.4, V-C4b: private functions and those with parameters that JSON arguments cannot fill."""
     read = found("# first line\n" + function)
     assert read.descriptors == ()
-    assert [(problem.line, said in problem.reason) for problem in read.problems] == [(2, True)]
+    assert [(problem.line, reason in problem.reason) for problem in read.problems] == [(2, True)]
 
 
 def test_descriptions_are_first_lines_of_docstrings() -> None:
@@ -311,17 +311,17 @@ def f(a: {touch}, b: "{touch.replace('"', "'")}" = {touch}) -> C: ...
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "reason"),
     [
         ("def f(x='\\ud800'): ...", "UTF-8"),
         ("def f(x: Annotated[str, pydantic.Field(pattern='(?=a)')]): ...", "regex"),
         ("def f(x: Annotated[int, pydantic.Field(multiple_of=0)]): ...", "schema would not be valid"),
     ],
 )
-def test_a_function_whose_schema_could_not_be_used_takes_down_only_itself(function: str, said: str) -> None:
+def test_a_function_whose_schema_could_not_be_used_takes_down_only_itself(function: str, reason: str) -> None:
     source = f"import pydantic\nfrom typing import Annotated\n{function}\ndef fine(): ...\n"
     assert list(tools(source)) == ["fine"]
-    assert said in reasons(source)["f"]
+    assert reason in reasons(source)["f"]
 
 
 def test_three_hundred_functions_are_read_in_well_under_a_second() -> None:
