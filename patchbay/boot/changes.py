@@ -15,7 +15,7 @@ import orjson
 from patchbay.boot.documents import LISTING, check_documents, text_of_variable
 from patchbay.boot.healing import bytes_for_image, read_or_restore
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image
-from patchbay.boot.references import missing_from
+from patchbay.boot.references import missing_cids
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 PARTS = ("servers", "variables", "templates")
 
-CHANGED = "names"
+NAMES_CHANGED = "names"
 """Bus topic that announces that names have moved."""
 
 
@@ -40,12 +40,12 @@ def is_readonly(store: Store) -> bool:
     return bool(orjson.loads(current_image(store))["readonly"])
 
 
-def history(store: Store, limit: int = 100) -> list[NameChange]:
+def root_history(store: Store, limit: int = 100) -> list[NameChange]:
     """Return the moves of the root, newest first: who changed the hub, when and why."""
     return store.names.past("root", limit)
 
 
-def variable(store: Store, name: str) -> bytes | None:
+def read_variable(store: Store, name: str) -> bytes | None:
     """Return the value of a variable: its definition or, when the definition is a CID, the bytes of that CID.
 
     Returns None for an unknown variable. Damaged or missing bytes are restored from the root image. Raises ConfigError
@@ -69,7 +69,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     now = store.names.all()
     if now.get("boot") == image.cid:
         return now["root"]
-    missing = missing_from(image, store.blobs)
+    missing = missing_cids(image, store.blobs)
     if missing:
         raise MissingBlob(missing, where)
     changes: dict[str, str | None] = {}
@@ -92,7 +92,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     return _agree_on_root(store, who, why)
 
 
-def change(
+def change_names(
     store: Store,
     changes: Mapping[str, str | None],
     who: str,
@@ -116,7 +116,7 @@ def change(
     served = _build_image(_names_after(store.names.all(), changes), store.blobs, _current(store))
     store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why, expected)
     root = _agree_on_root(store, who, why)
-    store.bus.publish(CHANGED)
+    store.bus.publish(NAMES_CHANGED)
     return root
 
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from patchbay.boot.healing import read_or_restore
-from patchbay.boot.image import reference_in
+from patchbay.boot.image import cid_in_definition
 from patchbay.config import Configs, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs, Store
@@ -25,7 +25,7 @@ MCPS = "variables/mcps"
 LISTING = "variables/listing"
 """Name of the variable that selects the tools of the aggregate server, like the `listing` field of a configuration."""
 
-MOVES_AT_ONCE = 100
+MOVES_PER_READ = 100
 """How many earlier texts are read from the journal in one step."""
 
 Read = TypeVar("Read")
@@ -37,7 +37,7 @@ def text_of_variable(blobs: Blobs, cid: str) -> bytes:
     Raises MissingBlob.
     """
     definition = blobs.get(cid)
-    reference = reference_in(definition.decode("utf-8", "replace"))
+    reference = cid_in_definition(definition.decode("utf-8", "replace"))
     return definition if reference is None else blobs.get(reference)
 
 
@@ -82,7 +82,7 @@ class Document(Generic[Read]):
     otherwise: str
 
 
-def in_force(store: Store, document: Document[Read]) -> tuple[Read, str | None]:
+def read_document(store: Store, document: Document[Read]) -> tuple[Read, str | None]:
     """Return the value of a document and, if its current text is not used, the reason.
 
     When the current text cannot be read, the last readable one is in force, or `nothing` if there was none.
@@ -105,7 +105,7 @@ def in_force(store: Store, document: Document[Read]) -> tuple[Read, str | None]:
 def _read_earlier(store: Store, document: Document[Read]) -> Iterator[tuple[Read, str]]:
     """Yield the values of earlier texts that can be read, newest first, each with a clause that names the text."""
     before: int | None = None
-    while moves := store.names.past(document.name, MOVES_AT_ONCE, before):
+    while moves := store.names.past(document.name, MOVES_PER_READ, before):
         for move in moves:
             try:
                 found = document.read(text_of_variable(store.blobs, move.cid) if move.cid else None)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.assets import REFERENCE_TEMPLATES as FOLDER
-from patchbay.boot import canonical_json, files_of_skills, missing_from, parse_image
+from patchbay.boot import canonical_json, missing_cids, parse_image, skill_files
 from patchbay.cid import cid_of, is_cid
 from patchbay.errors import ConfigError, ParseError, PatchbayError
 from patchbay.jsonrpc import parse
@@ -86,7 +86,7 @@ class BootImageGenerator:
         store = MemoryStore()
         for blob in self.blobs.values():
             store.blobs.put(blob)
-        missing = missing_from(image, store.blobs)
+        missing = missing_cids(image, store.blobs)
         if missing:
             raise ConfigError(
                 where, "", f"expected only CIDs that a source makes; no source makes {', '.join(missing)}"
@@ -103,7 +103,7 @@ class BootImageGenerator:
         for name, resource in resources.items() if isinstance(resources, dict) else ():
             if isinstance(resource, dict) and "cid" in resource:
                 resource["cid"] = self._reference(resource, "cid", path, f"resources.{name}")
-        for place, file in files_of_skills(config):
+        for place, file in skill_files(config):
             file["cid"] = self._reference(file, "cid", path, place)
         return self._add_blob(canonical_json(config))
 
@@ -218,7 +218,7 @@ def changed_sources(wanted: dict[str, bytes], there: dict[str, bytes]) -> list[s
         return [f"{PREFIX}sources.json cannot be read, so the sources that changed are not known"]
 
 
-def write(folder: Path, wanted: dict[str, bytes], there: dict[str, bytes]) -> None:
+def write_files(folder: Path, wanted: dict[str, bytes], there: dict[str, bytes]) -> None:
     """Update a folder; blobs are written before the files that name them. Unchanged files are not touched."""
     (folder / "cids").mkdir(exist_ok=True)
     for path in sorted(wanted, key=lambda path: (not path.startswith("cids/"), path)):
@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         there = generated_files(given.folder)
         lines = differences(wanted, there)
         if not given.check:
-            write(given.folder, wanted, there)
+            write_files(given.folder, wanted, there)
     except (PatchbayError, OSError) as problem:
         sys.stderr.write(f"generate_boot_image.py: {problem}\n")
         return 2

@@ -96,7 +96,7 @@ def parse_image(data: bytes, where: str) -> Image:
     )
 
 
-def reference_in(definition: str) -> str | None:
+def cid_in_definition(definition: str) -> str | None:
     """Return the CID that a variable's definition consists of, in canonical form; None when the definition is the
     value.
     """

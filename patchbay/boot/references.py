@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from patchbay.boot.image import Image, reference_in
+from patchbay.boot.image import Image, cid_in_definition
 from patchbay.cid import canonical
 from patchbay.errors import BadCid, ConfigError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs
 
 
-def missing_from(image: Image, blobs: Blobs) -> list[str]:
+def missing_cids(image: Image, blobs: Blobs) -> list[str]:
     """Return every CID that an image needs, at any depth, and that the store lacks; each once, in the order of need.
 
     Raises ConfigError when a document that must be read on the way is invalid.
@@ -38,7 +38,7 @@ def _own_cids(image: Image) -> Iterator[str]:
         if "config_cid" in row:
             yield row["config_cid"]
     for definition in image.variables.values():
-        reference = reference_in(definition)
+        reference = cid_in_definition(definition)
         if reference is not None:
             yield reference
     yield from image.templates.values()
@@ -47,7 +47,7 @@ def _own_cids(image: Image) -> Iterator[str]:
 def _configurations(image: Image, blobs: Blobs, missing: dict[str, None]) -> list[str]:
     """Return the CIDs of the configurations in the variable mcps."""
     definition = image.variables.get("mcps", "")
-    reference = reference_in(definition)
+    reference = cid_in_definition(definition)
     if reference in missing or not definition.strip():
         return []
     where = "the variable mcps" if reference is None else f"the variable mcps ({reference})"
@@ -68,10 +68,10 @@ def _cids_in_configuration(data: bytes, where: str) -> list[str]:
         for name, resource in resources.items():
             if isinstance(resource, dict) and "cid" in resource:
                 found.append(_canonical_cid(resource["cid"], where, f"resources.{name}.cid"))
-    return found + [_canonical_cid(file["cid"], where, f"{place}.cid") for place, file in files_of_skills(config)]
+    return found + [_canonical_cid(file["cid"], where, f"{place}.cid") for place, file in skill_files(config)]
 
 
-def files_of_skills(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def skill_files(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the files of the skills in a configuration whose content is a CID, each with its place."""
     skills = config.get("skills", {})
     for name, skill in skills.items() if isinstance(skills, dict) else ():

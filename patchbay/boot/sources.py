@@ -14,7 +14,7 @@ from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Store
 
 
-def load(boot: str, store: Store) -> tuple[bytes, str]:
+def load_image(boot: str, store: Store) -> tuple[bytes, str]:
     """Return the bytes of an image and their origin, for messages. Store the blobs that stand beside the image.
 
     Raises ConfigError that names the fault, MissingBlob for a CID that is not in the store.

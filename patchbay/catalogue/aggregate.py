@@ -16,7 +16,7 @@ import orjson
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.public_names import public_name
 from patchbay.catalogue.reading.skills import Skill
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
@@ -55,7 +55,7 @@ class Aggregate(Server):
         """Return the server that reads a URI: by its resources, then by its templates."""
         found = self.owners["resources"].get(uri)
         if found is None:
-            matching = (key for key in self.owners["templates"] if compiled(key).match(uri) is not None)
+            matching = (key for key in self.owners["templates"] if compile_template(key).match(uri) is not None)
             found = self.owners["templates"].get(next(matching, ""))
         return found[0] if found else None
 
@@ -68,7 +68,7 @@ class Aggregate(Server):
         return None
 
 
-def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem: str | None = None) -> Aggregate:
+def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, problem: str | None = None) -> Aggregate:
     """Build one server of all served servers; `listing` matches public names, `problem` is its fault, if any."""
     listing = listing or Listing()
     parts = [server for server in servers if server.enabled and not server.broken]
@@ -84,7 +84,7 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
         problems += faults
     problems += [Problem("variables/listing", f"the variable listing cannot be used: {problem}")] if problem else []
     problems += listing.problems(gathered["tools"])
-    tools = listing.kept(gathered["tools"])
+    tools = listing.select(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}
     remaining = {(server.name, key) for server, key in owners["tools"].values()}
     dotted["tools"] = {name: one for name, one in dotted["tools"].items() if (one[0].name, one[1]) in remaining}

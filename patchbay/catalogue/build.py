@@ -1,7 +1,7 @@
 """Build a Server from definition bytes and configuration.
 
 Rules: lists merge by name, static over transform over discovered; an entry that cannot be listed is a Problem; a server
-that cannot be served has `broken` set; an error here never affects another server.
+that cannot be served has `broken_server` set; an error here never affects another server.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from patchbay.activation import Hub
 from patchbay.catalogue import entries
 from patchbay.catalogue.entries import HUB_SCHEMES, EntryContext
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.reading.skills import Skill, skills_of
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.skills import Skill, load_skills
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.transforms import HandlerFor, Transforms, is_answered
+from patchbay.catalogue.transforms import HandlerFor, Transforms, matches_template
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError
@@ -29,11 +29,11 @@ from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.store import Blobs
 
-STATIC = (
-    ("tools", entries.tool),
-    ("resources", entries.resource),
-    ("resource_templates", entries.template),
-    ("prompts", entries.prompt),
+ENTRY_MAKERS = (
+    ("tools", entries.make_tool),
+    ("resources", entries.make_resource),
+    ("resource_templates", entries.make_template),
+    ("prompts", entries.make_prompt),
 )
 
 
@@ -55,7 +55,7 @@ class BuildContext:
     vouched: Callable[[ServerRow], bool] = lambda row: False
 
 
-def broken(row: ServerRow, version: str, sentence: str) -> Server:
+def broken_server(row: ServerRow, version: str, sentence: str) -> Server:
     """Return a server that is not served, with the reason."""
     return Server(
         row.name,
@@ -69,14 +69,14 @@ def broken(row: ServerRow, version: str, sentence: str) -> Server:
     )
 
 
-def build(row: ServerRow, version: str, context: BuildContext, pinned: bool = False) -> Server:
-    """Build the server of a row. Never raises for operator input: the result has `broken` set instead."""
+def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bool = False) -> Server:
+    """Build the server of a row. Never raises for operator input: the result has `broken_server` set instead."""
     try:
         source = context.blobs.get(row.definition_cid)
         config = _load_config(row, source, context)
         found = discover(row.kind, row.name, source)
     except ContentError as problem:
-        return broken(row, version, _describe_problem(problem, row))
+        return broken_server(row, version, _describe_problem(problem, row))
     fields = config.fields if config else {}
     configured = configured_kind(fields)
     if configured is not None:
@@ -84,21 +84,21 @@ def build(row: ServerRow, version: str, context: BuildContext, pinned: bool = Fa
     try:
         runs = context.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     except ConfigError as problem:
-        return broken(row, version, _describe_problem(problem, row))
-    enabled = row.serves(fields)
+        return broken_server(row, version, _describe_problem(problem, row))
+    enabled = row.is_enabled(fields)
     functions = kind_named(row.kind).functions(source)
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
     entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
     listed, problems = _merge_descriptors(entry_context, config if enabled else None, found, context)
-    skills, faults = skills_of(fields if enabled else {}, entry_context.where, context.blobs)
+    skills, faults = load_skills(fields if enabled else {}, entry_context.where, context.blobs)
     listed["resource"] |= _skill_resources(skills, listed["resource"])
     if not (config is None or fields.get("auto_discover", False)):
         problems += _report_unlisted(entry_context, found) if enabled else ()
         found = replace(found, problems=())
     listing = Listing.of(fields.get("listing", {}))
     problems += listing.problems(listed["tool"]) if enabled else ()
-    tools = {name: one for name, one in listing.kept(listed["tool"]).items() if one.read_only or not context.readonly}
+    tools = {name: one for name, one in listing.select(listed["tool"]).items() if one.read_only or not context.readonly}
     return Server(
         row.name,
         version,
@@ -135,11 +135,13 @@ def _build_configured(
 ) -> Server:
     """Build a server that a configuration alone describes, provided that an operator supplied it."""
     if not context.vouched(row):
-        return broken(row, version, f"{configured[1].reaches}, which only a file in servers/ or the boot image may do")
+        return broken_server(
+            row, version, f"{configured[1].reaches}, which only a file in servers/ or the boot image may do"
+        )
     try:
         return configured_server(row, version, fields, context, pinned)
     except ContentError as problem:
-        return broken(row, version, _describe_problem(problem, row))
+        return broken_server(row, version, _describe_problem(problem, row))
 
 
 def configured_server(
@@ -154,9 +156,9 @@ def configured_server(
     templates = dict(parts.templates)
     problems = [*parts.problems, *_remove_invalid_templates(templates)]
     listing = Listing.of(fields.get("listing", {}))
-    enabled = row.serves(fields)
+    enabled = row.is_enabled(fields)
     problems += listing.problems(parts.tools) if parts.tools else ()
-    tools = {name: one for name, one in listing.kept(parts.tools).items() if one.read_only or not context.readonly}
+    tools = {name: one for name, one in listing.select(parts.tools).items() if one.read_only or not context.readonly}
     return Server(
         row.name,
         version,
@@ -188,7 +190,7 @@ def _remove_invalid_templates(templates: dict[str, Descriptor]) -> Iterator[Prob
     """Remove the templates that cannot be compiled, and report each."""
     for key in list(templates):
         try:
-            compiled(key)
+            compile_template(key)
         except ConfigError as problem:
             del templates[key]
             yield Problem(key, f"not served: {problem.expected}")
@@ -234,7 +236,7 @@ def _merge_descriptors(
 def _set_default_sources(entry_context: EntryContext, merged: dict[str, dict[str, Descriptor]]) -> Iterator[Problem]:
     """Give each resource without a source the last output of the only tool; without an only tool remove it."""
     for uri, one in list(merged["resource"].items()):
-        if one.target or uri.startswith(HUB_SCHEMES) or is_answered(entry_context, uri):
+        if one.target or uri.startswith(HUB_SCHEMES) or matches_template(entry_context, uri):
             continue
         if len(merged["tool"]) == 1:
             target = {"last_output_of": next(iter(merged["tool"]))}
@@ -250,7 +252,7 @@ def _set_default_sources(entry_context: EntryContext, merged: dict[str, dict[str
 def _static_descriptors(entry_context: EntryContext) -> tuple[list[Descriptor], list[Problem]]:
     listed: list[Descriptor] = []
     problems: list[Problem] = []
-    for kind, make in STATIC:
+    for kind, make in ENTRY_MAKERS:
         for name, entry in entry_context.config.get(kind, {}).items():
             try:
                 listed.append(make(entry_context, name, entry, "static"))

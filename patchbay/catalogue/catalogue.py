@@ -17,21 +17,21 @@ from functools import partial
 from secrets import token_bytes
 from uuid import uuid4
 
-from patchbay.boot.changes import CHANGED
-from patchbay.catalogue.aggregate import Aggregate, aggregate
-from patchbay.catalogue.build import BuildContext, broken, build
+from patchbay.boot.changes import NAMES_CHANGED
+from patchbay.catalogue.aggregate import Aggregate, build_aggregate
+from patchbay.catalogue.build import BuildContext, broken_server, build_server
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
-from patchbay.catalogue.provenance import vouched
+from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
-from patchbay.catalogue.versions import Pins, Versions, never_had
-from patchbay.catalogue.watching.folder import Folder
+from patchbay.catalogue.versions import Pins, Versions, unknown_version
+from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 RERUN = "rerun/"
 """Prefix of the bus topics that ask to run the transforms of a server again."""
 
-SWEEP = 60.0
+SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""
 
 STORE_POLL_SECONDS = 1.0
@@ -85,15 +85,15 @@ class Catalogue:
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
-        self._folder = Folder(store, settings.servers) if watch else None
+        self._folder = WatchedFolder(store, settings.servers) if watch else None
         self._planner = Planner(store, self._configs, settings.enable)
         self._servers: Mapping[str, Server] = {}
         self._announced: Mapping[str, Server] = {}
         self._served: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
-        self._next_sweep = time.monotonic() + SWEEP
+        self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._listing: tuple[Listing, str | None] = (Listing(), None)
-        self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self._served, self._listing, aggregate(()))
+        self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self._served, self._listing, build_aggregate(()))
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -123,12 +123,12 @@ class Catalogue:
         """
         now = self._servers.get(name)
         if now is None and not operator:
-            raise never_had(name, cid)
+            raise unknown_version(name, cid)
         now = now or self._pins.latest(name)
         if now is not None and not now.enabled:
             raise UnavailableServer(f"the server {name} is not available: it is disabled")
         server = self._pins.find(name, cid)
-        revocation = self.revocations.of_row(self._pins.row(name, server.version))
+        revocation = self.revocations.find_for_row(self._pins.row(name, server.version))
         if revocation is not None:
             raise RevokedServer(revocation.sentence)
         if server.broken or not server.enabled:
@@ -139,7 +139,7 @@ class Catalogue:
         """Return the revoked ones among a name's versions, each with a sentence that gives the reason."""
         found = {}
         for version in versions if self.revocations.state() else ():
-            if version is not None and (revocation := self.revocations.of_row(self._pins.row(name, version))):
+            if version is not None and (revocation := self.revocations.find_for_row(self._pins.row(name, version))):
                 found[version] = revocation.sentence
         return found
 
@@ -155,7 +155,7 @@ class Catalogue:
         served, listing, whole = self._whole
         if served is not self._served or listing is not self._listing:
             served, listing = self._served, self._listing
-            whole = aggregate(served.values(), *listing)
+            whole = build_aggregate(served.values(), *listing)
             self._whole = (served, listing, whole)
         return whole
 
@@ -187,7 +187,7 @@ class Catalogue:
         """Stop the threads and independent functions; servers can still be found."""
         self.hub.close()
         self._ending.set()
-        self.store.bus.publish(CHANGED)
+        self.store.bus.publish(NAMES_CHANGED)
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
@@ -235,7 +235,7 @@ class Catalogue:
         moved = [name for name in sorted(fresh) if self._versions.announce(name, self._servers.get(name))]
         self._announced = self._servers
         if self._versions.announce_listing(self._listing[0]) or moved:
-            self.store.bus.publish(CHANGED)
+            self.store.bus.publish(NAMES_CHANGED)
 
     def _spawn(self, run: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -243,7 +243,7 @@ class Catalogue:
         self._threads.append(thread)
 
     def _listen(self, ready: threading.Event) -> None:
-        with self.store.bus.subscribe([CHANGED, RERUN + "*"]) as mailbox:
+        with self.store.bus.subscribe([NAMES_CHANGED, RERUN + "*"]) as mailbox:
             ready.set()
             while not self._ending.is_set():
                 got = mailbox.get(STORE_POLL_SECONDS)
@@ -267,16 +267,16 @@ class Catalogue:
     def _sweep(self) -> None:
         """Remove expired journal entries at intervals, also when hints arrive all the time."""
         if time.monotonic() > self._next_sweep:
-            self._next_sweep = time.monotonic() + SWEEP
+            self._next_sweep = time.monotonic() + SWEEP_SECONDS
             self.store.journal.sweep()
 
-    def _watch(self, folder: Folder) -> None:
+    def _watch(self, folder: WatchedFolder) -> None:
         while not self._ending.wait(folder.every):
             self._run_guarded(partial(self._import_from_folder, folder.scan))
 
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:
         if scan():
-            self.store.bus.publish(CHANGED)
+            self.store.bus.publish(NAMES_CHANGED)
             self.refresh()
 
     def _run_guarded(self, run: Callable[[], None]) -> None:
@@ -288,16 +288,16 @@ class Catalogue:
 
     def _build(self, row: ServerRow | Refusal) -> Server:
         if isinstance(row, Refusal):
-            server = broken(row.row, "", row.sentence)
+            server = broken_server(row.row, "", row.sentence)
         else:
-            server = build(row, self._versions.keep(row), self._build_context())
+            server = build_server(row, self._versions.keep(row), self._build_context())
         if server.broken:
             log.warning("the server %s is not served: %s", server.name, server.broken)
         replaced = row.replaces if isinstance(row, ServerRow) else None
         return replace(server, replaces=replaced) if replaced else server
 
     def _build_pinned(self, row: ServerRow, version: str) -> Server:
-        return build(row, version, self._build_context(), pinned=True)
+        return build_server(row, version, self._build_context(), pinned=True)
 
     def _build_context(self) -> BuildContext:
         return BuildContext(
@@ -308,7 +308,7 @@ class Catalogue:
             self.hub,
             self._handlers,
             self._keepers,
-            partial(vouched, self.store),
+            partial(is_from_operator, self.store),
         )
 
     def _rebuild(self, name: str, kind: str | None) -> None:

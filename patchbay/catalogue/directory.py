@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from patchbay.catalogue.search import texts_of
+from patchbay.catalogue.search import searchable_texts
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.fulltext.index import BEGIN, END, Document, Index
@@ -19,13 +19,13 @@ from patchbay.fulltext.index import BEGIN, END, Document, Index
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "server": 1.0, "arguments": 1.0}
 KINDS = ("server", "tool", "resource", "prompt")
 
-STEP = 4
+SERVERS_PER_STEP = 4
 """Servers that the background thread reads in one step."""
 
-LATER = 0.5
+START_DELAY_SECONDS = 0.5
 """Seconds before the background thread begins, so that a start or a page comes first."""
 
-ASIDE = 1.0
+PAUSE_FACTOR = 1.0
 """Pause after a step of the background thread, as a multiple of the step's time."""
 
 
@@ -69,15 +69,21 @@ class Directory:
 
     def _fill(self, servers: list[Server]) -> None:
         """Read the servers that no search has read yet, in the background; stop when the program ends."""
-        pause = LATER
-        for begin in range(0, len(servers), STEP):
+        pause = START_DELAY_SECONDS
+        for begin in range(0, len(servers), SERVERS_PER_STEP):
             self._ending.wait(pause)
             if self._ending.is_set() or not threading.main_thread().is_alive():
                 return
             begun = time.monotonic()
             with self._lock:
-                self._read({each.name: each for each in servers[begin : begin + STEP] if each.name not in self._known})
-            pause = (time.monotonic() - begun) * ASIDE
+                self._read(
+                    {
+                        each.name: each
+                        for each in servers[begin : begin + SERVERS_PER_STEP]
+                        if each.name not in self._known
+                    }
+                )
+            pause = (time.monotonic() - begun) * PAUSE_FACTOR
 
     def find(self, servers: Iterable[Server], query: str, kind: str = "", limit: int = 50) -> list[DirectoryEntry]:
         """Return at most `limit` matches of a query, best first; an empty query matches nothing.
@@ -132,7 +138,7 @@ def _documents(server: Server) -> Iterator[tuple[Document, DirectoryEntry]]:
         {"description": "\n".join(filter(None, (server.description, server.instructions)))},
     )
     for place, tool in enumerate(server.tools.values(), 1):
-        texts = texts_of(tool.wire)
+        texts = searchable_texts(tool.wire)
         yield _document(DirectoryEntry("tool", server.name, tool.name, texts["title"], place), texts)
     readable: list[Descriptor] = [*server.resources.values(), *server.templates.values()]
     for place, one in enumerate(readable, 1):
@@ -154,6 +160,6 @@ def _document(entry: DirectoryEntry, texts: Mapping[str, str]) -> tuple[Document
     return Document(key, {**texts, **own}, {"kind": entry.kind}), entry
 
 
-def plain(text: str) -> str:
+def without_marks(text: str) -> str:
     """Return a snippet without its match marks."""
     return text.replace(BEGIN, "").replace(END, "")

@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.cid import canonical
 from patchbay.config import SOURCES
 from patchbay.descriptors import Descriptor, Source
@@ -28,7 +28,7 @@ _RESOURCE = ("title", "description", "mimeType", "annotations", "icons", "size",
 _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 
 
-def tool(context: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def make_tool(context: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """Make a tool. A static tool takes the fields it omits from the discovered function it runs.
 
     Without a schema it accepts any object. Raises ConfigError without a function or command that runs it.
@@ -72,7 +72,7 @@ def with_annotations(wire: Mapping[str, Any], config: Mapping[str, Any]) -> Mapp
     return {**wire, "annotations": config["annotations"]}
 
 
-def resource(context: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def make_resource(context: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """Make a resource, named by its URI. Raises ConfigError for a source that cannot be read."""
     wire = {"uri": entry["uri"], "name": entry.get("name", key)} | _select(entry, _RESOURCE)
     target = _select(entry, SOURCES)
@@ -92,12 +92,12 @@ def resource(context: EntryContext, key: str, entry: Mapping[str, Any], source: 
     return Descriptor("resource", entry["uri"], wire, target, source)
 
 
-def template(context: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def make_template(context: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """Make a resource template, named by its URI template. Raises ConfigError when it or its function is invalid."""
     path = f"resource_templates.{key}"
     for member in ("uriTemplate", "matches"):
         try:
-            compiled(entry.get(member, entry["uriTemplate"]))
+            compile_template(entry.get(member, entry["uriTemplate"]))
         except ConfigError as problem:
             raise ConfigError(context.where, f"{path}.{member}", problem.expected) from problem
     wire = {"uriTemplate": entry["uriTemplate"], "name": entry.get("name", key)}
@@ -106,7 +106,7 @@ def template(context: EntryContext, key: str, entry: Mapping[str, Any], source: 
     return Descriptor("template", entry["uriTemplate"], wire, target, source)
 
 
-def prompt(context: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+def make_prompt(context: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
     """Make a prompt. Raises ConfigError when its function is missing or an argument occurs twice."""
     names = [argument["name"] for argument in entry.get("arguments", ())]
     if len(set(names)) != len(names):

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
-from patchbay.boot import variable
-from patchbay.catalogue.reading.last_outputs import keep_output
+from patchbay.boot import read_variable
+from patchbay.catalogue.reading.last_outputs import store_output
 from patchbay.catalogue.reading.resources import CatalogueForReading, read_resource
 from patchbay.catalogue.rows import PREFIX, parse_row
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.tool_state import State
+from patchbay.catalogue.tool_state import ServerState
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings
@@ -33,10 +33,10 @@ VARIABLES = "variables/"
 MAX_CALL_CHAIN = 8
 """Maximum length of a chain of tools that call each other."""
 
-ALONE = 64
+MAX_INDEPENDENT_FUNCTIONS = 64
 """Maximum number of independent functions in one process."""
 
-ALONE_SECONDS = 3600.0
+INDEPENDENT_FUNCTION_SECONDS = 3600.0
 """Seconds that an independent function may take."""
 
 
@@ -100,14 +100,14 @@ class CatalogueHub:
             _nested_call(call, f"{call.server}, {function} (independent)"),
             target={"function": function},
             arguments=arguments,
-            deadline=time.monotonic() + ALONE_SECONDS,
+            deadline=time.monotonic() + INDEPENDENT_FUNCTION_SECONDS,
             capabilities={},
             progress_token=None,
             cancelled=CancelFlag(),
         )
         with self._counting:
-            if len(self._alone) >= ALONE:
-                raise ToolFailed(f"{ALONE} independent functions run already; try again later")
+            if len(self._alone) >= MAX_INDEPENDENT_FUNCTIONS:
+                raise ToolFailed(f"{MAX_INDEPENDENT_FUNCTIONS} independent functions run already; try again later")
             self._alone.add(inner.cancelled)
         threading.Thread(target=self._run_alone, args=(server, inner), name=f"{function} alone", daemon=True).start()
 
@@ -130,7 +130,7 @@ class CatalogueHub:
             sources = {row.name: store.blobs.get(row.definition_cid) for row in rows if row.enabled}
             return {name: source.decode("utf-8", "replace") for name, source in sources.items()}
         names = [name.removeprefix(VARIABLES) for name in store.names.all(VARIABLES)]
-        values = {name: variable(store, name) for name in names}
+        values = {name: read_variable(store, name) for name in names}
         return {name: value.decode("utf-8", "replace") for name, value in values.items() if value is not None}
 
     def folder(self, server: str) -> Path:
@@ -170,7 +170,7 @@ class CatalogueHub:
 
     def state(self, server: str) -> Memory:
         """Return a server's own key-value state in the store."""
-        return State(self._catalogue.store, server, self._catalogue.readonly)
+        return ServerState(self._catalogue.store, server, self._catalogue.readonly)
 
     def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
         """Store the text of a tool's successful result for the resources that show it; not in a read-only hub.
@@ -181,7 +181,7 @@ class CatalogueHub:
             return
         text = "".join(block["text"] for block in result["content"] if block.get("type") == "text")
         try:
-            keep_output(self._catalogue.store, server.name, tool, text.encode())
+            store_output(self._catalogue.store, server.name, tool, text.encode())
         except ContentError as problem:
             log.warning("the last output of %s.%s is not stored: %s", server.name, tool, problem.message)
             return

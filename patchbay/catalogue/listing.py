@@ -17,10 +17,10 @@ from patchbay.descriptors import Descriptor, Problem
 
 SEARCH, CALL = "search_tools", "call_tool"
 
-MOST_FOUND, FOUND = 50, 5
+MAX_FOUND_TOOLS, DEFAULT_FOUND_TOOLS = 50, 5
 """Maximum, and default, number of tools in a search result."""
 
-MOST_NAMED = 40
+MAX_NAMED_SERVERS = 40
 """Number of servers, or tools of one server, that the description of the search lists."""
 
 Tools = Mapping[str, Descriptor]
@@ -41,19 +41,19 @@ class Listing:
         patterns = {key: tuple(fields[key]) for key in ("always", "include", "exclude") if key in fields}
         return cls(search=bool(fields.get("search", False)), **patterns)
 
-    def kept(self, tools: Tools) -> dict[str, Descriptor]:
+    def select(self, tools: Tools) -> dict[str, Descriptor]:
         """Return the tools that exist after `include` and `exclude`."""
         return {
             name: one for name, one in tools.items() if _matches(one, self.include) and not _matches(one, self.exclude)
         }
 
-    def shown(self, tools: Tools) -> Tools:
+    def visible(self, tools: Tools) -> Tools:
         """Return the tools that a list shows."""
-        if not self.searches(tools):
+        if not self.is_search_active(tools):
             return tools
-        return {**front(tools), **{name: one for name, one in tools.items() if _matches(one, self.always)}}
+        return {**search_descriptors(tools), **{name: one for name, one in tools.items() if _matches(one, self.always)}}
 
-    def searches(self, tools: Tools) -> bool:
+    def is_search_active(self, tools: Tools) -> bool:
         """Whether the two search tools replace the list: false without tools, or when a tool has one of their names."""
         return self.search and bool(tools) and SEARCH not in tools and CALL not in tools
 
@@ -63,7 +63,7 @@ class Listing:
             for pattern in getattr(self, key):
                 if pattern != "*" and not any(_matches(one, [pattern]) for one in tools.values()):
                     yield Problem(f"listing.{key}", f"no tool matches {pattern}")
-        if self.search and {SEARCH, CALL} & self.kept(tools).keys():
+        if self.search and {SEARCH, CALL} & self.select(tools).keys():
             reason = f"one of the server's own tools is called {SEARCH} or {CALL}, so search stays off"
             yield Problem("listing.search", reason)
 
@@ -72,7 +72,7 @@ def _matches(one: Descriptor, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in one.names)
 
 
-def front(tools: Tools) -> dict[str, Descriptor]:
+def search_descriptors(tools: Tools) -> dict[str, Descriptor]:
     """Return the two search tools by name."""
     reads = all(one.read_only for one in tools.values())
     hints = {"readOnlyHint": True} if reads else {}
@@ -103,8 +103,8 @@ def _name_owners(tools: Tools) -> str:
     """Name the servers of the tools, else the tools, so that a model knows when to search."""
     servers = list(dict.fromkeys(one.belongs_to[0] for one in tools.values() if one.belongs_to))
     names = servers or list(tools)
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ("of the servers " if servers else "") + ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED_SERVERS} more" if len(names) > MAX_NAMED_SERVERS else ""
+    return ("of the servers " if servers else "") + ", ".join(names[:MAX_NAMED_SERVERS]) + more
 
 
 _SEARCH_INPUT: dict[str, Any] = {
@@ -117,8 +117,8 @@ _SEARCH_INPUT: dict[str, Any] = {
         "limit": {
             "type": "integer",
             "minimum": 1,
-            "maximum": MOST_FOUND,
-            "default": FOUND,
+            "maximum": MAX_FOUND_TOOLS,
+            "default": DEFAULT_FOUND_TOOLS,
             "description": "Maximum number of tools to return.",
         },
     },

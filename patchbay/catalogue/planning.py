@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
+from patchbay.boot import LISTING, MCPS, Document, is_readonly, read_document
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.settling import CONFIG
+from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
 from patchbay.store import Store
 
-PAGE = 500
+MOVES_PER_READ = 500
 """Number of moves of a name that are read at once."""
 
 _LISTING = Document(
@@ -86,14 +86,14 @@ class Planner:
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""
-        stamp, (mcps, problem) = self.stamp(), in_force(self._store, self._mcps)
+        stamp, (mcps, problem) = self.stamp(), read_document(self._store, self._mcps)
         rows = {**_mounted_rows(mcps), **dict(self._rows(mcps))}
         for file, sentence in refused.items():
-            stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
+            stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=PREFIX + file), sentence)
         checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), snapshots.names(self._store)
-        return Plan(checked, is_readonly(self._store), problem, stamp, in_force(self._store, _LISTING), lists)
+        return Plan(checked, is_readonly(self._store), problem, stamp, read_document(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
         files = drop_ins(self._store)
@@ -146,7 +146,7 @@ class Planner:
         if not self._revocations.state():
             return found
         for name, row in rows.items():
-            revocation = self._revocations.of_row(row) if isinstance(row, ServerRow) else None
+            revocation = self._revocations.find_for_row(row) if isinstance(row, ServerRow) else None
             if revocation is not None:
                 found[name] = Refusal(_row_of(row), revocation.sentence)
         return found
@@ -154,7 +154,7 @@ class Planner:
     def _created_at(self, name: str) -> float:
         """Return the sequence number of the move that created this name; infinite without one."""
         since, before = math.inf, None
-        while moves := self._store.names.past(PREFIX + name, PAGE, before):
+        while moves := self._store.names.past(PREFIX + name, MOVES_PER_READ, before):
             for move in moves:
                 if move.cid is None:
                     return since

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from patchbay.catalogue.build import BuildContext, build
+from patchbay.catalogue.build import BuildContext, build_server
 from patchbay.catalogue.rows import ServerRow, name_problem
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
@@ -33,7 +33,7 @@ class Preview:
     naming: str | None = None
 
     @property
-    def good(self) -> bool:
+    def is_valid(self) -> bool:
         return self.fault is None and self.naming is None
 
 
@@ -50,7 +50,9 @@ def preview(name: str, kind: str, source: bytes, blobs: Blobs, current: Server |
         called, kind, definition, current.config_cid if current and not kind_named(kind).is_configuration else None
     )
     row = replace(row, origin=current.origin if current else "the definition")
-    server = build(row, "", BuildContext(overlaid, _ConfigsWithoutTransforms(overlaid), handler_for=lambda *_: None))
+    server = build_server(
+        row, "", BuildContext(overlaid, _ConfigsWithoutTransforms(overlaid), handler_for=lambda *_: None)
+    )
     if server.broken:
         return Preview(None, _find_fault(kind, called, source) or Problem(called, server.broken, None), naming)
     return Preview(server, None, naming)
@@ -60,11 +62,11 @@ def _find_fault(kind: str, name: str, source: bytes) -> Problem | None:
     try:
         discover(kind, name, source)
     except ConfigError as problem:
-        return Problem(name, problem.expected, line_in(problem.path))
+        return Problem(name, problem.expected, find_line(problem.path))
     return None
 
 
-def line_in(text: str) -> int | None:
+def find_line(text: str) -> int | None:
     """Return the line number in a message, or None."""
     found = _LINE.search(text)
     return int(found[1]) if found else None

@@ -18,11 +18,11 @@ from patchbay.store import NameChange, Store
 OPERATORS = frozenset({"start", "servers/", "command line"})
 """Authors of moves that count as an operator: import of a boot image, the watched folder, a command."""
 
-PAGE = 500
+MOVES_PER_READ = 500
 MCPS = "variables/mcps"
 
 
-def reaches_out(definition: bytes) -> bool:
+def reaches_outside(definition: bytes) -> bool:
     """Whether a definition mounts a server or a folder; it is served only when an operator supplied it."""
     try:
         fields = orjson.loads(definition)
@@ -31,7 +31,7 @@ def reaches_out(definition: bytes) -> bool:
     return configured_kind(fields) is not None
 
 
-def vouched(store: Store, row: ServerRow) -> bool:
+def is_from_operator(store: Store, row: ServerRow) -> bool:
     """Whether an operator supplied what this row mounts under this name.
 
     That is the definition of a server without code, and the configuration of one with code; the two may have different
@@ -46,7 +46,7 @@ def vouched(store: Store, row: ServerRow) -> bool:
 
 def _past(store: Store, name: str) -> Iterator[NameChange]:
     before = None
-    while moves := store.names.past(name, PAGE, before):
+    while moves := store.names.past(name, MOVES_PER_READ, before):
         yield from moves
         before = moves[-1].seq
 

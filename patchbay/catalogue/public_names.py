@@ -11,30 +11,30 @@ import re
 from functools import lru_cache
 from hashlib import sha256
 
-LONGEST_NAME = 64
+MAX_NAME_CHARACTERS = 64
 """Maximum number of characters of a public name."""
 
 DIGEST_DIGITS = 8
 """Number of hexadecimal digits of the digest."""
 
-CACHED_NAMES = 65_536
+MAX_CACHED_NAMES = 65_536
 """Maximum number of cached public names."""
 
 SEPARATOR = "__"
 
-_ALLOWED = re.compile(rf"[a-zA-Z0-9_-]{{1,{LONGEST_NAME}}}")
+_ALLOWED = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME_CHARACTERS}}}")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 _ENDS_LIKE_A_DIGEST = re.compile(rf"_[0-9a-f]{{{DIGEST_DIGITS}}}$")
 
 
-@lru_cache(CACHED_NAMES)
+@lru_cache(MAX_CACHED_NAMES)
 def public_name(server: str, name: str) -> str:
     """Return the public name of a server's tool or prompt."""
     plain = f"{server}{SEPARATOR}{name}"
     if _is_plain(server, plain):
         return plain
     digest = sha256(f"{server}\n{name}".encode()).hexdigest()[:DIGEST_DIGITS]
-    return f"{_OTHER.sub('_', plain)[: LONGEST_NAME - DIGEST_DIGITS - 1]}_{digest}"
+    return f"{_OTHER.sub('_', plain)[: MAX_NAME_CHARACTERS - DIGEST_DIGITS - 1]}_{digest}"
 
 
 def _is_plain(server: str, plain: str) -> bool:

@@ -30,7 +30,7 @@ RESERVED = frozenset(
 )
 """Names that the hub's own paths use."""
 
-SHIPPED = "mcp"
+SHIPPED_NAME = "mcp"
 """Reserved for a server of the boot image, because /mcp is the address of the aggregate of all servers."""
 
 _NAME = re.compile(NAME)
@@ -56,12 +56,12 @@ class ServerRow:
         """Whether the definition is also the server's configuration."""
         return kind_named(self.kind).is_configuration
 
-    def encoded(self) -> bytes:
+    def to_json(self) -> bytes:
         """Return the stored form: canonical JSON, without name and origin."""
         parts = {"definition_cid": self.definition_cid, "enabled": self.enabled, "kind": self.kind}
         return canonical_json(parts | ({"config_cid": self.config_cid} if self.config_cid else {}))
 
-    def serves(self, fields: Mapping[str, Any]) -> bool:
+    def is_enabled(self, fields: Mapping[str, Any]) -> bool:
         """Whether both the row and the fields of the configuration enable the server."""
         return bool(self.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True))
 
@@ -95,6 +95,6 @@ def name_problem(name: str, origin: str = "") -> str | None:
         return f"a server cannot be called {name!r}: expected 1 to 128 letters, digits, _, . or -"
     if name.lower() in RESERVED:
         return f"a server cannot be called {name!r}: the hub has a page of its own at this address"
-    if name.lower() == SHIPPED and origin != BOOT:
+    if name.lower() == SHIPPED_NAME and origin != BOOT:
         return f"a server cannot be called {name!r}: the hub ships with a server of this name"
     return None

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from patchbay.boot import change
-from patchbay.catalogue.provenance import reaches_out, vouched
+from patchbay.boot import change_names
+from patchbay.catalogue.provenance import is_from_operator, reaches_outside
 from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.folder import discovering
-from patchbay.catalogue.watching.settling import CONFIG
+from patchbay.catalogue.watching.folder import with_auto_discover
+from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, Refused, StaleUpdate
 from patchbay.kind import code_endings, kind_named
@@ -31,7 +31,7 @@ Files = dict[str, bytes | None]
 """New contents of files in the folder; None removes a file."""
 
 
-class Saving:
+class ServerEditor:
     """Changes the servers of one store; `folder` is the watched folder."""
 
     def __init__(self, store: Store, folder: Path) -> None:
@@ -52,8 +52,8 @@ class Saving:
             raise StaleUpdate(f"{name} was not saved: {there}. Your text is still here")
         cid = self._store.blobs.put(source)
         row = replace(now, definition_cid=cid) if now else ServerRow(name, kind, cid)
-        seen = {PREFIX + name: self._store.blobs.put(now.encoded()) if now else None}
-        return self.names({PREFIX + name: self._store.blobs.put(row.encoded())}, who, why, seen)
+        seen = {PREFIX + name: self._store.blobs.put(now.to_json()) if now else None}
+        return self.names({PREFIX + name: self._store.blobs.put(row.to_json())}, who, why, seen)
 
     def names(
         self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
@@ -85,7 +85,7 @@ class Saving:
         self._write(files)
         self._store.names.move({mark: cid for mark, cid in marks.items() if cid}, who, why)
         # The watcher of a file may already have moved the name to the same place.
-        root = change(self._store, wanted, who, why, {} if files else expected)
+        root = change_names(self._store, wanted, who, why, {} if files else expected)
         # Last, so that a hub that stops in between removes the servers after its restart.
         self._store.names.move({mark: cid for mark, cid in marks.items() if cid is None}, who, why)
         return root
@@ -94,11 +94,11 @@ class Saving:
         """Return the new files of a drop-in so that its row becomes this one, and its new mark."""
         files: Files = {mark.file: None}
         if mark.file.endswith(tuple(code_endings())):
-            files[name + CONFIG] = None
+            files[name + CONFIG_ENDING] = None
         if cid is None or cid == mark.base:
             return files, None
         row = parse_row(name, self._store.blobs.get(cid))
-        if not vouched(self._store, row) and reaches_out(self._store.blobs.get(row.definition_cid)):
+        if not is_from_operator(self._store, row) and reaches_outside(self._store.blobs.get(row.definition_cid)):
             # The watcher could be faster than the move of the name, and counts as the operator.
             raise Refused(
                 f"{name} was not saved: write a definition that mounts a server or a folder into its file by hand"
@@ -106,11 +106,11 @@ class Saving:
         file = name + kind_named(row.kind).endings[0]
         files[file] = self._store.blobs.get(row.definition_cid)
         if not row.is_configuration and row.config_cid == self._config_cid(name):
-            files.pop(name + CONFIG, None)
+            files.pop(name + CONFIG_ENDING, None)
         elif not row.is_configuration:
-            files[name + CONFIG] = self._store.blobs.get(row.config_cid) if row.config_cid else None
+            files[name + CONFIG_ENDING] = self._store.blobs.get(row.config_cid) if row.config_cid else None
         made = DropIn(file, row.definition_cid, mark.base)
-        return files, self._store.blobs.put(made.encoded())
+        return files, self._store.blobs.put(made.to_json())
 
     def _check_imported(self, name: str, mark: DropIn) -> None:
         """Raise StaleUpdate for files that are not imported yet, so that they are not overwritten."""
@@ -119,7 +119,7 @@ class Saving:
             mark.file: (self._file_cid(mark.file), mark.definition_cid),
         }
         if mark.file.endswith(tuple(code_endings())):
-            seen[name + CONFIG] = (self._config_cid(name), now.config_cid if now else None)
+            seen[name + CONFIG_ENDING] = (self._config_cid(name), now.config_cid if now else None)
         for file, (there, known) in seen.items():
             if there is not None and there != known:
                 raise StaleUpdate(f"the file {file} was saved just now and is not imported yet; nothing was changed")
@@ -134,7 +134,7 @@ class Saving:
     def _config_cid(self, name: str) -> str | None:
         """Return the CID of a configuration file's content, as the watcher stores it."""
         try:
-            return cid_of(discovering((self._folder / (name + CONFIG)).read_bytes()))
+            return cid_of(with_auto_discover((self._folder / (name + CONFIG_ENDING)).read_bytes()))
         except OSError:
             return None
 

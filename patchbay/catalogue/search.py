@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.listing import CALL, FOUND, SEARCH, front
+from patchbay.catalogue.listing import CALL, DEFAULT_FOUND_TOOLS, SEARCH, search_descriptors
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
@@ -20,7 +20,7 @@ from patchbay.events import Data
 from patchbay.fulltext.index import Document, Index
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "arguments": 1.0}
-SHOWN = ("name", "title", "description", "inputSchema", "annotations")
+RESULT_FIELDS = ("name", "title", "description", "inputSchema", "annotations")
 """Fields of a tool in a search result."""
 
 MAX_OBJECT_DEPTH = 4
@@ -29,7 +29,7 @@ MAX_OBJECT_DEPTH = 4
 FINDERS: ServerCache[str, Server] = ServerCache()
 
 
-def finder(server: Server) -> Server:
+def search_server(server: Server) -> Server:
     """Return the server that answers `search_tools` for another one; made once for each version."""
     return FINDERS.get(server, "", lambda: _build_finder(server))
 
@@ -40,13 +40,13 @@ def _build_finder(server: Server) -> Server:
     def handle(call: Call) -> Events:
         if call.target["front"] == CALL:
             raise ToolFailed(f"{CALL} cannot call itself: expected the name of a tool that {SEARCH} finds")
-        yield Data(search.found(call.arguments["query"], call.arguments.get("limit", FOUND)))
+        yield Data(search.found(call.arguments["query"], call.arguments.get("limit", DEFAULT_FOUND_TOOLS)))
 
     return Server(
         server.name,
         server.version,
         "static",
-        tools=front(server.tools),
+        tools=search_descriptors(server.tools),
         handler=handle,
         pinned=server.pinned,
         timeout=server.timeout,
@@ -60,7 +60,7 @@ class ToolSearch:
         self._tools = tools
         self._lock = threading.Lock()
 
-    def found(self, query: str, limit: int = FOUND) -> dict[str, Any]:
+    def found(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> dict[str, Any]:
         """Return the structured result of a search; an empty query returns the first tools."""
         with self._lock:
             index = self._index
@@ -73,15 +73,15 @@ class ToolSearch:
     @cached_property
     def _index(self) -> Index:
         index = Index(WEIGHTS)
-        index.put(*(Document(name, texts_of(one.wire)) for name, one in self._tools.items()))
+        index.put(*(Document(name, searchable_texts(one.wire)) for name, one in self._tools.items()))
         return index
 
 
 def _select_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: wire[key] for key in SHOWN if key in wire}
+    return {key: wire[key] for key in RESULT_FIELDS if key in wire}
 
 
-def texts_of(wire: Mapping[str, Any]) -> dict[str, str]:
+def searchable_texts(wire: Mapping[str, Any]) -> dict[str, str]:
     """Return the searched texts of a tool, by column."""
     return {
         "name": wire["name"],

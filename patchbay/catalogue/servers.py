@@ -66,14 +66,14 @@ class Server:
         return self.name
 
     @property
-    def searches(self) -> bool:
+    def is_search_active(self) -> bool:
         """Whether `search_tools` and `call_tool` replace the list of tools."""
-        return self.listing.searches(self.tools)
+        return self.listing.is_search_active(self.tools)
 
     @cached_property
-    def shown(self) -> Mapping[str, Descriptor]:
+    def visible_tools(self) -> Mapping[str, Descriptor]:
         """The tools that a list shows; each one in `tools` can be called all the same."""
-        return self.listing.shown(self.tools)
+        return self.listing.visible(self.tools)
 
     @cached_property
     def skill_files(self) -> dict[str, Descriptor]:

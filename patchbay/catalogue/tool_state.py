@@ -21,7 +21,7 @@ MAX_VALUE_BYTES = 1024 * 1024
 """Maximum bytes of a value as JSON."""
 
 
-class State(Memory):
+class ServerState(Memory):
     """The state of one server in a store."""
 
     def __init__(self, store: Store, server: str, readonly: bool) -> None:

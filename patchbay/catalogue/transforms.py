@@ -13,14 +13,14 @@ from typing import Any
 from patchbay.activation import Call, Events, Handler, Hub, activate
 from patchbay.catalogue import entries
 from patchbay.catalogue.entries import EntryContext
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.cid import cid_of
 from patchbay.config import check, check_tool, check_uri
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, PatchbayError, ToolFailed
 from patchbay.events import Content, Data, Failed, Text
 
-DEADLINE = 5.0
+DEADLINE_SECONDS = 5.0
 """Seconds that one transform may take."""
 
 MAX_ENTRIES_PER_TRANSFORM = 20_000
@@ -44,7 +44,7 @@ class Transforms:
     """Runs the transforms of one server, each in at most `seconds`; `problems` collects their faults."""
 
     def __init__(
-        self, context: EntryContext, handler_for: HandlerFor, hub: Hub | None, seconds: float = DEADLINE
+        self, context: EntryContext, handler_for: HandlerFor, hub: Hub | None, seconds: float = DEADLINE_SECONDS
     ) -> None:
         self._context = context
         self._handler_for = handler_for
@@ -65,7 +65,7 @@ class Transforms:
             return
         for number, entry in enumerate(listed):
             try:
-                yield descriptor(self._context, kind, entry)
+                yield make_descriptor(self._context, kind, entry)
             except ConfigError as problem:
                 place = f"entry {number}" + (f", {problem.path}" if problem.path else "")
                 self.problems.append(Problem(function, f"{function}, {place}: {problem.expected}"))
@@ -88,7 +88,7 @@ class Transforms:
         return list(listed)
 
 
-def descriptor(context: EntryContext, kind: str, entry: Any) -> Descriptor:
+def make_descriptor(context: EntryContext, kind: str, entry: Any) -> Descriptor:
     """Make a descriptor of one entry of a transform, checked like a static one. Raises ConfigError."""
     if not isinstance(entry, Mapping):
         raise ConfigError(context.where, "", "expected an object")
@@ -101,24 +101,24 @@ def descriptor(context: EntryContext, kind: str, entry: Any) -> Descriptor:
     check({kind: {name: {}}} if kind == "tools" else {kind: {name: {"messages": [{"content": ""}]}}}, context.where)
     check(rest, context.where, kind=single)
     if kind == "prompts":
-        return entries.prompt(context, name, rest, "transform")
+        return entries.make_prompt(context, name, rest, "transform")
     check_tool(rest, context.where, name)
-    return entries.tool(context, name, rest, "transform")
+    return entries.make_tool(context, name, rest, "transform")
 
 
 def _resource(context: EntryContext, name: str, entry: Mapping[str, Any]) -> Descriptor:
     if "uriTemplate" in entry:
         check(entry, context.where, kind="template")
-        return entries.template(context, name or entry["uriTemplate"], entry, "transform")
+        return entries.make_template(context, name or entry["uriTemplate"], entry, "transform")
     uri = str(entry.get("uri", ""))
     check(entry, context.where, kind="resource")
     check_uri(uri, context.where, "uri")
-    return entries.resource(context, name or uri, entry, "transform")
+    return entries.make_resource(context, name or uri, entry, "transform")
 
 
-def is_answered(context: EntryContext, uri: str) -> bool:
+def matches_template(context: EntryContext, uri: str) -> bool:
     """Whether a resource template of the configuration matches a URI, so that listing it needs no source."""
     templates = [
         one.get("matches", one["uriTemplate"]) for one in context.config.get("resource_templates", {}).values()
     ]
-    return any(compiled(template).match(uri) is not None for template in templates)
+    return any(compile_template(template).match(uri) is not None for template in templates)

@@ -23,13 +23,13 @@ from patchbay.store import NameChange, Store
 
 SERVED = "served/"
 LISTS = "lists/"
-WHO = "catalogue"
+AUTHOR = "catalogue"
 KINDS = ("tools", "resources", "prompts")
 
-PINS = 256
+MAX_PINNED_SERVERS = 256
 """Maximum number of pinned servers in memory."""
 
-PAGE = 500
+MOVES_PER_READ = 500
 """Number of moves of a name that are read at once."""
 
 
@@ -65,7 +65,7 @@ class Versions:
             self._publish(name, declared)
             return False
         try:
-            self._store.names.move(changes, WHO, self._why, {LISTS + name: before})
+            self._store.names.move(changes, AUTHOR, self._why, {LISTS + name: before})
         except StaleUpdate:
             return self.announce(name, server, kind)  # another process moved the name in the meantime
         self._publish(name, declared | self._changed_kinds(before, after))
@@ -78,7 +78,7 @@ class Versions:
         after = None if plain else self._store.blobs.put(orjson.dumps(asdict(listing)))
         if before == after:
             return False
-        self._store.names.move({LISTS: after}, WHO, self._why)
+        self._store.names.move({LISTS: after}, AUTHOR, self._why)
         if self._moved_here(LISTS, after):
             change = orjson.dumps({"kinds": ["tools"]})
             seq = self._store.journal.append("changes/", change, self._keep)
@@ -90,7 +90,7 @@ class Versions:
         return bool(latest) and latest[0].why == self._why and latest[0].cid == cid
 
     def _changed_kinds(self, before: str | None, after: str | None) -> set[str]:
-        old, new = (orjson.loads(self._store.blobs.get(cid)) if cid else EMPTY for cid in (before, after))
+        old, new = (orjson.loads(self._store.blobs.get(cid)) if cid else EMPTY_DIGESTS for cid in (before, after))
         return {kind for kind in KINDS if old[kind] != new[kind]}
 
     def _publish(self, name: str, kinds: Collection[str]) -> None:
@@ -107,7 +107,7 @@ def _digests(server: Server) -> bytes:
     """Return a digest of each list as clients see it."""
     hidden = bool(server.broken) or not server.enabled
     # Tools that only a search finds count too: clients cache what they found.
-    tools = [server.tools, server.shown] if server.searches else [server.tools]
+    tools = [server.tools, server.visible_tools] if server.is_search_active else [server.tools]
     groups = {"tools": tools, "resources": [server.resources, server.templates], "prompts": [server.prompts]}
     return orjson.dumps({kind: _digest([] if hidden else found, server.via) for kind, found in groups.items()})
 
@@ -118,11 +118,11 @@ def _digest(groups: Sequence[Mapping[str, Descriptor]], via: Sequence[str]) -> s
     return sha256(orjson.dumps([wires, via] if via else wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-EMPTY = dict.fromkeys(KINDS, _digest([], ()))
+EMPTY_DIGESTS = dict.fromkeys(KINDS, _digest([], ()))
 """The digests of a server with empty lists."""
 
 
-def never_had(name: str, cid: str) -> UnknownServer:
+def unknown_version(name: str, cid: str) -> UnknownServer:
     """Return the error for a version that a name has not had, or that is hidden after its removal."""
     return UnknownServer(f"the server {name!r:.140} has never had the version {cid!r:.140}")
 
@@ -141,7 +141,7 @@ class Pins:
         """Return the server of a version or definition that a name has had. Raises UnknownServer."""
         version = self._versions(name).get(cid)
         if version is None:
-            raise never_had(name, cid)
+            raise unknown_version(name, cid)
         with self._lock:
             server = self._kept.get((name, version))
         if server is None:
@@ -150,7 +150,7 @@ class Pins:
             if server.upstream is None:  # the lists of a mounted server can change at any time
                 self._kept[name, version] = server
                 self._kept.move_to_end((name, version))
-            while len(self._kept) > PINS:
+            while len(self._kept) > MAX_PINNED_SERVERS:
                 self._kept.popitem(last=False)
         return server
 
@@ -180,7 +180,7 @@ class Pins:
             known = (seq, self._read(name) if seq else {})
             with self._lock:
                 self._known[name] = known
-                while len(self._known) > PINS:
+                while len(self._known) > MAX_PINNED_SERVERS:
                     self._known.popitem(last=False)
         return known[1]
 
@@ -193,6 +193,6 @@ class Pins:
 
     def _moves(self, name: str) -> Iterator[NameChange]:
         before = None
-        while moves := self._store.names.past(SERVED + name, PAGE, before):
+        while moves := self._store.names.past(SERVED + name, MOVES_PER_READ, before):
             yield from moves
             before = moves[-1].seq

@@ -23,20 +23,20 @@ def discover(kind: str, name: str, source: bytes) -> Discovery:
     read = kinds[kind].discover
     if read is None:
         return Discovery()
-    text = decoded(name, source)
+    text = decode_definition(name, source)
     try:
         return read(name, text)
     except RecursionError as problem:
         raise ConfigError(name, "line 1", "nested too deeply to be read; expected a simpler definition") from problem
 
 
-def detect(source: bytes) -> str:
+def detect_kind(source: bytes) -> str:
     """Return the kind of a definition without a file name: the kind that recognizes it, else Python."""
     found = recognized_kind(source)
     return found.name if found is not None else DEFAULT_KIND
 
 
-def decoded(name: str, source: bytes) -> str:
+def decode_definition(name: str, source: bytes) -> str:
     """Return a definition as text, without a byte order mark. Raises ConfigError that names the line."""
     if len(source) > MAX_DEFINITION_BYTES:
         raise ConfigError(name, "line 1", f"expected at most {MAX_DEFINITION_BYTES} bytes, got {len(source)}")

@@ -40,7 +40,7 @@ class Lists:
         return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, cursor)))
 
     def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:
-        entries: Mapping[str, Descriptor] = server.shown if kind == "tools" else getattr(server, kind)
+        entries: Mapping[str, Descriptor] = server.visible_tools if kind == "tools" else getattr(server, kind)
         chosen, more = self._cut(kind, list(entries), cursor)
         result: dict[str, Any] = {"_meta": {VIA: list(server.via)}} if server.via else {}
         result |= {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen], **more}

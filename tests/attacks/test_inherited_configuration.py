@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.stores.sqlite import SqliteStore
 from tests.attacks.posting import post
 from tests.serving.running import running
@@ -56,7 +56,7 @@ def test_a_broken_mcps_variable_switches_nothing_on(tmp_path: Path) -> None:
         assert shown(hub.get("/servers.json")[1], "echo")["status"] == "on"
         assert hub.end() == 0
     store = SqliteStore(tmp_path / "data")
-    mcps = orjson.loads(variable(store, "mcps") or b"")
+    mcps = orjson.loads(read_variable(store, "mcps") or b"")
     mcps["echo"] = {"config_cid": store.blobs.put(b'{"enabled": false}')}
     store.names.move({"variables/mcps": store.blobs.put(orjson.dumps(mcps))}, "operator", "switch echo off")
     store.names.move({"variables/mcps": store.blobs.put(b'{"echo": {')}, "an older hub", "a slip")

@@ -38,24 +38,24 @@ def test_an_import_puts_every_name_into_the_store_and_answers_the_root() -> None
     cid = store.names.get("servers/hello")
     assert cid is not None
     assert json.loads(store.blobs.get(cid)) == {"definition_cid": cid_of(CODE), "kind": "python", "enabled": True}
-    assert [(move.who, move.why, move.cid) for move in boot.history(store)] == [("me", "first", root)]
+    assert [(move.who, move.why, move.cid) for move in boot.root_history(store)] == [("me", "first", root)]
 
 
 def test_a_variable_is_its_text_or_the_bytes_of_its_cid() -> None:
     """T1.3, T10.2"""
     store = booted()
-    assert boot.variable(store, "greeting") == b"hi"
-    assert boot.variable(store, "mcps") == MCPS
-    assert boot.variable(store, "off") is None
-    assert boot.variable(store, "unknown") is None
-    boot.change(store, {"variables/later": store.blobs.put(cid_of(b"never put").encode())}, "me", "y")
+    assert boot.read_variable(store, "greeting") == b"hi"
+    assert boot.read_variable(store, "mcps") == MCPS
+    assert boot.read_variable(store, "off") is None
+    assert boot.read_variable(store, "unknown") is None
+    boot.change_names(store, {"variables/later": store.blobs.put(cid_of(b"never put").encode())}, "me", "y")
     with pytest.raises(MissingBlob):
-        boot.variable(store, "later")
+        boot.read_variable(store, "later")
 
 
 def test_importing_the_same_image_again_does_nothing() -> None:
     store = booted()
-    boot.change(store, {"servers/echo": None}, "me", "edit")
+    boot.change_names(store, {"servers/echo": None}, "me", "edit")
     before = state(store)
     assert boot.import_image(store, encoded(), "first.json", "me", "again") == before[0]["root"]
     assert state(store) == before
@@ -65,7 +65,7 @@ def test_a_new_image_removes_names_of_the_last_one_and_keeps_other_changes() -> 
     store = booted()
     row = store.blobs.put(boot.canonical_json({"definition_cid": cid_of(CODE), "kind": "python", "enabled": True}))
     one = store.blobs.put(b"1")
-    boot.change(store, {"servers/dropped-in": row, "variables/mine": one, "variables/off2": one}, "me", "edit")
+    boot.change_names(store, {"servers/dropped-in": row, "variables/mine": one, "variables/off2": one}, "me", "edit")
     servers = [{"name": "new", "definition_cid": cid_of(OTHER), "kind": "shell", "enabled": True}]
     variables = [{"name": name, "definition": "hi", "enabled": False} for name in ("greeting", "off2")]
     root = boot.import_image(store, encoded(servers=servers, variables=variables), "second.json", "me", "second")
@@ -128,7 +128,7 @@ def edited() -> tuple[MemoryStore, str]:
     """Return a store in which a variable was changed and a server removed by hand, and the CID of the text."""
     store = booted()
     mine = store.blobs.put(b"mine")
-    boot.change(store, {"variables/greeting": mine, "servers/hello": None}, "me", "edit")
+    boot.change_names(store, {"variables/greeting": mine, "servers/hello": None}, "me", "edit")
     return store, mine
 
 
@@ -149,7 +149,7 @@ def test_an_image_that_changes_the_same_name_wins() -> None:
     store, _ = edited()
     variables = [{"name": "greeting", "definition": "hello", "enabled": True}]
     boot.import_image(store, encoded(variables=variables), "newer.json", "me", "second")
-    assert boot.variable(store, "greeting") == b"hello"
+    assert boot.read_variable(store, "greeting") == b"hello"
 
 
 def test_a_read_only_image_is_served_without_earlier_changes() -> None:
@@ -161,7 +161,7 @@ def test_a_read_only_image_is_served_without_earlier_changes() -> None:
 
 def test_an_image_that_replaces_a_change_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     store = booted()
-    boot.change(store, {"variables/greeting": store.blobs.put(b"mine"), "servers/hello": None}, "me", "edit")
+    boot.change_names(store, {"variables/greeting": store.blobs.put(b"mine"), "servers/hello": None}, "me", "edit")
     boot.import_image(store, encoded(variables=[]), "second.json", "me", "second")
     (record,) = caplog.records
     assert (

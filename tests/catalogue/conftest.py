@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from patchbay.activation import Call
-from patchbay.boot import canonical_json, change
-from patchbay.boot.changes import CHANGED
+from patchbay.boot import canonical_json, change_names
+from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.protocol.run_tool import call_from_tool
@@ -56,13 +56,13 @@ class Bench:
         cid = self.store.names.get("variables/mcps")
         entries = json.loads(self.store.blobs.get(cid)) if cid else {}
         entries[name] = {"config_cid": self.keep(config)}
-        # This bypasses the check of `change`, because some configurations here are invalid on purpose.
+        # This bypasses the check of `change_names`, because some configurations here are invalid on purpose.
         self.store.names.move({"variables/mcps": self.keep(entries)}, "test", "test")
-        self.store.bus.publish(CHANGED)
+        self.store.bus.publish(NAMES_CHANGED)
 
     def change(self, changes: dict[str, str | None]) -> None:
-        change(self.store, changes, "test", "test")
-        self.store.bus.publish(CHANGED)
+        change_names(self.store, changes, "test", "test")
+        self.store.bus.publish(NAMES_CHANGED)
 
     def open(self, store: Store | None = None, watch: bool = False) -> Catalogue:
         """Return a catalogue on this store (or another one), closed after the test."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchbay.catalogue.hub_services import ALONE
+from patchbay.catalogue.hub_services import MAX_INDEPENDENT_FUNCTIONS
 from tests.hubs import Hub, until
 
 CODE = '''
@@ -85,7 +85,7 @@ def test_a_function_cannot_start_itself_again(tmp_path: Path) -> None:
 
 def test_there_are_not_more_than_a_bound(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"alone.py": CODE, "alone.mcp.json": '{"isolation": "inline"}'})
-    for number in range(ALONE):
+    for number in range(MAX_INDEPENDENT_FUNCTIONS):
         assert hub.call("alone", "begin", {"name": f"long {number}"}).text == "begun"
     answer = hub.call("alone", "begin", {"name": "one too many"})
     assert answer.result["isError"] and "independent functions run already" in answer.text

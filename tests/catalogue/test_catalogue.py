@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.boot import canonical_json, change, import_image
+from patchbay.boot import canonical_json, change_names, import_image
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.rows import RESERVED
 from patchbay.cid import cid_of
@@ -311,7 +311,7 @@ def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, unti
         for source, tool in ((HELLO, "hello"), (WAVE, "wave")):
             definition = stores[0].blobs.put(source.encode())
             row = stores[0].blobs.put(canonical_json({"definition_cid": definition, "kind": "python", "enabled": True}))
-            change(stores[0], {"servers/hi": row}, "test", "test")
+            change_names(stores[0], {"servers/hi": row}, "test", "test")
             for catalogue in catalogues:
                 until(partial(has_tool, catalogue, tool))
 
@@ -331,7 +331,7 @@ def test_expired_journal_entries_are_removed_under_constant_messages(
     bench: Any, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that announces changes all the time does not prevent the removal of expired entries."""
-    monkeypatch.setattr("patchbay.catalogue.catalogue.SWEEP", 0.0)
+    monkeypatch.setattr("patchbay.catalogue.catalogue.SWEEP_SECONDS", 0.0)
     catalogue = bench.open()
     catalogue.start()
     bench.store.journal.append("over", b"", 0.0)

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from patchbay.catalogue.contents.results import Results, key_in, without_key
+from patchbay.catalogue.contents.results import Results, key_in_query, without_key
 from patchbay.cid import cid_of
 from patchbay.store import Store
 
@@ -16,7 +16,7 @@ KEY = b"k" * 32
 def opened(results: Results, uri: str | None, principal: str = "ada") -> bytes | None:
     assert uri is not None
     cid, _, query = uri.removeprefix("cid://").partition("?")
-    return results.read(cid, key_in(query), principal)
+    return results.read(cid, key_in_query(query), principal)
 
 
 def test_a_result_opens_by_its_link_for_its_principal_in_every_process(store: Store) -> None:

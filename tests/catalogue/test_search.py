@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.catalogue.listing import CALL, MOST_NAMED, SEARCH, Listing, front
+from patchbay.catalogue.listing import CALL, MAX_NAMED_SERVERS, SEARCH, Listing, search_descriptors
 from patchbay.catalogue.public_names import public_name
-from patchbay.catalogue.search import ToolSearch, texts_of
+from patchbay.catalogue.search import ToolSearch, searchable_texts
 from patchbay.config import parse_listing
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ConfigError
@@ -120,23 +120,23 @@ def test_arguments_are_found_by_name_description_and_choice_also_inside_others()
 def test_a_schema_without_an_end_is_not_followed_to_it() -> None:
     schema: dict[str, object] = {"type": "object"}
     schema["properties"] = {"again": schema}
-    assert texts_of({"name": "x", "inputSchema": schema})["arguments"].split() == ["again"] * 5
+    assert searchable_texts({"name": "x", "inputSchema": schema})["arguments"].split() == ["again"] * 5
 
 
 def test_a_listing_keeps_and_shows_by_pattern() -> None:
     """`include` and `exclude` decide which tools exist, `search` and `always` which a list shows."""
     tools = tools_of("a.get", "a.set", "b.get", "b.Get")
     listing = Listing.of({"search": True, "always": ["b.[g]et"], "include": ["*.get", "b.*"], "exclude": ["a.*"]})
-    kept = listing.kept(tools)
+    kept = listing.select(tools)
     assert list(kept) == ["b.get", "b.Get"]
-    assert list(listing.shown(kept)) == [SEARCH, CALL, "b.get"]
-    assert list(Listing().shown(tools)) == list(Listing().kept(tools)) == list(tools)
+    assert list(listing.visible(kept)) == [SEARCH, CALL, "b.get"]
+    assert list(Listing().visible(tools)) == list(Listing().select(tools)) == list(tools)
 
 
 def test_search_stays_off_without_tools_or_with_a_tool_of_its_name() -> None:
     tools = tools_of("x", CALL)
     listing = Listing(search=True)
-    assert listing.shown(tools) == tools and not listing.searches({})
+    assert listing.visible(tools) == tools and not listing.is_search_active({})
     (problem,) = listing.problems(tools)
     assert problem.where == "listing.search"
 
@@ -165,7 +165,7 @@ def test_a_server_reports_faults_of_its_listing(bench: Bench) -> None:
     bench.plug("one", "def call_tool():\n    pass\n", config={"auto_discover": True, "listing": {"search": True}})
     bench.plug("two", "def f():\n    pass\n", config={"listing": {"serach": True}})
     one, two = bench.server("one"), bench.server("two")
-    assert list(one.shown) == ["call_tool"]
+    assert list(one.visible_tools) == ["call_tool"]
     assert [problem.where for problem in one.problems] == ["listing.search"]
     assert two.broken is not None and "at listing: unknown field serach (did you mean search?)" in two.broken
 
@@ -183,18 +183,18 @@ def test_a_pattern_matches_the_public_and_the_dotted_name() -> None:
     tools = {one.name: one}
     for pattern in ("bash.*", "bash__*", "*.execute", "bash__execute"):
         listing = Listing(exclude=(pattern,))
-        assert listing.kept(tools) == {} and list(listing.problems(tools)) == []
-    assert Listing(exclude=("execute",)).kept(tools) == tools
+        assert listing.select(tools) == {} and list(listing.problems(tools)) == []
+    assert Listing(exclude=("execute",)).select(tools) == tools
 
 
 def test_the_description_of_the_search_names_servers_and_tools(many: dict[str, Descriptor]) -> None:
-    described = front(many)[SEARCH].wire["description"]
+    described = search_descriptors(many)[SEARCH].wire["description"]
     assert "There are 249: of the servers github, gitlab, slack" in described and "more." in described
-    assert "There are 2: a, b." in front(tools_of("a", "b"))[SEARCH].wire["description"]
-    assert len(described) < 700 and MOST_NAMED == 40
+    assert "There are 2: a, b." in search_descriptors(tools_of("a", "b"))[SEARCH].wire["description"]
+    assert len(described) < 700 and MAX_NAMED_SERVERS == 40
 
 
 def test_a_call_reads_only_where_every_tool_does() -> None:
     reads = Descriptor("tool", "r", {"name": "r", "inputSchema": {}, "annotations": {"readOnlyHint": True}})
-    assert front({"r": reads})[CALL].wire["annotations"] == {"readOnlyHint": True}
-    assert "annotations" not in front({"r": reads, **tools_of("w")})[CALL].wire
+    assert search_descriptors({"r": reads})[CALL].wire["annotations"] == {"readOnlyHint": True}
+    assert "annotations" not in search_descriptors({"r": reads, **tools_of("w")})[CALL].wire

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from patchbay.catalogue.watching.folder import Folder
+from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.settling import SETTLED_SECONDS
 from tests.checkout import ROOT
 
@@ -15,7 +15,7 @@ WAVE = 'def wave() -> str:\n    """Waves."""\n    return "o/"\n'
 
 
 def test_a_file_is_served_when_two_looks_agree(bench: Any) -> None:
-    folder = Folder(bench.store, bench.settings.servers)
+    folder = WatchedFolder(bench.store, bench.settings.servers)
     assert not folder.scan()
     bench.drop("hello.py", HELLO[:20])
     assert not folder.scan()
@@ -30,7 +30,7 @@ def test_a_server_stays_as_it_is_while_its_files_change(bench: Any) -> None:
     """Some editors save by removing and creating the configuration; what it hides stays hidden meanwhile."""
     bench.drop("hello.py", HELLO + WAVE)
     bench.drop("hello.mcp.json", {"tools": {"hello": {}}})
-    folder = Folder(bench.store, bench.settings.servers)
+    folder = WatchedFolder(bench.store, bench.settings.servers)
     assert folder.start()
     bench.remove("hello.mcp.json")
     assert not folder.scan()
@@ -51,7 +51,7 @@ def test_a_server_stays_as_it_is_while_its_files_change(bench: Any) -> None:
 def test_two_looks_fit_into_the_two_seconds_that_the_documents_promise() -> None:
     """VWR-1: docs/definitions.md promises how soon a saved file is live."""
     assert "A saved file is live within two seconds." in (ROOT / "docs" / "definitions.md").read_text()
-    assert 3 * Folder.every <= 2  # a file that is saved just after a scan needs two more
+    assert 3 * WatchedFolder.every <= 2  # a file that is saved just after a scan needs two more
 
 
 def test_an_old_file_needs_no_second_look_when_the_hub_starts(bench: Any) -> None:
@@ -59,4 +59,4 @@ def test_an_old_file_needs_no_second_look_when_the_hub_starts(bench: Any) -> Non
     saved = (bench.settings.servers / "hello.py").stat().st_ctime
     while time.time() - saved <= SETTLED_SECONDS:
         threading.Event().wait(0.05)
-    assert Folder(bench.store, bench.settings.servers).scan()
+    assert WatchedFolder(bench.store, bench.settings.servers).scan()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.reading.skills import MAX_SKILL_BYTES, skills_of
+from patchbay.catalogue.reading.skills import MAX_SKILL_BYTES, load_skills
 from patchbay.protocol.skills import SKILLS
 from patchbay.stores.memory import MemoryStore
 from tests.checkout import ROOT
@@ -267,7 +267,7 @@ def test_a_skill_that_is_not_whole_is_a_problem_and_the_rest_stands(
 def test_all_files_of_a_skill_together_have_a_bound() -> None:
     blobs = MemoryStore().blobs
     large = {"a": {"cid": blobs.put(b"x" * (MAX_SKILL_BYTES - 1))}}
-    found, problems = skills_of({"skills": {"odd": skill("odd", **large)}}, "a test", blobs)
+    found, problems = load_skills({"skills": {"odd": skill("odd", **large)}}, "a test", blobs)
     assert found == {} and [one.where for one in problems] == ["skills.odd"]
     assert f"expected at most {MAX_SKILL_BYTES} bytes" in problems[0].reason
 

@@ -16,7 +16,7 @@ import orjson
 import pytest
 from mcp.types import TextContent
 
-from patchbay.boot import change
+from patchbay.boot import change_names
 from patchbay.catalogue.search import FINDERS
 from patchbay.protocol.lists import PAGES
 from patchbay.protocol.versions import REVISIONS
@@ -44,7 +44,7 @@ ANNOTATED = {
 def variable(hub: Hub, value: Any) -> None:
     """Say how all servers together are listed."""
     store = hub.catalogue.store
-    change(store, {"variables/listing": store.blobs.put(json.dumps(value).encode())}, "tests", "listing")
+    change_names(store, {"variables/listing": store.blobs.put(json.dumps(value).encode())}, "tests", "listing")
     hub.catalogue.refresh()
 
 

@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections import deque
 from threading import Lock
 
-from patchbay.catalogue.contents.links import mentioned
+from patchbay.catalogue.contents.links import cids_in
 from patchbay.cid import content_in
 from patchbay.errors import ContentError
 from patchbay.store import Store
 
-DESCRIBING = ("servers/", "variables/", "templates/", "served/", "revoked/", "root", "boot")
+CONFIGURATION_PREFIXES = ("servers/", "variables/", "templates/", "served/", "revoked/", "root", "boot")
 """Prefixes of the names that are configuration; `served/` holds versions of servers, `revoked/` revocations."""
 
 ROOT = "root"
 """Name of the root image. Other names point to everything that it mentions."""
 
-PAGE = 500
+MOVES_PER_READ = 500
 """Number of moves that are read at once."""
 
 
 def describes_hub(name: str) -> bool:
     """Whether every caller may see a name and its history."""
-    return name.startswith(DESCRIBING)
+    return name.startswith(CONFIGURATION_PREFIXES)
 
 
-class Configured:
+class ConfigurationContents:
     """The contents that the configuration of one store reaches. Thread-safe.
 
     Each content is read once; a later question reads only the moves since the last one.
@@ -59,7 +59,7 @@ class Configured:
         if not newest or newest[0].seq == self._seq:
             return
         before = newest[0].seq + 1
-        while moves := self._store.names.past("", PAGE, before, DESCRIBING, self._seq):
+        while moves := self._store.names.past("", MOVES_PER_READ, before, CONFIGURATION_PREFIXES, self._seq):
             for move in moves:
                 if move.cid is not None and move.cid not in self._reached:
                     self._reached.add(move.cid)
@@ -71,7 +71,7 @@ class Configured:
     def _read(self, cid: str) -> None:
         """Add the CIDs that a content mentions; an unreadable content adds none. The caller holds the lock."""
         try:
-            mentions = mentioned(self._store.blobs.get(cid))
+            mentions = cids_in(self._store.blobs.get(cid))
         except ContentError:
             return
         for each in mentions:

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot import history
+from patchbay.boot import root_history
 from patchbay.cid import is_cid
 from patchbay.errors import ContentError
 from patchbay.store import Store
@@ -27,16 +27,16 @@ MAX_SCANNED_BYTES = 1024 * 1024
 MAX_SCANNED_CONTENTS = 20_000
 """Maximum number of contents that are searched for one answer."""
 
-ROOTS = 50
+MAX_ROOTS = 50
 """Number of past boot images that are searched."""
 
-PAST = 500
+MAX_PAST_MOVES = 500
 """Number of past moves of names that are searched."""
 
-KEPT = 32_768
+MAX_CACHED_CONTENTS = 32_768
 """Maximum number of contents whose links are cached."""
 
-SHOWN = 100
+MAX_LINKS = 100
 """Maximum number of links of one kind in an answer."""
 
 _CIDS = re.compile(rb"bafkrei[a-z2-7]{52}")
@@ -72,21 +72,23 @@ class Links:
         self._kept: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def out(self, cid: str, data: bytes) -> list[OutgoingLink]:
+    def outgoing(self, cid: str, data: bytes) -> list[OutgoingLink]:
         """Return the CIDs that a content mentions, each once; `data` are its bytes."""
         places = dict(reversed(list(_places(data))))
-        order = [each for each in (mentioned(data) if len(data) <= MAX_SCANNED_BYTES else ()) if each != cid][:SHOWN]
+        order = [each for each in (cids_in(data) if len(data) <= MAX_SCANNED_BYTES else ()) if each != cid][:MAX_LINKS]
         missing = set(self._store.blobs.missing(order))
         return [OutgoingLink(each, places.get(each, ""), each not in missing) for each in order]
 
-    def into(self, cid: str, prefixes: Sequence[str] = ()) -> list[IncomingLink]:
+    def incoming(self, cid: str, prefixes: Sequence[str] = ()) -> list[IncomingLink]:
         """Return the links to a content: from present names, past names, and contents that a name reaches.
 
         With `prefixes`, only names that begin with one of them are searched.
         """
         names = {name: at for name, at in self._store.names.all().items() if _begins(name, prefixes)}
         roots = {
-            move.cid: f"root of {format_time(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid
+            move.cid: f"root of {format_time(move.at)}"
+            for move in reversed(root_history(self._store, MAX_ROOTS))
+            if move.cid
         }
         labels: dict[str, str] = dict(roots)
         for name, target in names.items():
@@ -102,11 +104,11 @@ class Links:
     def _past(self, cid: str, now: set[str], prefixes: Sequence[str]) -> list[IncomingLink]:
         seen = set(now)
         found = []
-        for move in self._store.names.past("", PAST, prefixes=prefixes):
+        for move in self._store.names.past("", MAX_PAST_MOVES, prefixes=prefixes):
             if move.cid == cid and move.name not in seen:
                 seen.add(move.name)
                 found.append(IncomingLink("past", move.name, cid, at=move.at))
-        return found[:SHOWN]
+        return found[:MAX_LINKS]
 
     def _pointing(self, cid: str, labels: dict[str, str]) -> list[tuple[str, str]]:
         """Return the contents that mention a CID, each with its label, nearest to a name first."""
@@ -114,7 +116,7 @@ class Links:
         within = dict(labels)
         found: list[tuple[str, str]] = []
         searched = 0
-        while waiting and searched < MAX_SCANNED_CONTENTS and len(found) < SHOWN:
+        while waiting and searched < MAX_SCANNED_CONTENTS and len(found) < MAX_LINKS:
             source = waiting.popleft()
             searched += 1
             for target in self._mentions(source):
@@ -137,15 +139,15 @@ class Links:
             data = self._store.blobs.get(cid)
         except ContentError:
             return ()
-        mentions = mentioned(data) if len(data) <= MAX_SCANNED_BYTES else ()
+        mentions = cids_in(data) if len(data) <= MAX_SCANNED_BYTES else ()
         with self._lock:
             self._kept[cid] = mentions
-            while len(self._kept) > KEPT:
+            while len(self._kept) > MAX_CACHED_CONTENTS:
                 self._kept.popitem(last=False)
         return mentions
 
 
-def mentioned(data: bytes) -> tuple[str, ...]:
+def cids_in(data: bytes) -> tuple[str, ...]:
     """Return the CIDs in some bytes, each once."""
     found = dict.fromkeys(each.decode() for each in _CIDS.findall(data))
     return tuple(each for each in found if is_cid(each))

@@ -5,7 +5,7 @@ Any other content is reported as missing.
 
 from __future__ import annotations
 
-from patchbay.catalogue.contents.configuration import Configured
+from patchbay.catalogue.contents.configuration import ConfigurationContents
 from patchbay.catalogue.contents.results import Results
 from patchbay.cid import canonical
 from patchbay.errors import MissingBlob
@@ -17,7 +17,7 @@ class Contents:
 
     def __init__(self, store: Store, results: Results) -> None:
         self._store = store
-        self.configured = Configured(store)
+        self.configured = ConfigurationContents(store)
         self.results = results
 
     def is_public(self, cid: str) -> bool:

@@ -18,10 +18,10 @@ import orjson
 from patchbay.cid import cid_of
 from patchbay.store import Store
 
-TOPIC = "results/"
+TOPIC_PREFIX = "results/"
 """Prefix of the journal topics: `results/<owner>` lists the results of one owner, `results/<owner>/<cid>` holds one."""
 
-MOST_LISTED = 100_000
+MAX_COUNTED_RESULTS = 100_000
 """Maximum number of an owner's results that are counted when a new one is stored."""
 
 
@@ -42,14 +42,14 @@ class Results:
         if len(data) > self._most:
             return None
         cid, owner = cid_of(data), _owner(principal)
-        topic = f"{TOPIC}{owner}/{cid}"
+        topic = f"{TOPIC_PREFIX}{owner}/{cid}"
         known = self._journal.tail(topic, 1)
         # Store a repeated result again when less than `minutes` of its time are left.
         if not known or time.time() - known[0].at > self._seconds / 2:
             lasts = self._seconds * 1.5
             self._journal.append(topic, data, lasts)
             self._journal.trim(topic, len(data))
-            self._journal.append(TOPIC + owner, orjson.dumps([cid, len(data)]), lasts)
+            self._journal.append(TOPIC_PREFIX + owner, orjson.dumps([cid, len(data)]), lasts)
             self._make_room(owner)
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
@@ -61,7 +61,7 @@ class Results:
         """Return the result of a canonical CID; None for a wrong key, another principal, or an expired result."""
         if not self.is_own(cid, key, principal):
             return None
-        found = self._journal.tail(f"{TOPIC}{_owner(principal)}/{cid}", 1)
+        found = self._journal.tail(f"{TOPIC_PREFIX}{_owner(principal)}/{cid}", 1)
         if not found or time.time() - found[0].at > self._seconds * 1.5:
             return None
         return found[0].data if cid_of(found[0].data) == cid else None
@@ -75,7 +75,7 @@ class Results:
         total = listed = 0
         sizes: dict[str, int] = {}
         dropped: set[str] = set()
-        for entry in self._journal.tail(TOPIC + owner, MOST_LISTED):
+        for entry in self._journal.tail(TOPIC_PREFIX + owner, MAX_COUNTED_RESULTS):
             cid, size = orjson.loads(entry.data)
             total += 0 if cid in sizes else size
             if total > self._most:
@@ -84,12 +84,12 @@ class Results:
                 sizes[cid] = size
                 listed += len(entry.data)
         for cid in dropped - sizes.keys():
-            self._journal.trim(f"{TOPIC}{owner}/{cid}", 0)
+            self._journal.trim(f"{TOPIC_PREFIX}{owner}/{cid}", 0)
         if dropped:
-            self._journal.trim(TOPIC + owner, listed)
+            self._journal.trim(TOPIC_PREFIX + owner, listed)
 
 
-def key_in(query: str) -> str:
+def key_in_query(query: str) -> str:
     """Return the key in the query of a `cid://` URI; empty without one."""
     return parse_qs(query, max_num_fields=10).get("key", [""])[0]
 

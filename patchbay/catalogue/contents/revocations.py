@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from patchbay.boot.changes import CHANGED
-from patchbay.catalogue.contents.links import format_time, mentioned
+from patchbay.boot.changes import NAMES_CHANGED
+from patchbay.catalogue.contents.links import cids_in, format_time
 from patchbay.catalogue.rows import PREFIX as SERVERS
 from patchbay.catalogue.rows import ServerRow
 from patchbay.cid import canonical, cid_of, is_cid
@@ -66,7 +66,7 @@ class Revocations:
                 return self._load(what)
         return None
 
-    def of_row(self, row: ServerRow) -> Revocation | None:
+    def find_for_row(self, row: ServerRow) -> Revocation | None:
         """Return the revocation of a row: of its name, its version, or any content that it uses."""
         return self.find(row.name, self._parts(row)) if self.state() else None
 
@@ -76,7 +76,7 @@ class Revocations:
         if row.config_cid:
             yield row.config_cid
             try:
-                yield from mentioned(self._store.blobs.get(row.config_cid))
+                yield from cids_in(self._store.blobs.get(row.config_cid))
             except ContentError:
                 return
 
@@ -101,7 +101,7 @@ class Revocations:
 
     def _move(self, what: str, cid: str | None, who: str, why: str) -> None:
         self._store.names.move({PREFIX + what: cid}, who, why)
-        self._store.bus.publish(CHANGED)
+        self._store.bus.publish(NAMES_CHANGED)
 
     def _resolve(self, target: str) -> str:
         if is_cid(target):

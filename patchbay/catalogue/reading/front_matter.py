@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_JSON = re.compile(r"[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN")
 
 
-def frontmatter(text: str) -> dict[str, Any]:
+def parse_front_matter(text: str) -> dict[str, Any]:
     """Return the block as an object. Raises ValueError with the expectation."""
     found = BLOCK.match(text)
     if found is None:

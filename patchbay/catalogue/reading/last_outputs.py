@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from patchbay.store import Store
 
-KEEP = 24 * 60 * 60.0
+KEEP_SECONDS = 24 * 60 * 60.0
 """Seconds that an output is stored."""
 
 
-def keep_output(store: Store, server: str, tool: str, output: bytes) -> None:
+def store_output(store: Store, server: str, tool: str, output: bytes) -> None:
     """Store the last output of a tool."""
-    store.journal.append(_topic(server, tool), output, KEEP)
+    store.journal.append(_topic(server, tool), output, KEEP_SECONDS)
 
 
 def last_output(store: Store, server: str, tool: str) -> bytes | None:

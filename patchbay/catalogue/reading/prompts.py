@@ -25,7 +25,7 @@ def prompt_events(server: Server, descriptor: Descriptor, call: Call) -> Events:
     """Return the events of getting a prompt with `call.arguments`. Raises InvalidParams at once."""
     if "method" in descriptor.target:
         return server.activate(descriptor, replace(call, target=descriptor.target))
-    given = checked(descriptor, call.arguments)
+    given = check_arguments(descriptor, call.arguments)
     if "function" in descriptor.target:
         return server.activate(descriptor, replace(call, target=descriptor.target, arguments=given))
     return _fill_messages(descriptor, given)
@@ -38,7 +38,7 @@ def _fill_messages(descriptor: Descriptor, given: Mapping[str, str]) -> Events:
     yield Done()
 
 
-def checked(descriptor: Descriptor, arguments: Mapping[str, Any]) -> dict[str, str]:
+def check_arguments(descriptor: Descriptor, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the checked arguments of a prompt. Raises InvalidParams for missing, unknown and non-string ones."""
     declared = {argument["name"]: argument for argument in descriptor.wire.get("arguments", ())}
     problems = [

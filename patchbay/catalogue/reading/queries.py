@@ -20,7 +20,7 @@ MAX_SCHEMA_DEPTH = 16
 Schema = Mapping[str, Any]
 
 
-def arguments_of(pairs: Iterable[tuple[str, str]], schema: Schema) -> dict[str, Any]:
+def parse_arguments(pairs: Iterable[tuple[str, str]], schema: Schema) -> dict[str, Any]:
     """Return the arguments by name, from decoded (name, text) pairs and the input schema of a tool.
 
     Raises InvalidParams for a repeated name whose schema allows no list.

@@ -17,12 +17,12 @@ import orjson
 
 from patchbay.activation import Call, Events
 from patchbay.arguments import describe_problems, problems, validator
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.catalogue.contents.reading import Contents
-from patchbay.catalogue.contents.results import key_in
+from patchbay.catalogue.contents.results import key_in_query
 from patchbay.catalogue.reading.last_outputs import last_output
-from patchbay.catalogue.reading.queries import arguments_of
-from patchbay.catalogue.reading.uri_templates import compiled, decoded
+from patchbay.catalogue.reading.queries import parse_arguments
+from patchbay.catalogue.reading.uri_templates import compile_template, percent_decode
 from patchbay.catalogue.servers import Server
 from patchbay.cid import canonical
 from patchbay.descriptors import Descriptor
@@ -71,12 +71,12 @@ class ResourceTarget:
 def find_resource(catalogue: CatalogueForReading, server: Server, uri: str, principal: str) -> ResourceTarget:
     """Find the source of a URI, seen from a server. Raises ResourceNotFound, and InvalidParams for an invalid URI."""
     if server.upstream is not None and not _is_own_content(catalogue, uri, principal):
-        return ResourceTarget(uri, server, server.resources.get(uri) or unlisted(uri))
+        return ResourceTarget(uri, server, server.resources.get(uri) or unlisted_resource(uri))
     own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None and own.target:
         return ResourceTarget(uri, server, own)
     for key, template in server.templates.items():
-        variables = compiled(template.target.get("matches", key)).match(uri)
+        variables = compile_template(template.target.get("matches", key)).match(uri)
         if variables is not None:
             return ResourceTarget(uri, server, template, dict(variables))
     scheme, _, rest = uri.partition("://")
@@ -89,7 +89,7 @@ def find_resource(catalogue: CatalogueForReading, server: Server, uri: str, prin
     raise ResourceNotFound(uri)
 
 
-def unlisted(uri: str) -> Descriptor:
+def unlisted_resource(uri: str) -> Descriptor:
     """Return a descriptor for a resource that a mounted server does not list, or lists as a template."""
     return Descriptor("resource", uri, {"uri": uri, "name": uri}, target_of("resource", uri), "discovered")
 
@@ -104,7 +104,7 @@ def _is_own_content(catalogue: CatalogueForReading, uri: str, principal: str) ->
     try:
         if scheme != "cid":
             return False
-        own = catalogue.contents.results.is_own(canonical(cid), key_in(query), principal)
+        own = catalogue.contents.results.is_own(canonical(cid), key_in_query(query), principal)
         return own or catalogue.contents.is_public(cid)
     except ContentError:
         return False
@@ -115,16 +115,16 @@ def _tool_at(catalogue: CatalogueForReading, uri: str, rest: str) -> ResourceTar
     path, _, query = rest.partition("?")
     name, _, wanted = path.partition("/")
     try:
-        server = catalogue.find(decoded(name, uri))
+        server = catalogue.find(percent_decode(name, uri))
     except UnknownServer as problem:
         raise ResourceNotFound(uri, problem.message) from problem
-    tool = server.tools.get(decoded(wanted, uri))
+    tool = server.tools.get(percent_decode(wanted, uri))
     if tool is None:
         raise ResourceNotFound(uri, f"{server.name} has no tool of this name")
     if not tool.read_only:
         raise InvalidParams(f"{tool.name} of {server.name} is not marked read-only: call it instead of reading it")
     schema = tool.wire["inputSchema"]
-    arguments = arguments_of(parse_qsl(query, keep_blank_values=True), schema)
+    arguments = parse_arguments(parse_qsl(query, keep_blank_values=True), schema)
     wrong = problems(validator(schema), arguments)
     if wrong:
         raise InvalidParams(f"the arguments do not fit {server.name}/{tool.name}: {describe_problems(wrong)}")
@@ -169,16 +169,18 @@ def _content(
             return resource_content(uri, store.blobs.get(target["cid"]))
         if not target and scheme == "cid":
             cid, _, query = rest.partition("?")
-            return resource_content(uri, catalogue.contents.read(decoded(cid, uri), key_in(query), principal))
+            return resource_content(
+                uri, catalogue.contents.read(percent_decode(cid, uri), key_in_query(query), principal)
+            )
         if "variable" in target or (not target and scheme == "variable"):
-            return _variable(store, uri, target.get("variable") or decoded(rest, uri))
-        return resource_content(uri, _describe_servers(catalogue, decoded(rest, uri)))
+            return _variable(store, uri, target.get("variable") or percent_decode(rest, uri))
+        return resource_content(uri, _describe_servers(catalogue, percent_decode(rest, uri)))
     except (ContentError, UnknownServer) as problem:
         raise ResourceNotFound(uri, problem.message) from problem
 
 
 def _variable(store: Store, uri: str, name: str) -> dict[str, Any]:
-    value = variable(store, name)
+    value = read_variable(store, name)
     if value is None:
         raise ResourceNotFound(uri, f"there is no variable {name}")
     return resource_content(uri, value)
@@ -222,7 +224,7 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def contents_of(fold: Fold, resource: ResourceTarget, limit: int) -> list[dict[str, Any]]:
+def collect_contents(fold: Fold, resource: ResourceTarget, limit: int) -> list[dict[str, Any]]:
     """Return the `contents` of a finished read; `limit` in bytes, unless the server has its own limit.
 
     Raises ToolFailed when the read failed, InvalidParams when the content is larger.
@@ -277,4 +279,4 @@ def read_resource(
     fold = Fold()
     for event in resource_events(catalogue, server, resource, call):
         fold.add(event)
-    return contents_of(fold, resource, limit)
+    return collect_contents(fold, resource, limit)

@@ -15,16 +15,16 @@ from mimetypes import MimeTypes
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.catalogue.reading.front_matter import frontmatter
+from patchbay.catalogue.reading.front_matter import parse_front_matter
 from patchbay.cid import canonical
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs
 
-HEAD = "SKILL.md"
+SKILL_FILE = "SKILL.md"
 """The required file at the root of every skill."""
 
-DIRECTORY = "inode/directory"
+DIRECTORY_TYPE = "inode/directory"
 
 MAX_SKILL_BYTES = 16 * 1024 * 1024
 """Maximum bytes of all files of one skill."""
@@ -57,7 +57,7 @@ class Skill:
     @property
     def uri(self) -> str:
         """The URI of its SKILL.md."""
-        return f"skill://{self.name}/{HEAD}"
+        return f"skill://{self.name}/{SKILL_FILE}"
 
     def entry(self) -> dict[str, Any]:
         """Return the skill as an entry of `skills/list`."""
@@ -73,11 +73,13 @@ class Skill:
             if within and uri.startswith(inside):
                 step, _, deeper = uri.removeprefix(inside).partition("/")
                 name = inside + step
-                found[name] = {"uri": name, "name": step, "mimeType": DIRECTORY} if deeper else dict(one.resource.wire)
+                found[name] = (
+                    {"uri": name, "name": step, "mimeType": DIRECTORY_TYPE} if deeper else dict(one.resource.wire)
+                )
         return found
 
 
-def skills_of(config: Mapping[str, Any], where: str, blobs: Blobs) -> tuple[dict[str, Skill], list[Problem]]:
+def load_skills(config: Mapping[str, Any], where: str, blobs: Blobs) -> tuple[dict[str, Skill], list[Problem]]:
     """Return the skills of a configuration by name, and the problems of invalid ones."""
     found: dict[str, Skill] = {}
     problems: list[Problem] = []
@@ -99,12 +101,14 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
         above = next((inner for inner in _parents(path) if inner in contents), None)
         if above is not None:
             raise ConfigError(where, f"{place}.{path}", f"expected {above} to be a file or a directory, not both")
-    head = _parse_head(name, contents[HEAD], where, f"{place}.{HEAD}")
+    head = _parse_head(name, contents[SKILL_FILE], where, f"{place}.{SKILL_FILE}")
     described = {"name": name, "description": head["description"], "mimeType": "text/markdown"}
     made = {}
-    for path in sorted(contents, key=lambda path: (path != HEAD, path)):
+    for path in sorted(contents, key=lambda path: (path != SKILL_FILE, path)):
         uri = f"skill://{name}/{quote(path, safe=_SAFE)}"
-        shown = described if path == HEAD else {"name": path.rpartition("/")[2]} | _media_type(path, contents[path])
+        shown = (
+            described if path == SKILL_FILE else {"name": path.rpartition("/")[2]} | _media_type(path, contents[path])
+        )
         target = {kind: files[path][kind] for kind in ("text", "blob", "cid") if kind in files[path]}
         wire = {"uri": uri, **shown, "size": len(contents[path])}
         digest = f"sha256:{sha256(contents[path]).hexdigest()}"
@@ -115,7 +119,7 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
 def _parse_head(name: str, data: bytes, where: str, place: str) -> dict[str, Any]:
     """Return the YAML of a SKILL.md, after checking its required name and description."""
     try:
-        found = frontmatter(data.decode("utf-8"))
+        found = parse_front_matter(data.decode("utf-8"))
     except ValueError as problem:  # also raised for bytes that are not UTF-8
         raise ConfigError(where, place, str(problem)) from problem
     if found.get("name") != name:

@@ -38,13 +38,13 @@ class UriTemplate:
             if text is None:
                 continue
             if len(names) == 1 or not names[0].startswith("?"):
-                values[names[0]] = decoded(text, uri)
+                values[names[0]] = percent_decode(text, uri)
             elif not _query(names[1:], text, uri, values):
                 return None
         return values
 
 
-def decoded(text: str, uri: str) -> str:
+def percent_decode(text: str, uri: str) -> str:
     """Return percent-decoded text. Raises InvalidParams when it is not percent-encoded UTF-8."""
     if _BROKEN.search(text):
         raise InvalidParams(f"the URI is not percent-encoded correctly: {uri[:200]!r}")
@@ -57,14 +57,14 @@ def decoded(text: str, uri: str) -> str:
 def _query(names: tuple[str, ...], text: str, uri: str, values: dict[str, str]) -> bool:
     for pair in filter(None, text.split("&")):
         name, _, value = pair.partition("=")
-        if decoded(name, uri) not in names:
+        if percent_decode(name, uri) not in names:
             return False
-        values[decoded(name, uri)] = decoded(value, uri)
+        values[percent_decode(name, uri)] = percent_decode(value, uri)
     return True
 
 
 @lru_cache(maxsize=1024)
-def compiled(template: str) -> UriTemplate:
+def compile_template(template: str) -> UriTemplate:
     """Compile a template. Raises ConfigError when it is ambiguous or not of levels 1 to 3."""
     pieces = _pieces(template)
     pattern, variables = "", []

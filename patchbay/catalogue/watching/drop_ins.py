@@ -24,7 +24,7 @@ class DropIn:
     definition_cid: str
     base: str | None = None
 
-    def encoded(self) -> bytes:
+    def to_json(self) -> bytes:
         """Return the stored form."""
         return canonical_json(asdict(self))
 

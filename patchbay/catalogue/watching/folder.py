@@ -20,13 +20,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchbay.boot import change
+from patchbay.boot import change_names
 from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.references import References
-from patchbay.catalogue.watching.settling import CONFIG, Settling, Signature, is_temporary, server_of
+from patchbay.catalogue.watching.references import TransformPaths
+from patchbay.catalogue.watching.settling import CONFIG_ENDING, ScanComparison, Signature, is_temporary, server_of
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
@@ -35,17 +35,17 @@ from patchbay.store import Store
 
 log = logging.getLogger(__name__)
 
-WHO = "servers/"
-EVERY = 0.5
+AUTHOR = "servers/"
+SCAN_SECONDS = 0.5
 """Seconds between two scans."""
 
 MAX_FILE_BYTES = 1024 * 1024
 """Maximum bytes of a file that is read."""
 
-NAMED = 10
+MAX_NAMED_FILES = 10
 """Maximum number of files that one entry of the history names."""
 
-AGAIN_SECONDS = 0.05
+SECOND_SCAN_SECONDS = 0.05
 """Seconds between the first two scans, when the hub starts."""
 
 
@@ -58,7 +58,7 @@ class WantedServer:
 
 
 @dataclass(slots=True)
-class Moves:
+class FolderChanges:
     """The result of one scan: names to move with their CIDs, and the files concerned."""
 
     rows: dict[str, str | None] = field(default_factory=dict)
@@ -82,18 +82,18 @@ class Moves:
         return "; ".join(f"{verb} {_join_names(files)}" for verb, files in self.files.items())
 
 
-class Folder:
+class WatchedFolder:
     """Keeps the store in step with a folder. `refused` maps each file that is not a valid server to the reason."""
 
-    every = EVERY
+    every = SCAN_SECONDS
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
         self._path = path
         self._seen: tuple[object, ...] = ()
         self._cids: dict[str, tuple[object, str]] = {}
-        self._references = References(path, store.blobs)
-        self._settling = Settling(path)
+        self._references = TransformPaths(path, store.blobs)
+        self._settling = ScanComparison(path)
         self._waiting: frozenset[str] = frozenset()
         self._unreadable = ""
         self.refused: Mapping[str, str] = {}
@@ -111,7 +111,7 @@ class Folder:
         """
         changed = self.scan()
         if self._waiting:
-            time.sleep(AGAIN_SECONDS)
+            time.sleep(SECOND_SCAN_SECONDS)
             changed |= self.scan()
         return changed
 
@@ -170,15 +170,15 @@ class Folder:
 
     def _transform_signatures(self, files: Mapping[str, Signature]) -> dict[str, object]:
         """Return the state of the transforms that configurations name by a path."""
-        return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG)}
+        return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG_ENDING)}
 
     def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
         """Return the servers that the files describe, by name."""
         wanted: dict[str, WantedServer] = {}
         endings = [ending for kind in known_kinds() for ending in kind.endings]
         for file in sorted(files, key=lambda file: endings.index(Path(file).suffix)):
-            if file.endswith(CONFIG):
-                beside = [file.removesuffix(CONFIG) + ending for ending in code_endings()]
+            if file.endswith(CONFIG_ENDING):
+                beside = [file.removesuffix(CONFIG_ENDING) + ending for ending in code_endings()]
                 if not any(each in files for each in beside):
                     refused[file] = (
                         f"expected {' or '.join(beside)} beside it, because this file is only a configuration"
@@ -190,7 +190,7 @@ class Folder:
             if name in wanted:
                 problem = f"{wanted[name].file} is the server {name} already: rename one of the two"
             elif problem is None:
-                config = name + CONFIG
+                config = name + CONFIG_ENDING
                 definition = self._cid(file, files[file], refused)
                 own = (
                     self._cid(config, files[config], refused) if config in files and not kind.is_configuration else None
@@ -219,7 +219,7 @@ class Folder:
             refused[file] = f"expected at most {MAX_FILE_BYTES} bytes"
             return None
         try:
-            data = self._references.resolve(file, discovering(data)) if file.endswith(CONFIG) else data
+            data = self._references.resolve(file, with_auto_discover(data)) if file.endswith(CONFIG_ENDING) else data
         except ConfigError as problem:
             refused[file] = f"{problem.path}: {problem.expected}"
             return None
@@ -227,12 +227,12 @@ class Folder:
         self._cids[file] = (signature, self._references.signatures(file)), cid
         return cid
 
-    def _moves(self, wanted: Mapping[str, WantedServer]) -> Moves:
+    def _moves(self, wanted: Mapping[str, WantedServer]) -> FolderChanges:
         """Return the moves that make the store agree with the folder."""
         # Read rows before marks, the reverse of the order of writing: a reader that sees a row that another process
         # made of a file then sees its mark too, and does not take the row for the one that the file replaced.
         rows = self._store.names.all(ROWS)
-        known, moves = drop_ins(self._store), Moves()
+        known, moves = drop_ins(self._store), FolderChanges()
         for name, found in known.items():
             if name not in wanted and name not in self._waiting:
                 now = self._row(name, rows)
@@ -246,23 +246,23 @@ class Folder:
             made = DropIn(want.file, row.definition_cid, base)
             if now != row or before != made:
                 put = self._store.blobs.put
-                moves.save(name, want.file, put(made.encoded()), put(row.encoded()))
+                moves.save(name, want.file, put(made.to_json()), put(row.to_json()))
         return moves
 
-    def _apply(self, moves: Moves, refused: dict[str, str]) -> bool:
+    def _apply(self, moves: FolderChanges, refused: dict[str, str]) -> bool:
         """Make all moves as one change; return whether there were any. Files of an impossible change are refused."""
         if not moves.files:
             return False
         names, why = self._store.names, moves.why()
-        names.move(moves.marks, WHO, why)
+        names.move(moves.marks, AUTHOR, why)
         try:
             if moves.rows:
-                change(self._store, moves.rows, WHO, why)
+                change_names(self._store, moves.rows, AUTHOR, why)
         except ContentError as problem:
             refused |= dict.fromkeys(moves.files["saved"], problem.message)
             return True
         # Last, so that a hub that stops in between removes the servers after its restart.
-        names.move(dict.fromkeys(moves.gone), WHO, why)
+        names.move(dict.fromkeys(moves.gone), AUTHOR, why)
         return True
 
     def _row(self, name: str, rows: Mapping[str, str]) -> ServerRow | None:
@@ -274,11 +274,11 @@ class Folder:
 
 
 def _join_names(files: list[str]) -> str:
-    more = len(files) - NAMED
-    return ", ".join(files[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(files) - MAX_NAMED_FILES
+    return ", ".join(files[:MAX_NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
 
 
-def discovering(data: bytes) -> bytes:
+def with_auto_discover(data: bytes) -> bytes:
     """Return a drop-in's configuration with `auto_discover` added, unless it says itself what it lists.
 
     The stored text contains it, so that a version or an exported image means the same as the folder.

@@ -16,7 +16,7 @@ from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs
 
-KEY = "_transform_cid"
+TRANSFORM_FIELD_ENDING = "_transform_cid"
 """Ending of the configuration fields that name a transform."""
 
 MAX_TRANSFORM_BYTES = 1024 * 1024
@@ -25,7 +25,7 @@ Signature = tuple[int, int, int, int]
 """Identifies a state of a file: its times, size and inode."""
 
 
-class References:
+class TransformPaths:
     """The transforms that the configurations of one folder name by a path."""
 
     def __init__(self, folder: Path, blobs: Blobs) -> None:
@@ -53,7 +53,11 @@ class References:
         return orjson.dumps({**fields, **{key: self._store_file(config, key, path) for key, path in paths.items()}})
 
     def _paths(self, fields: Mapping[str, object]) -> dict[str, str]:
-        named = {key: value for key, value in fields.items() if key.endswith(KEY) and isinstance(value, str)}
+        named = {
+            key: value
+            for key, value in fields.items()
+            if key.endswith(TRANSFORM_FIELD_ENDING) and isinstance(value, str)
+        }
         return {key: path for key, path in named.items() if path.endswith(".py") and not is_cid(path)}
 
     def _store_file(self, config: str, key: str, path: str) -> str:

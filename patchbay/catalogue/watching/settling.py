@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-CONFIG = ".mcp.json"
+CONFIG_ENDING = ".mcp.json"
 """Ending of a configuration file beside a definition."""
 
 SETTLED_SECONDS = 0.5
@@ -39,10 +39,10 @@ def is_temporary(file: str) -> bool:
 
 def server_of(file: str) -> str:
     """Return the name of the server that a file belongs to."""
-    return file.removesuffix(CONFIG) if file.endswith(CONFIG) else Path(file).stem
+    return file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else Path(file).stem
 
 
-class Settling:
+class ScanComparison:
     """Compares each scan of the folder with the one before."""
 
     def __init__(self, folder: Path) -> None:

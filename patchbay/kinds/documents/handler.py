@@ -22,10 +22,10 @@ from patchbay.events import Content, Data, Pause, Progress
 
 ENDINGS = (".md", ".markdown", ".mdx")
 IGNORED = ("node_modules",)
-WAIT = 20.0
+FIRST_SCAN_WAIT_SECONDS = 20.0
 """Seconds that a search waits for the first scan of the folder; then it answers from the documents indexed so far."""
 
-FIRST_LOOK = 0.5
+LIST_WAIT_SECONDS = 0.5
 """Seconds that a list of resources waits for the first scan; a longer scan announces the list when it is done."""
 
 
@@ -78,7 +78,7 @@ def _announce_changes(hub: Hub, server: str, changes: Sequence[DocumentChange]) 
 
 def _wait_for_scan(library: Library) -> Events:
     """Wait for the first scan of the folder, with progress events."""
-    for _ in range(int(WAIT * 4)):
+    for _ in range(int(FIRST_SCAN_WAIT_SECONDS * 4)):
         reported: list[Progress] = []
         note = partial(_add_progress, reported)
         if library.ready(0.25, note):
@@ -96,21 +96,21 @@ def _list(library: Library, server: str, arguments: Mapping[str, Any]) -> Events
     rows = library.rows(f"{folder}/" if folder else "")
     if folder and not rows:
         raise ToolFailed(f"there are no documents in {folder}; list_documents without a folder lists all")
-    documents = [summary(server, row) for row in rows]
+    documents = [summarize(server, row) for row in rows]
     lines = [f"- {row.title} ({row.key})" for row in rows] or ["There are no documents yet."]
     yield Data({"documents": documents}, None, "\n".join(lines))
 
 
 def _get(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
     document = library.read(arguments["path"])
-    value = summary(server, document.row) | {"metadata": document.metadata, "content": document.front.body}
+    value = summarize(server, document.row) | {"metadata": document.metadata, "content": document.front.body}
     yield Data({**value, "cid": document.row.cid}, None, document.front.body)
 
 
 def _search(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
     given = {name: arguments[name] for name in ("limit", "offset") if name in arguments}
     with_content = bool(arguments.get("includeContent"))
-    value = answered(library, arguments["query"], {}, partial(summary, server), with_content=with_content, **given)
+    value = answered(library, arguments["query"], {}, partial(summarize, server), with_content=with_content, **given)
     yield Data(value, None, told(value))
 
 
@@ -129,7 +129,7 @@ def _paths(library: Library, server: str, arguments: Mapping[str, Any]) -> Event
     yield Data([row.key for row in library.rows()])
 
 
-def summary(server: str, row: DocumentRow) -> dict[str, Any]:
+def summarize(server: str, row: DocumentRow) -> dict[str, Any]:
     """Return the summary of a document for lists."""
     return {"uri": uri_of(server, row.key), "path": row.key, "title": row.title, **dict(_optional_fields(row))}
 

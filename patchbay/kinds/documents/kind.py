@@ -11,7 +11,7 @@ from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
-from patchbay.kinds.documents.handler import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
+from patchbay.kinds.documents.handler import LIST_WAIT_SECONDS, documents_handler, folder_of, library_of, uri_of
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}
@@ -64,7 +64,7 @@ def _folder_problems(root: str) -> list[Problem]:
 
 def _resources(name: str, root: str, hub: Hub) -> dict[str, Descriptor]:
     library = library_of(hub, name, root)
-    library.ready(FIRST_LOOK)
+    library.ready(LIST_WAIT_SECONDS)
     found = {}
     for row in library.rows():
         uri = uri_of(name, row.key)

@@ -14,7 +14,7 @@ from patchbay.activation import Call
 from patchbay.events import Event, Question
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.redirects import follow
+from patchbay.kinds.python.redirects import follow_redirect
 from patchbay.outputs import Redirected, events_of
 
 
@@ -32,7 +32,7 @@ class FunctionCall(Protocol):
         ...
 
 
-def work(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
+def run_function(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
     """Call the function, emit the values it yields, return the events of its result. Raises the function's errors."""
     function = definition.function(call.target.get("function", "main"))
     arguments = function.bind(call.arguments)
@@ -51,7 +51,7 @@ def _events_of(value: Any, call: Call) -> Iterator[Event]:
     try:
         yield from events_of(value)
     except Redirected as elsewhere:
-        yield from follow(elsewhere.location, call)
+        yield from follow_redirect(elsewhere.location, call)
 
 
 def _drain(stream: Iterator[Any], call: Call, job: FunctionCall) -> Any:

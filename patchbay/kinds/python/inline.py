@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from patchbay.activation import Call, Events, Handler
 from patchbay.kinds.python.definitions import definition_of
-from patchbay.kinds.python.functions import work
+from patchbay.kinds.python.functions import run_function
 
 
 def python_handler(source: bytes, cid: str, name: str) -> Handler:
@@ -20,6 +20,6 @@ def python_handler(source: bytes, cid: str, name: str) -> Handler:
     definition = definition_of(source, cid, name)
 
     def handle(call: Call) -> Events:
-        return definition.pool.run(lambda job: work(definition, call, job), call)
+        return definition.pool.run(lambda job: run_function(definition, call, job), call)
 
     return handle

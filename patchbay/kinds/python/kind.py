@@ -8,8 +8,8 @@ from typing import Any
 from patchbay.activation import Handler
 from patchbay.kind import Confinement, EntryContext, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
-from patchbay.kinds.python.discovery.functions import python
-from patchbay.kinds.python.discovery.syntax import module_of
+from patchbay.kinds.python.discovery.functions import discover_functions
+from patchbay.kinds.python.discovery.syntax import parse_source
 from patchbay.kinds.python.inline import python_handler
 from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.registry import INLINE, Handlers
@@ -31,7 +31,7 @@ def _is_inline(config: Fields, isolation: str) -> bool:
 
 def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
     """Return every top-level function of a definition, with the names of its parameters in order."""
-    body = module_of(source).body
+    body = parse_source(source).body
     functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
 
@@ -54,7 +54,7 @@ KIND = Kind(
     "Python",
     language="python",
     endings=(".py",),
-    discover=python,
+    discover=discover_functions,
     functions=_functions,
     tool_target=_tool_target,
     make_handler=_make_handler,

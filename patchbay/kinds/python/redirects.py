@@ -17,28 +17,28 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Content, Event, Text
 from patchbay.outputs import clean
 
-HOPS = 5
-HOP = "redirect to "
-INSIDE = ("cid", "variable", "server")
+MAX_REDIRECTS = 5
+REDIRECT_PREFIX = "redirect to "
+HUB_SCHEMES = ("cid", "variable", "server")
 
 
-def follow(location: str, call: Call) -> Iterator[Event]:
+def follow_redirect(location: str, call: Call) -> Iterator[Event]:
     """Yield the events of a redirect's target. Raises ToolFailed, and ResourceNotFound for a missing target."""
     scheme = location.partition("://")[0] if "://" in location else ""
     if scheme in ("http", "https"):
         yield Content({"type": "resource_link", "uri": location, "name": _name(location)})
         return
-    uri = location if scheme in INSIDE else inside(location)
-    hops = [word for word in call.chain if word.startswith(HOP)]
-    if len(hops) >= HOPS:
-        trail = " -> ".join(word.removeprefix(HOP) for word in (*hops, HOP + uri))
-        raise ToolFailed(f"more than {HOPS} redirects: {trail}")
+    uri = location if scheme in HUB_SCHEMES else resource_uri_of(location)
+    hops = [word for word in call.chain if word.startswith(REDIRECT_PREFIX)]
+    if len(hops) >= MAX_REDIRECTS:
+        trail = " -> ".join(word.removeprefix(REDIRECT_PREFIX) for word in (*hops, REDIRECT_PREFIX + uri))
+        raise ToolFailed(f"more than {MAX_REDIRECTS} redirects: {trail}")
     if call.hub is None:
         raise ToolFailed(f"the tool redirects to {uri}, but this call runs without a hub")
-    yield _content(call.hub.read(uri, replace(call, chain=(*call.chain, HOP + uri))))
+    yield _content(call.hub.read(uri, replace(call, chain=(*call.chain, REDIRECT_PREFIX + uri))))
 
 
-def inside(path: str) -> str:
+def resource_uri_of(path: str) -> str:
     """Return the resource URI of a path of this hub. Raises ToolFailed for any other path.
 
     A server alone means its main tool, which has its name, as in an address; a query is its arguments.

@@ -9,7 +9,7 @@ from typing import Any
 from patchbay.descriptors import Descriptor, Discovery, encodable
 from patchbay.errors import ConfigError
 
-MARK = "@bash_command"
+ONE_LINER = "@bash_command"
 """The first word of a definition that is one command: `@bash_command jq`."""
 
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish"))
@@ -26,22 +26,22 @@ INPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-def shell(name: str, text: str) -> Discovery:
+def discover_tool(name: str, text: str) -> Discovery:
     """Return the one tool of a shell definition. Raises ConfigError when it names no command."""
     lines = text.splitlines() or [""]
     command = name
-    if lines[0].startswith(MARK):
-        command = lines[0].removeprefix(MARK).strip()
+    if lines[0].startswith(ONE_LINER):
+        command = lines[0].removeprefix(ONE_LINER).strip()
         if not command:
-            raise ConfigError(name, "line 1", f"expected the name of a command after {MARK}")
-    description = comment(lines) or f"Run {command}"
+            raise ConfigError(name, "line 1", f"expected the name of a command after {ONE_LINER}")
+    description = opening_comment(lines) or f"Run {command}"
     wire = {"name": name, "description": description, "inputSchema": INPUT_SCHEMA}
     return Discovery((Descriptor("tool", name, wire, {}, "discovered"),), (), description)
 
 
-def comment(lines: Sequence[str]) -> str:
+def opening_comment(lines: Sequence[str]) -> str:
     """Return the first paragraph of the opening comment of a script, on one line; empty without one."""
-    opening = lines[1:] if lines and lines[0].startswith((MARK, "#!")) else lines
+    opening = lines[1:] if lines and lines[0].startswith((ONE_LINER, "#!")) else lines
     words: list[str] = []
     for line in opening:
         text = line.strip()
@@ -58,7 +58,7 @@ def comment(lines: Sequence[str]) -> str:
 def is_shell(source: bytes) -> bool:
     """Whether a definition begins with a shell's shebang or `@bash_command`."""
     first = source[:1024].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
-    marked = first.split(maxsplit=1)[:1] == [MARK]
+    marked = first.split(maxsplit=1)[:1] == [ONE_LINER]
     return marked or interpreter(first) in SHELLS
 
 

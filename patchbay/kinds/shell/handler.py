@@ -44,10 +44,10 @@ from patchbay.settings import environment, resolved
 
 ONE_LINER = "@bash_command"
 ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
-TAIL = 2000
+MAX_TAIL_CHARACTERS = 2000
 """Maximum characters of stderr in the message of a failure."""
 
-LINE = 64 * 1024
+MAX_LINE_CHARACTERS = 64 * 1024
 """Maximum characters of an incomplete line of stderr."""
 
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
@@ -140,7 +140,7 @@ def arguments_of(call: Call, one: bool) -> list[str]:
     """Return the arguments of the program or script; `one` passes `args` as one argument. Raises ToolFailed."""
     argv = call.target.get("argv")
     if argv is not None:
-        return filled(argv, call.arguments)
+        return fill_argv(argv, call.arguments)
     given = {key: value for key, value in call.arguments.items() if key != "input" and value is not None}
     if not given:
         return []
@@ -162,7 +162,7 @@ def arguments_of(call: Call, one: bool) -> list[str]:
         raise ToolFailed(f"argument {key!r}: {str(problem).lower()}; each quote must be closed") from problem
 
 
-def filled(argv: Sequence[str], arguments: Mapping[str, Any]) -> list[str]:
+def fill_argv(argv: Sequence[str], arguments: Mapping[str, Any]) -> list[str]:
     """Return an argv of the configuration with its placeholders replaced."""
     found: list[str] = []
     for element in argv:
@@ -231,9 +231,9 @@ class _OutputEvents:
 
     def _stderr(self, data: bytes) -> list[Event]:
         text = self._err.decode(data)
-        self.tail = (self.tail + text)[-TAIL:]
+        self.tail = (self.tail + text)[-MAX_TAIL_CHARACTERS:]
         *lines, self._line = (self._line + text).split("\n")
-        if len(self._line) > LINE:
+        if len(self._line) > MAX_LINE_CHARACTERS:
             lines, self._line = [*lines, self._line], ""
         return [Log("warning", line, "stderr") for line in lines]
 

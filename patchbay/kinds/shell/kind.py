@@ -8,7 +8,7 @@ from patchbay.activation import Handler
 from patchbay.kind import Confinement, EntryContext, Fields, Kind
 from patchbay.kinds.confinement_description import confine_process
 from patchbay.kinds.registry import Handlers
-from patchbay.kinds.shell.discovery import is_shell, shell
+from patchbay.kinds.shell.discovery import discover_tool, is_shell
 from patchbay.kinds.shell.handler import shell_handler
 from patchbay.processes.confinement.protections import NAMESPACES
 
@@ -44,7 +44,7 @@ KIND = Kind(
     language="shell",
     endings=(".sh",),
     recognizes=is_shell,
-    discover=shell,
+    discover=discover_tool,
     tool_target=_tool_target,
     make_handler=_make_handler,
     confine=_confine,

@@ -32,7 +32,7 @@ class Protections:
     hidden: tuple[Path, ...] = ()
     kept: tuple[Path, ...] = ()
 
-    def take_on(self, places: AllowedPaths, memory_mib: int) -> None:
+    def apply(self, places: AllowedPaths, memory_mib: int) -> None:
         """Apply the protections to this worker process, before it runs any definition. Permanent. Raises OSError.
 
         `places` are the paths of its server; the folders hidden from all are added.

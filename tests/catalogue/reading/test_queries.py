@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from patchbay.catalogue.reading.queries import arguments_of
+from patchbay.catalogue.reading.queries import parse_arguments
 from patchbay.errors import InvalidParams
 
 INTEGER, STRING, NULL = {"type": "integer"}, {"type": "string"}, {"type": "null"}
@@ -16,7 +16,7 @@ INTEGERS = {"type": "array", "items": INTEGER}
 
 
 def read(wanted: dict[str, Any], *texts: str, **more: Any) -> Any:
-    return arguments_of([("x", text) for text in texts], {"properties": {"x": wanted}, **more})["x"]
+    return parse_arguments([("x", text) for text in texts], {"properties": {"x": wanted}, **more})["x"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_single_value_given_twice_is_refused_by_name() -> None:
 
 
 def test_a_name_that_the_schema_does_not_know_stays_text() -> None:
-    assert arguments_of([("y", "1")], {}) == {"y": "1"}
+    assert parse_arguments([("y", "1")], {}) == {"y": "1"}
 
 
 @given(some.lists(some.integers(-(2**53), 2**53), min_size=1))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.watching.drop_ins import drop_ins
-from patchbay.catalogue.watching.folder import MAX_FILE_BYTES, Folder
+from patchbay.catalogue.watching.folder import MAX_FILE_BYTES, WatchedFolder
 from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
@@ -209,7 +209,7 @@ def test_the_same_folder_twice_changes_nothing(bench: Any) -> None:
     """Any number of processes may watch."""
     bench.drop("hello.py", HELLO)
     bench.drop("bad name.py", HELLO)
-    first, second = (Folder(bench.store, bench.settings.servers) for _ in range(2))
+    first, second = (WatchedFolder(bench.store, bench.settings.servers) for _ in range(2))
     assert first.start()
     last = bench.store.names.past("", 1)
     assert not first.start()
@@ -288,7 +288,7 @@ def test_a_missing_folder_counts_as_empty(bench: Any, caplog: pytest.LogCaptureF
 
 def test_a_folder_that_becomes_unreadable_is_logged_once(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The servers stay as they are."""
-    folder = Folder(bench.store, bench.settings.servers)
+    folder = WatchedFolder(bench.store, bench.settings.servers)
     bench.drop("hello.py", HELLO)
     assert folder.start()
     bench.settings.servers.rename(bench.settings.servers.with_name("away"))
@@ -311,7 +311,7 @@ def test_two_hubs_that_start_together_agree_on_the_replaced_server(bench: Any) -
     names = [f"s{number}" for number in range(40)]
     for name in names:
         bench.drop(f"{name}.py", HELLO)
-    folders = [Folder(bench.store, bench.settings.servers) for _ in range(4)]
+    folders = [WatchedFolder(bench.store, bench.settings.servers) for _ in range(4)]
     threads = [threading.Thread(target=folder.start) for folder in folders]
     for thread in threads:
         thread.start()

@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.errors import ResourceNotFound
 from patchbay.events import Content, Done, Event, Failed, Text
-from patchbay.kinds.python.redirects import inside
+from patchbay.kinds.python.redirects import resource_uri_of
 from tests.kinds.calls import SmallHub, call_of, events, python
 
 CID = "bafkreidat5xdnusakwcrrdk47v3b6qd4ptcgu7j7gfgiqjyenho6gfp42e"
@@ -41,7 +41,7 @@ def test_content_of_the_hub_is_followed(location: str) -> None:
 )
 def test_paths_of_the_hub_are_resources(path: str, uri: str) -> None:
     """T13.8: the resource of each path."""
-    assert inside(path) == uri
+    assert resource_uri_of(path) == uri
 
 
 @pytest.mark.parametrize(

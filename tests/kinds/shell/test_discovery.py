@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from patchbay.errors import ConfigError
-from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect, discover
+from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect_kind, discover
 
 WRONG: list[object] = [{"args": 1}, {"input": None}, {"other": ""}, []]
 
@@ -86,8 +86,8 @@ def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, li
 )
 def test_the_first_line_tells_the_language(first: str, kind: str) -> None:
     """V-F10: Python unless a shell is named."""
-    assert detect(first.encode() + b"\nrest\n") == kind
+    assert detect_kind(first.encode() + b"\nrest\n") == kind
 
 
 def test_the_language_of_bytes_that_are_no_text_is_python() -> None:
-    assert detect(b"\xff\xfe\0") == "python"
+    assert detect_kind(b"\xff\xfe\0") == "python"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from patchbay.activation import Call, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Done, Event, Failed, Log, Pause, Text
-from patchbay.kinds.shell.handler import filled
+from patchbay.kinds.shell.handler import fill_argv
 from tests.kinds.calls import alive, call_of, events, shell, wait_until
 
 EACH = 'for one in "$@"; do printf "[%s]" "$one"; done'
@@ -117,7 +117,7 @@ def test_arguments_that_cannot_be_handed_over_are_named(arguments: dict[str, Any
     ],
 )
 def test_an_argv_is_filled_element_by_element(argv: list[str], arguments: dict[str, Any], expected: list[str]) -> None:
-    assert filled(argv, arguments) == expected
+    assert fill_argv(argv, arguments) == expected
     assert output_of(EACH, arguments, argv) == "".join(f"[{one}]" for one in expected)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from patchbay.kinds.python.discovery.constraints import FIELD_CALLS, keywords
-from patchbay.kinds.python.discovery.docstrings import Doc, read
+from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
 from patchbay.kinds.python.discovery.literals import ABSENT, json_value
 from patchbay.kinds.python.discovery.scope import Scope
 
@@ -40,7 +40,7 @@ DECORATORS = frozenset(
         "attr.dataclass",
     )
 )
-DEPTH = 32
+MAX_ANCESTORS = 32
 """Maximum number of ancestors of a class that are read."""
 
 
@@ -71,7 +71,7 @@ def ancestry(node: ast.ClassDef, scope: Scope) -> list[ast.ClassDef]:
     """Return a class and its ancestors in the module, oldest first."""
     family: list[ast.ClassDef] = []
     waiting = [node]
-    while waiting and len(family) < DEPTH:
+    while waiting and len(family) < MAX_ANCESTORS:
         current = waiting.pop(0)
         if current in family:
             continue
@@ -83,7 +83,7 @@ def ancestry(node: ast.ClassDef, scope: Scope) -> list[ast.ClassDef]:
 
 def documentation(node: ast.ClassDef) -> Doc:
     """Return a class's own docstring."""
-    return read(ast.get_docstring(node, clean=False))
+    return read_docstring(ast.get_docstring(node, clean=False))
 
 
 def members(node: ast.ClassDef, kind: ClassKind, scope: Scope) -> list[ClassField]:
@@ -95,7 +95,7 @@ def members(node: ast.ClassDef, kind: ClassKind, scope: Scope) -> list[ClassFiel
         for statement, note in _annotated(ancestor):
             name = statement.target.id if isinstance(statement.target, ast.Name) else ""
             if _is_field(name, statement, kind, scope):
-                doc = docs.get(name) or read(note).first
+                doc = docs.get(name) or read_docstring(note).first
                 found[name] = _member(name, statement, total or kind != "typed_dict", doc, scope)
     return list(found.values())
 

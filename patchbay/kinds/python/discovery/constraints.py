@@ -79,7 +79,7 @@ def keywords(node: ast.expr, scope: Scope) -> dict[str, Any]:
     return {name: value for name, value in {**placed, **named}.items() if value is not ABSENT}
 
 
-def constrained(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def with_constraints(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema with the keywords of metadata; values of a wrong type are ignored."""
     more: dict[str, Any] = {}
     for name, keyword in PLAIN.items():

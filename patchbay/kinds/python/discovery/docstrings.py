@@ -43,7 +43,7 @@ class Doc:
     returns: str = ""
 
 
-def read(docstring: str | None) -> Doc:
+def read_docstring(docstring: str | None) -> Doc:
     """Read one docstring. Never fails: unreadable parts are ignored."""
     if not docstring:
         return Doc()

@@ -18,12 +18,12 @@ import orjson
 
 from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, TooLarge
-from patchbay.kinds.python.discovery.docstrings import Doc, read
-from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, rooted, with_default
+from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
+from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, with_default, with_definitions
 from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
 from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
-from patchbay.kinds.python.discovery.syntax import module_of
+from patchbay.kinds.python.discovery.syntax import parse_source
 
 NOT_PARAMETERS = frozenset(("context", "self"))
 """Parameters that the hub fills itself."""
@@ -53,17 +53,17 @@ TEXTUAL = frozenset(("string", "null"))
 VAGUE: tuple[Schema, ...] = ({"type": "object"}, {"type": "array"})
 
 
-def python(name: str, text: str) -> Discovery:
+def discover_functions(name: str, text: str) -> Discovery:
     """Return the tools of a Python definition. Raises ConfigError when it is not valid Python."""
-    module = parsed(name, text)
-    return Reader(name, Scope.of(module)).found(read(ast.get_docstring(module, clean=False)).first)
+    module = parse_module(name, text)
+    return FunctionReader(name, Scope.of(module)).found(read_docstring(ast.get_docstring(module, clean=False)).first)
 
 
-def parsed(name: str, text: str) -> ast.Module:
+def parse_module(name: str, text: str) -> ast.Module:
     """Return the syntax tree, after the compiler's checks. Raises ConfigError that names the line."""
     _check_coding(name, text)
     try:
-        module = module_of(text, name)
+        module = parse_source(text, name)
         # Only the compiler refuses `return` outside a function or two parameters of one name.
         compile(module, name, "exec", dont_inherit=True)
     except SyntaxError as problem:
@@ -89,7 +89,7 @@ def _check_coding(name: str, text: str) -> None:
         raise ConfigError(name, "line 1", "expected Python in UTF-8: its coding line names another; remove that line")
 
 
-class Reader:
+class FunctionReader:
     """Reads the functions of one module."""
 
     def __init__(self, server: str, scope: Scope) -> None:
@@ -165,7 +165,7 @@ class Reader:
     def _wire(self, name: str, function: FunctionNode, streams: bool) -> dict[str, Any]:
         if self._left < 0:
             raise TooLarge(f"the tools of this definition are too large together; at most {MAX_DESCRIPTOR_BYTES} bytes")
-        doc = read(ast.get_docstring(function, clean=False))
+        doc = read_docstring(ast.get_docstring(function, clean=False))
         described = {"description": doc.first} if doc.first else {}
         output = None if streams or answers_in_blocks(function) else self._output(function, doc)
         return {
@@ -204,7 +204,7 @@ class Reader:
         if head is None or self._scope.path(head) in LAZY:
             return None
         schemas, shared = self._types.schema({"result": note}, closed=False)
-        schema = rooted(schemas["result"], shared)
+        schema = with_definitions(schemas["result"], shared)
         if any(may_be_text(leaf) for leaf in alternatives_of(schema, shared)) or schema in VAGUE:
             return None
         return {**schema, "description": doc.returns} if doc.returns else schema

@@ -29,7 +29,7 @@ def collect_definitions(
     return {name: _resolved(schema, inline) for name, schema in parts.items()}, kept
 
 
-def rooted(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+def with_definitions(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     """Return a complete schema; a root that is only a reference is inlined, so that its type is visible."""
     if not definitions:
         return schema

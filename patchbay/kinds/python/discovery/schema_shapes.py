@@ -31,13 +31,13 @@ def choice(values: Sequence[Any]) -> Schema:
     return {**typed, "const": distinct[0]} if len(distinct) == 1 else {**typed, "enum": distinct}
 
 
-def fixed(items: list[Schema], required: int) -> Schema:
+def fixed_array(items: list[Schema], required: int) -> Schema:
     """Return the schema of an array with fixed positions."""
     if not items:
         return {"type": "array", "maxItems": 0}
     return {"type": "array", "prefixItems": items, "items": False, "minItems": required, "maxItems": len(items)}
 
 
-def record(properties: dict[str, Schema], required: Sequence[str]) -> Schema:
+def object_schema(properties: dict[str, Schema], required: Sequence[str]) -> Schema:
     """Return the schema of an object with these properties; `required` is omitted when it is empty."""
     return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}

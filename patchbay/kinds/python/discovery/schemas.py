@@ -15,15 +15,15 @@ from urllib.parse import quote
 
 from patchbay.errors import TooLarge
 from patchbay.kinds.python.discovery.classes import documentation, enum_values, kind_of, members
-from patchbay.kinds.python.discovery.constraints import constrained, keywords
+from patchbay.kinds.python.discovery.constraints import keywords, with_constraints
 from patchbay.kinds.python.discovery.known_types import ARRAYS, COUNTERS, MAPS, SETS, TUPLES, TYPES, WRAPPERS
 from patchbay.kinds.python.discovery.literals import ABSENT, json_value
 from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, collect_definitions, with_default
-from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed, record, union
+from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed_array, object_schema, union
 from patchbay.kinds.python.discovery.scope import Scope
-from patchbay.kinds.python.discovery.syntax import expression_of
+from patchbay.kinds.python.discovery.syntax import parse_expression
 
-DEPTH = 64
+MAX_ANNOTATION_DEPTH = 64
 """Maximum nesting of annotations, through classes and aliases; a deeper one allows any value."""
 
 MAX_ANNOTATIONS = 200_000
@@ -54,7 +54,7 @@ class Types:
     def of(self, node: ast.expr | None) -> Schema:
         """Return the schema of one annotation, which may refer to `$defs`."""
         self._charge(1)
-        if node is None or self._depth >= DEPTH:
+        if node is None or self._depth >= MAX_ANNOTATION_DEPTH:
             return {}
         self._depth += 1
         try:
@@ -166,7 +166,7 @@ class Types:
                 return {"type": "array", "items": items} if items else {"type": "array"}
         if any(isinstance(item, ast.Starred) for item in arguments):
             return {"type": "array"}
-        return fixed([self.of(item) for item in arguments], len(arguments))
+        return fixed_array([self.of(item) for item in arguments], len(arguments))
 
     def _union(self, nodes: Sequence[ast.expr]) -> Schema:
         return union([self.of(node) for node in nodes])
@@ -185,7 +185,7 @@ class Types:
         given: dict[str, Any] = {}
         for node in arguments[1:]:
             given.update({name: value for name, value in keywords(node, self._scope).items() if name not in given})
-        return constrained(self.of(arguments[0]), given)
+        return with_constraints(self.of(arguments[0]), given)
 
     def _called(self, node: ast.Call) -> Schema:
         """Handle the calls that make types: `NewType("UserId", int)` and `TypedDict("Place", {"name": str})`."""
@@ -198,7 +198,7 @@ class Types:
                     return {}
                 total = not any(word.arg == "total" and json_value(word.value) is False for word in node.keywords)
                 properties = {name: self.of(value) for name, value in zip(names, values, strict=True)}
-                return record(properties, [name for name in properties if total])
+                return object_schema(properties, [name for name in properties if total])
             case _:
                 return {}
 
@@ -216,19 +216,19 @@ class Types:
         properties: dict[str, Schema] = {}
         for field in fields:
             words = {"description": field.doc, **field.extra} if field.doc else field.extra
-            schema = constrained(self.of(field.annotation), words)
+            schema = with_constraints(self.of(field.annotation), words)
             properties[field.name] = with_default(schema, field.default, self._definitions)
         required = [field.name for field in fields if field.required]
         if kind == "named_tuple":
-            return {**fixed(list(properties.values()), len(required)), **described}
+            return {**fixed_array(list(properties.values()), len(required)), **described}
         closed = {"additionalProperties": False} if kind == "dataclass" and self._closed else {}
-        return {**record(properties, required), **closed, **described}
+        return {**object_schema(properties, required), **closed, **described}
 
 
 def expression_in(text: str) -> ast.expr | None:
     """Parse the expression in a forward reference; None when it is not an expression."""
     try:
-        return expression_of(text.strip())
+        return parse_expression(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

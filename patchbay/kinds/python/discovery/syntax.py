@@ -12,26 +12,26 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-TRIES = 5
+MAX_PARSE_ATTEMPTS = 5
 """Maximum number of attempts to parse one text."""
 
 _ONE_AT_A_TIME = threading.RLock()  # reentrant, because a finalizer that runs during parsing may parse too
 
 
-def module_of(text: str | bytes, name: str = "<unknown>") -> ast.Module:
+def parse_source(text: str | bytes, name: str = "<unknown>") -> ast.Module:
     """Return the tree of a module called `name`. Raises the errors of `ast.parse`."""
     tree: ast.Module = _parsed(text, name, "exec")
     return tree
 
 
-def expression_of(text: str) -> ast.expr:
+def parse_expression(text: str) -> ast.expr:
     """Return the tree of one expression. Raises the errors of `ast.parse`."""
     tree: ast.Expression = _parsed(text, "<unknown>", "eval")
     return tree.body
 
 
 def _parsed(text: str | bytes, name: str, mode: str) -> Any:
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_PARSE_ATTEMPTS - 1):
         with _ONE_AT_A_TIME, suppress(SystemError):
             return ast.parse(text, name, mode)
     with _ONE_AT_A_TIME:

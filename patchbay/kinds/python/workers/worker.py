@@ -30,7 +30,7 @@ from patchbay.activation import Call, described
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.functions import work
+from patchbay.kinds.python.functions import run_function
 from patchbay.kinds.python.runner_threads import Stopped
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
@@ -230,7 +230,7 @@ class Worker:
         tempfile.tempdir = None
         name_process(self._name)
         places = AllowedPaths(own=(self._folder, *existing_folders(own)), writes=existing_folders(writes))
-        self._protections.take_on(places, self._memory)
+        self._protections.apply(places, self._memory)
         self._definition = Definition(source, cid, self._name)
         limit_memory(self._memory)
 
@@ -278,7 +278,7 @@ class Worker:
         assert self._definition is not None
         try:
             slow = self._make_ready()
-            events = work(self._definition, job.call, job)
+            events = run_function(self._definition, job.call, job)
             return slow + b"".join([frames.event_frame(event) for event in events]) + frames.frame(frames.END)
         except Stopped:
             raise

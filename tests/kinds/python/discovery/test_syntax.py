@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from patchbay.kinds.python.discovery.syntax import expression_of, module_of
+from patchbay.kinds.python.discovery.syntax import parse_expression, parse_source
 from tests.checkout import ROOT
 
 TEXT = (ROOT / "reference_templates/servers/definitions/cone.py").read_text("utf-8")
@@ -42,7 +42,7 @@ def test_a_text_whose_reading_was_disturbed_is_read_again() -> None:
     expected, before = ast.dump(ast.parse(TEXT)), Disturbs.count
     for _ in range(20):
         Disturbs()
-        assert ast.dump(module_of(TEXT)) == expected
+        assert ast.dump(parse_source(TEXT)) == expected
     assert Disturbs.count > before
 
 
@@ -50,10 +50,10 @@ def test_a_text_whose_reading_was_disturbed_is_read_again() -> None:
 def test_many_threads_read_at_once() -> None:
     expected = ast.dump(ast.parse(TEXT))
     with ThreadPoolExecutor(8) as threads:
-        assert {ast.dump(tree) for tree in threads.map(module_of, [TEXT] * 32)} == {expected}
+        assert {ast.dump(tree) for tree in threads.map(parse_source, [TEXT] * 32)} == {expected}
 
 
 def test_an_expression_is_read_alone() -> None:
-    assert ast.dump(expression_of("a | None")) == ast.dump(ast.parse("a | None", mode="eval").body)
+    assert ast.dump(parse_expression("a | None")) == ast.dump(ast.parse("a | None", mode="eval").body)
     with pytest.raises(SyntaxError):
-        expression_of("a = 1")
+        parse_expression("a = 1")
