@@ -10,7 +10,6 @@ Sources: setrlimit(2), prctl(2).
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -18,6 +17,8 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from patchbay.processes.confinement import kernel
 
 MIB = 1024 * 1024
 DEFAULT_MEMORY_MIB = 512
@@ -37,8 +38,6 @@ MAX_CPU_SECONDS = 2**31
 CPU_SLACK_SECONDS = 2.0
 """Seconds of CPU beyond the time that is left for a call, on every core."""
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_NAME = 1, 36, 38, 15
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -52,39 +51,24 @@ class Limits:
     writes: tuple[str, ...] = ()
 
 
-def _library() -> ctypes.CDLL | None:
-    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-_LIBC = _library()
-
-
-def _prctl(option: int, value: int) -> None:
-    if _LIBC is not None and _LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl {option}")
-
-
 def name_process(name: str) -> None:
-    """Give this process a name in process lists, of at most 15 bytes."""
-    if _LIBC is not None:
-        _LIBC.prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
+    """Give this process a name in process lists, of at most 15 bytes (Linux)."""
+    if kernel.LINUX:
+        kernel.set_process_name(name.encode()[:15])
 
 
 def die_with_parent(parent: int) -> None:
-    """Kill this process when its parent ends; exit if it has ended. `parent` 0: it is outside this namespace."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Kill this process when its parent ends (Linux); exit if it has ended. `parent` 0: outside this namespace."""
+    if kernel.LINUX:
+        kernel.control_process(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:
         os._exit(0)
 
 
-def adopt_orphans() -> None:
-    """Become the parent of every descendant that loses its own parent."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
 def forbid_new_privileges() -> None:
-    """Never gain privileges, such as by a set-user-id program."""
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    """Never gain privileges, such as by a set-user-id program (Linux)."""
+    if kernel.LINUX:
+        kernel.control_process(kernel.PR_SET_NO_NEW_PRIVS, 1)
 
 
 def limit_process(tasks: int) -> None:
@@ -98,7 +82,7 @@ def limit_process(tasks: int) -> None:
 
 def limit_memory(mib: int) -> None:
     """Allow this process `mib` MiB more memory than it uses now."""
-    if sys.platform == "linux":
+    if kernel.LINUX:
         _set_limit(resource.RLIMIT_DATA, _used_memory() + mib * MIB)
 
 

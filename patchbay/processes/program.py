@@ -17,13 +17,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal
 
 from patchbay.errors import ToolFailed
+from patchbay.processes.process_trees import kill_marked, signal_group
 
 CHUNK_BYTES = 65536
 POLL_SECONDS = 0.1
@@ -43,12 +43,6 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 CALL_VARIABLE = "PATCHBAY_CALL"
 """Environment variable that identifies every process of one call, in whatever group it is."""
-
-MAX_STRAY_ROUNDS = 20
-"""Maximum number of searches for processes outside the group: they may start others while they are killed."""
-
-MAX_EMPTY_CHECKS = 3
-"""How often a process with an empty environment is checked again."""
 
 Channel = Literal["stdout", "stderr"]
 Piece = tuple[Channel, bytes] | None
@@ -93,11 +87,11 @@ def run(
                 break
             time.sleep(nap)
             yield None
-        _signal(child, signal.SIGKILL)
+        signal_group(child.pid, signal.SIGKILL)
         return child.wait()
     finally:
         _end(child, grace)
-        _kill_strays(child.pid, f"{CALL_VARIABLE}={mark}".encode())
+        kill_marked(child.pid, f"{CALL_VARIABLE}={mark}".encode())
 
 
 def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
@@ -180,7 +174,7 @@ def _pieces(child: subprocess.Popen[bytes]) -> Generator[Piece, None, None]:
                 until = time.monotonic() + LINGER_SECONDS
             over = until is not None and time.monotonic() >= until
             if over:
-                _signal(child, signal.SIGKILL)
+                signal_group(child.pid, signal.SIGKILL)
             ready = selector.select(POLL_SECONDS)
             for key, _ in ready:
                 yield from _read(key, selector)
@@ -218,57 +212,15 @@ def _end(child: subprocess.Popen[bytes], grace: float) -> None:
     """End the child completely: no process of the group, no zombie, no open pipe."""
     try:
         if child.returncode is None:
-            _signal(child, signal.SIGTERM)
+            signal_group(child.pid, signal.SIGTERM)
             until = time.monotonic() + grace
             for nap in _poll_intervals():
                 if _has_ended(child) or time.monotonic() >= until:
                     break
                 time.sleep(nap)
-            _signal(child, signal.SIGKILL)
+            signal_group(child.pid, signal.SIGKILL)
             child.wait()
     finally:
         for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
-
-
-def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
-        os.killpg(child.pid, number)
-    except (ProcessLookupError, PermissionError):
-        return  # the group is empty; macOS reports EPERM for a group of zombies
-
-
-def _kill_strays(first: int, mark: bytes) -> None:
-    """Kill every process with the mark. Only processes that started after process `first` are checked.
-
-    A process during exec shows an empty environment for a moment, like one that has ended; it is checked again.
-    """
-    unclear = MAX_EMPTY_CHECKS
-    for _ in range(MAX_STRAY_ROUNDS):
-        seen = {pid: _environment(pid) for pid in _processes() if pid > first}
-        strays = [pid for pid, variables in seen.items() if variables and mark in variables]
-        for pid in strays:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not strays:
-            if unclear == 0 or [] not in seen.values():
-                return
-            unclear -= 1
-            time.sleep(0.001)
-
-
-def _processes() -> list[int]:
-    """Return the ids of all processes; an empty list where there is no /proc."""
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 (many names, no paths)
-    except FileNotFoundError:
-        return []
-
-
-def _environment(pid: int) -> list[bytes] | None:
-    """Return the variables that a process was started with; None for one that has ended or is another user's."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")[:-1]
-    except OSError:
-        return None

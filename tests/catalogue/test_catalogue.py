@@ -352,7 +352,7 @@ def test_a_server_that_failed_to_build_is_built_the_next_time(bench: Any, monkey
         def fails(*given: Any, **more: Any) -> Any:
             raise RuntimeError("out of luck")
 
-        patch.setattr("patchbay.catalogue.catalogue.build", fails)
+        patch.setattr("patchbay.catalogue.catalogue.build_server", fails)
         catalogue.refresh()
     catalogue.refresh()
     assert list(catalogue.find("hello").tools) == ["hello"]

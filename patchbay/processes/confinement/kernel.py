@@ -19,7 +19,7 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 4
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 
-PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 3, 4, 24
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NAME, PR_CAPBSET_DROP = 1, 3, 4, 15, 24
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 LAST_CAPABILITY = 63
 CAPABILITY_VERSION = 0x20080522
@@ -45,6 +45,12 @@ def control_process(option: int, value: int = 0, third: int = 0) -> int:
     assert _LIBC is not None, "only Linux has prctl"
     words = (ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0))
     return _checked(_LIBC.prctl(option, *words), f"prctl({option})")
+
+
+def set_process_name(name: bytes) -> None:
+    """Set the name of this thread in process lists, of at most 15 bytes. Raises OSError."""
+    assert _LIBC is not None, "only Linux has prctl"
+    _checked(_LIBC.prctl(PR_SET_NAME, ctypes.c_char_p(name), 0, 0, 0), "prctl(PR_SET_NAME)")
 
 
 def unshare(flags: int) -> None:

@@ -35,7 +35,8 @@ import orjson
 from patchbay.kinds.python.workers.worker import live
 from patchbay.processes.confinement import landlock, namespaces, privacy
 from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, active_protections
-from patchbay.processes.limits import adopt_orphans, count_user_tasks, forbid_new_privileges, name_process
+from patchbay.processes.limits import count_user_tasks, forbid_new_privileges, name_process
+from patchbay.processes.process_trees import adopt_orphans
 
 ORDER = Struct("<BQd")
 SPAWN, STOP, PING = 1, 2, 3

@@ -41,13 +41,13 @@ from patchbay.processes.confinement.protections import Protections
 from patchbay.processes.limits import (
     MIB,
     CpuTime,
-    adopt_orphans,
     die_with_parent,
     limit_memory,
     limit_process,
     name_process,
     peak_memory_bytes,
 )
+from patchbay.processes.process_trees import adopt_orphans
 from patchbay.settings import adopt
 
 SLOW_LOAD_SECONDS = 0.1
