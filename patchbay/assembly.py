@@ -15,7 +15,7 @@ from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
-from patchbay.boot.changes import CHANGED
+from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
@@ -53,7 +53,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
-    told = partial(store.bus.publish, CHANGED)
+    told = partial(store.bus.publish, NAMES_CHANGED)
     keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
@@ -95,7 +95,7 @@ def _opened_store(settings: Settings) -> Store:
                 " back from a backup",
                 settings.data,
             )
-        image, where = boot.load(settings.boot, store)
+        image, where = boot.load_image(settings.boot, store)
         boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
     except BaseException:
         store.close()

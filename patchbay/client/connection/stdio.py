@@ -1,6 +1,6 @@
 """A server that is a program: started, spoken to over its standard streams, and ended with all that it started.
 
-The program runs below a warden (`processes/reaper.py`), which outlives neither it nor us. Standard error is always
+The program runs below a reaper (`processes/process_trees.py`), which ends when either of them ends. Stderr is always
 drained; its last lines stand in the error when something goes wrong, and so do lines of standard output that are not
 JSON. To end it: close its input, wait GRACE seconds, SIGTERM to every descendant, wait GRACE seconds, SIGKILL.
 The child sees of our environment only what INHERITED names, and what its reach adds.
@@ -59,7 +59,7 @@ INHERITED_VARIABLES = re.compile(
 Received = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
 
-REAPER = str(Path(__file__).resolve().parents[2] / "processes" / "reaper.py")
+REAPER = str(Path(__file__).resolve().parents[2] / "processes" / "process_trees.py")
 """The program that stands between this process and a server that it starts."""
 
 
