@@ -48,7 +48,7 @@ class Delivery:
 
     @property
     def is_stream(self) -> bool:
-        return self.envelope["kind"] == "stream"
+        return bool(self.envelope["kind"] == "stream")
 
 
 class Feed:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.folding.rights import visible_from
@@ -13,13 +12,10 @@ from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged
 
-if TYPE_CHECKING:
-    from patchbay.rooms.room import Room
-
 PAGE = 500
 
 
-def exported_lines(room: Room, after: int, principal: str | None) -> Iterator[bytes]:
+def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterator[bytes]:
     """Yield the log as lines; see `Room.lines`. The first entry is always shown: it says how to check the others."""
     room.log.catch_up()
     last = room.seq
@@ -38,13 +34,13 @@ def exported_lines(room: Room, after: int, principal: str | None) -> Iterator[by
         after = min(after + PAGE, last)
 
 
-def visible_for(room: Room, principal: str) -> int:
+def visible_for(room: RoomCore, principal: str) -> int:
     """Return the seq of the first entry that a principal may see."""
     names = (principal, room.pseudonym(principal))
     return min(visible_from(room.state_now, name) for name in names)
 
 
-def past_deliveries(room: Room, after: int, limit: int, principal: str, session: str) -> list[Delivery]:
+def past_deliveries(room: RoomCore, after: int, limit: int, principal: str, session: str) -> list[Delivery]:
     """Return entries after a seq for a session; those before its time are one `room.withheld`."""
     record = room.state_now["sessions"].get(session, {})
     first = min(visible_for(room, principal), visible_from(room.state_now, record.get("member", "")))
@@ -53,14 +49,14 @@ def past_deliveries(room: Room, after: int, limit: int, principal: str, session:
     if first - 1 > after:
         upto = min(first - 1, room.seq)
         said: Json = {"from": after + 1, "to": upto, "reason": f"the room shows its history as {_history(room)}"}
-        envelope = hub_envelope(room.name, "room.withheld", said, int(time.time() * 1000))
+        envelope = hub_envelope(room.name, "room.withheld", said, now_ms())
         found.append(Delivery(room.log.position(upto), envelope, upto, session))
         after = upto
     rows = room.log.read(after, limit - len(found))
     return found + [Delivery(one.position, one.envelope, one.entry.seq) for one in rows]
 
 
-def redact_entry(room: Room, envelope: Json) -> Logged:
+def redact_entry(room: RoomCore, envelope: Json) -> Logged:
     """Log a redaction and delete the contents. Raises RoomRefused where there are no contents to take away."""
     seq = envelope["payload"].get("seq")
     if isinstance(seq, int) and 0 < seq <= room.seq:
@@ -70,14 +66,14 @@ def redact_entry(room: Room, envelope: Json) -> Logged:
     return room.append(lambda fold, now: envelope)
 
 
-def notice(room: Room, logged: Logged) -> None:
+def forget_redacted(room: RoomCore, logged: Logged) -> None:
     """Delete the contents of a redacted entry, here too where they are in memory."""
     if logged.entry.envelope["type"] == "room.redact":
         seq = logged.entry.envelope["payload"]["seq"]
         room.later(lambda: _drop(room, seq))
 
 
-def _drop(room: Room, seq: int) -> None:
+def _drop(room: RoomCore, seq: int) -> None:
     target = room.log.entry(seq)
     room.log.contents.drop(target.entry.envelope["id"])
     room.feed.redact(seq, target.entry.envelope)
@@ -87,5 +83,5 @@ def _line(logged: Logged) -> bytes:
     return logged.entry.line(logged.contents)
 
 
-def _history(room: Room) -> str:
+def _history(room: RoomCore) -> str:
     return str(room.state_now["policy"].get("history"))

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from patchbay.errors import PatchbayError
+from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused
 from patchbay.rooms.folding.calls import NoRationale
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import Action, allowed_capabilities, decide
 from patchbay.rooms.hello import read_capabilities
+from patchbay.rooms.membership import Members
+from patchbay.rooms.past import redact_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope, now_text
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import announce
-
-if TYPE_CHECKING:
-    from patchbay.rooms.room import Room
-    from patchbay.rooms.session import Receipt, RoomSession
+from patchbay.rooms.servers.calls import Calls
+from patchbay.rooms.servers.gateway import Gateway
+from patchbay.rooms.session import Receipt, RoomSession
 
 log = logging.getLogger(__name__)
-
-Handle = Callable[["Room", "RoomSession", Json], Logged | None]
 
 ONLY_HUB = frozenset(
     ("room.create", "presence.join", "privacy.accepted", "tool.advertise", "mcp.mount.failed", "guardrail.violation")
@@ -34,88 +34,111 @@ ONLY_HUB = frozenset(
 """Types that only the hub sends."""
 
 
-def receive(room: Room, session: RoomSession, envelope: Json) -> Receipt:
-    """Take an envelope that was read. Raises BadFrame for a payload that cannot be read."""
-    from_table = HANDLES.get(envelope["type"], _speak if envelope["kind"] == "event" else _stream)
-    try:
-        logged = from_table(room, session, session.addressed(envelope))
-    except BadFrame:
-        raise
-    except PatchbayError as problem:
-        return _refused(room, session, envelope, problem)
-    if logged is None:
-        return room.receipt(envelope)
-    return room.receipt(envelope, logged)
+@dataclass(frozen=True)
+class Reception:
+    """Where the envelopes of a room's participants arrive."""
+
+    room: RoomCore
+    calls: Calls
+    gateway: Gateway
+    members: Members
+
+    def receive(self, session: RoomSession, envelope: Json) -> Receipt:
+        """Take an envelope that was read. Raises BadFrame for a payload that cannot be read."""
+        handle = HANDLES.get(envelope["type"], _speak if envelope["kind"] == "event" else _stream)
+        try:
+            logged = handle(self, session, session.addressed(envelope))
+        except BadFrame:
+            raise
+        except PatchbayError as problem:
+            return self._refuse(session, envelope, problem)
+        if logged is None:
+            return Receipt(envelope["id"])
+        return Receipt(envelope["id"], logged.entry.seq, logged.is_duplicate)
+
+    def _refuse(self, session: RoomSession, envelope: Json, problem: PatchbayError) -> Receipt:
+        room = self.room
+        log.info("the room %s refused %s of %s: %s", room.name, envelope["type"], session.id, problem.message)
+        if isinstance(problem.__cause__, NoRationale):
+            call = str(envelope["payload"].get("callId"))
+            payload: Json = {"session": session.id, "callId": call, "reason": "missing-rationale"}
+            room.append_own("guardrail.violation", payload, {"replyTo": envelope["id"]})
+        answer = room.refusal(envelope, problem)
+        if session.is_attached:
+            session.push(answer)
+        else:
+            room.feed.publish(answer, to=session.id)
+        return Receipt(envelope["id"], None, False, problem.message, (answer,))
+
+    def append(self, envelope: Json) -> Logged:
+        """Log an envelope as it is."""
+        return self.room.append(lambda fold, now: envelope)
+
+    def leave(self, session_id: str, reason: str) -> None:
+        """End a session."""
+        self.members.leave(session_id, reason)
 
 
-def _refused(room: Room, session: RoomSession, envelope: Json, problem: PatchbayError) -> Receipt:
-    log.info("the room %s refused %s of %s: %s", room.name, envelope["type"], session.id, problem.message)
-    if isinstance(problem.__cause__, NoRationale):
-        call = str(envelope["payload"].get("callId"))
-        payload: Json = {"session": session.id, "callId": call, "reason": "missing-rationale"}
-        room.append_own("guardrail.violation", payload, {"replyTo": envelope["id"]})
-    answer = room.refusal(envelope, problem)
-    room.answer(session, answer)
-    return room.receipt(envelope, None, problem.message, answer)
+Handle = Callable[[Reception, RoomSession, Json], Logged | None]
 
 
-def _append(room: Room, session: RoomSession, envelope: Json) -> Logged:
-    return room.append(lambda fold, now: envelope)
+def _append(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.append(envelope)
 
 
-def _speak(room: Room, session: RoomSession, envelope: Json) -> Logged:
+def _speak(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
     if envelope["type"] in ONLY_HUB:
         raise RoomRefused(f"only the hub sends {envelope['type']}")
-    _need(room, session, "speak")
-    return _append(room, session, envelope)
+    _need(desk.room, session, "speak")
+    return _append(desk, session, envelope)
 
 
-def _stream(room: Room, session: RoomSession, envelope: Json) -> None:
-    _need(room, session, "speak")
+def _stream(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    _need(desk.room, session, "speak")
     payload = envelope["payload"]
     if not isinstance(payload.get("streamId"), str) or not isinstance(payload.get("seq"), int):
         raise BadFrame("a stream envelope has no streamId or no seq in its payload")
-    room.feed.publish(envelope)
+    desk.room.feed.publish(envelope)
 
 
-def _need(room: Room, session: RoomSession, action: Action) -> None:
+def _need(room: RoomCore, session: RoomSession, action: Action) -> None:
     decision = decide(room.state_now, session.id, action)
     if not decision:
         raise RoomRefused(decision.reason)
 
 
-def _call(room: Room, session: RoomSession, envelope: Json) -> Logged:
-    return room.calls.open(envelope)
+def _call(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.calls.open(envelope)
 
 
-def _partial(room: Room, session: RoomSession, envelope: Json) -> None:
-    room.calls.partial(session.id, envelope)
+def _partial(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    desk.calls.partial(session.id, envelope)
 
 
-def _result(room: Room, session: RoomSession, envelope: Json) -> Logged:
-    return room.calls.answer(envelope)
+def _result(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.calls.answer(envelope)
 
 
-def _cancel(room: Room, session: RoomSession, envelope: Json) -> Logged:
-    return room.calls.cancel(envelope)
+def _cancel(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.calls.cancel(envelope)
 
 
-def _mount(room: Room, session: RoomSession, envelope: Json) -> Logged:
-    return room.gateway.mount(envelope)
+def _mount(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.gateway.mount(envelope)
 
 
-def _unmount(room: Room, session: RoomSession, envelope: Json) -> Logged:
+def _unmount(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
     server = envelope["payload"].get("serverId")
-    logged = _append(room, session, envelope)
-    room.end_calls_of(server=str(server), reason="the server was unmounted")
+    logged = _append(desk, session, envelope)
+    desk.calls.end_all("the server was unmounted", server=str(server))
     return logged
 
 
-def _announce(room: Room, session: RoomSession, envelope: Json) -> Logged:
-    return announce(room, envelope)
+def _announce(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return announce(desk.room, envelope)
 
 
-def _update_caps(room: Room, session: RoomSession, envelope: Json) -> Logged | None:
+def _update_caps(desk: Reception, session: RoomSession, envelope: Json) -> Logged | None:
     """Answer with the whole set that counts from now on, under the next revision; nothing where nothing changes."""
     payload = envelope["payload"]
     wanted = {name: read_capabilities(payload[name]) for name in ("caps", "grant", "revoke") if name in payload}
@@ -134,46 +157,46 @@ def _update_caps(room: Room, session: RoomSession, envelope: Json) -> Logged | N
         asked = {name: payload[name] for name in ("reason", "requestId") if isinstance(payload.get(name), str)}
         revision = {"revision": record["revision"] + 1, "acknowledgedAt": now_text(now)}
         said: Json = {"session": session.id, "caps": after, **changed, **revision, **asked}
-        return hub_envelope(room.name, "caps.update", said, now, {"replyTo": envelope["id"]})
+        return hub_envelope(desk.room.name, "caps.update", said, now, {"replyTo": envelope["id"]})
 
-    return room.append(make)
-
-
-def _redact(room: Room, session: RoomSession, envelope: Json) -> Logged:
-    return room.redact(envelope)
+    return desk.room.append(make)
 
 
-def _set_member(room: Room, session: RoomSession, envelope: Json) -> Logged:
+def _redact(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return redact_entry(desk.room, envelope)
+
+
+def _set_member(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
     payload = dict(envelope["payload"])
     principal = payload.pop("principal", None)
     if isinstance(principal, str) and "sig" not in envelope:
-        payload["member"] = room.pseudonym(principal)
-    logged = _append(room, session, {**envelope, "payload": payload})
+        payload["member"] = desk.room.pseudonym(principal)
+    logged = _append(desk, session, {**envelope, "payload": payload})
     if payload.get("membership") in ("left", "banned"):
-        room.part_member(str(payload["member"]), f"the membership is {payload['membership']}")
+        desk.members.part(str(payload["member"]), f"the membership is {payload['membership']}")
     return logged
 
 
-def _part(room: Room, session: RoomSession, envelope: Json) -> None:
+def _part(desk: Reception, session: RoomSession, envelope: Json) -> None:
     session.leave(str(envelope["payload"].get("reason") or "left")[:200])
 
 
-def _pause(room: Room, session: RoomSession, envelope: Json) -> None:
+def _pause(desk: Reception, session: RoomSession, envelope: Json) -> None:
     session.flow.pause(str(envelope["payload"].get("streamId")))
 
 
-def _resume(room: Room, session: RoomSession, envelope: Json) -> None:
+def _resume(desk: Reception, session: RoomSession, envelope: Json) -> None:
     for delivery in session.flow.resume(str(envelope["payload"].get("streamId"))):
         session.push(delivery.envelope)
 
 
-def _nack(room: Room, session: RoomSession, envelope: Json) -> None:
+def _nack(desk: Reception, session: RoomSession, envelope: Json) -> None:
     payload = envelope["payload"]
     for delivery in session.flow.missing(str(payload.get("streamId")), payload.get("missing")):
         session.push(delivery.envelope)
 
 
-def _hello(room: Room, session: RoomSession, envelope: Json) -> None:
+def _hello(desk: Reception, session: RoomSession, envelope: Json) -> None:
     raise RoomRefused("this session has said hello already")
 
 

@@ -19,7 +19,6 @@ from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, Un
 from patchbay.rooms.folding.fold import Fold, fold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.folding.state import DEFAULT_POLICY, OWNER, copied
-from patchbay.rooms.membership import Liveness
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
@@ -58,7 +57,6 @@ class Rooms:
         self.bounds = bounds or Bounds()
         self._gateway = gateway or GatewayContext()
         self._open: dict[str, Room] = {}
-        self._alive: dict[str, Liveness] = {}
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -88,7 +86,7 @@ class Rooms:
             raise BadFrame(f"the room {room.name} has no entry {seq}; expected 1 to {room.seq}")
         owner = room.pseudonym(principal)
         self._check_fork(room, principal)
-        then = fold(logged.entry for logged in room.log.read(0, seq))
+        then = fold(logged.entry for logged in room.core.log.read(0, seq))
         members = {
             member: {**record, "membership": "joined" if member == owner else record["membership"]}
             for member, record in then.now["members"].items()
@@ -145,7 +143,6 @@ class Rooms:
         with self._lock:
             if id not in self._open:
                 self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway)
-                self._alive[id] = Liveness(self._open[id])
                 self._start()
             return self._open[id]
 
@@ -189,13 +186,13 @@ class Rooms:
     def _heard(self, topic: str, message: bytes) -> None:
         kind, _, id = topic.partition("/")
         with self._lock:
-            room, alive = self._open.get(id), self._alive.get(id)
-        if room is None or alive is None:
+            room = self._open.get(id)
+        if room is None:
             return
         if kind == "room":
             room.tick()
         else:
-            alive.heard(orjson.loads(message))
+            room.liveness.heard(orjson.loads(message))
 
     def _tick_all(self) -> None:
         with self._lock:
@@ -206,9 +203,8 @@ class Rooms:
     def _beat(self) -> None:
         """Say which sessions are alive here, and end those that are alive nowhere."""
         with self._lock:
-            pairs = [(room, self._alive[id]) for id, room in self._open.items()]
-        for room, alive in pairs:
-            self.store.bus.publish(f"room-alive/{room.id}", orjson.dumps(alive.beat()))
-            for id in alive.lost():
-                room.leave_lost(id)
+            rooms = list(self._open.values())
+        for room in rooms:
+            self.store.bus.publish(f"room-alive/{room.id}", orjson.dumps(room.liveness.beat()))
+            room.end_lost_sessions()
         self._tick_all()

@@ -7,19 +7,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from patchbay.rooms.bounds import Rate
+from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.flow import Flow
 from patchbay.rooms.hello import has_streams
-from patchbay.rooms.receiving import receive
+from patchbay.rooms.past import past_deliveries
 from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, read_envelope
 from patchbay.rooms.signatures import check_signature
-
-if TYPE_CHECKING:
-    from patchbay.rooms.room import Room
 
 TAKEN_AT_ONCE = 256
 
@@ -39,17 +37,29 @@ class Receipt:
     answers: tuple[Json, ...] = field(default=())
 
 
+class Desk(Protocol):
+    """What a session hands over: envelopes that were read, and its own end."""
+
+    def receive(self, session: RoomSession, envelope: Json) -> Receipt:
+        """Do what an envelope asks for, or refuse it."""
+        ...
+
+    def leave(self, session_id: str, reason: str) -> None:
+        """End a session."""
+        ...
+
+
 class RoomSession:
     """A participant's session in this process. `id` is its session id, `greeting` the answer to its hello.
 
     One thread or task reads (`take` or `events`); any may send (`receive`) and end it (`leave`).
     """
 
-    def __init__(self, room: Room, id: str, principal: str, after: int, greeting: tuple[Json, ...]) -> None:
+    def __init__(self, room: RoomCore, id: str, principal: str, after: int, desk: Desk) -> None:
         self.room = room
         self.id = id
         self.principal = principal
-        self.greeting = greeting
+        self.greeting: tuple[Json, ...] = ()
         self.is_closed = False
         self.used = time.monotonic()
         """When it last sent or read something (monotonic)."""
@@ -57,6 +67,7 @@ class RoomSession:
         """Whether a connection stands behind it, which says when it ends; else it ends when it is idle."""
         self.rate = Rate(room.bounds.rate)
         self.flow = Flow()
+        self._desk = desk
         self._after = after
         self._position = room.log.position(after)
         self._index: int | None = None
@@ -81,7 +92,7 @@ class RoomSession:
             answer = self.room.refusal(envelope, TooMany(sentence))
             self.push(answer)
             return Receipt(envelope["id"], None, False, sentence, (answer,))
-        return receive(self.room, self, envelope)
+        return self._desk.receive(self, envelope)
 
     def addressed(self, envelope: Json) -> Json:
         """Return the envelope with the room and the session that it is of. Raises RoomRefused for forged ones."""
@@ -143,7 +154,7 @@ class RoomSession:
         return found
 
     def _from_log(self, limit: int) -> list[Delivery]:
-        found = self.room.past(self._after, limit, self.principal, self.id)
+        found = past_deliveries(self.room, self._after, limit, self.principal, self.id)
         if not found:
             # Nothing is logged after this: go on with what is in memory.
             self._position = max(self._position, self.room.feed.floor)
@@ -181,7 +192,7 @@ class RoomSession:
 
     def leave(self, reason: str = "left") -> None:
         """End the session: the room is told, its servers go, its calls end. A second time does nothing."""
-        self.room.leave(self, reason)
+        self._desk.leave(self.id, reason)
 
     def __repr__(self) -> str:
         return f"RoomSession({self.id} in {self.room.name}, {'closed' if self.is_closed else 'open'})"

@@ -100,8 +100,7 @@ class _Check:
 
     def _skip(self, mark: Json, expected: int) -> None:
         last, head = mark.get("to"), mark.get("head")
-        right = mark.get("from") == expected and isinstance(last, int) and last >= expected
-        if not right or not isinstance(head, str):
+        if mark.get("from") != expected or not isinstance(last, int) or last < expected or not isinstance(head, str):
             raise WrongLog(expected, "the mark of withheld entries does not say from which, to which, and the head")
         self._withheld += last - expected + 1
         self.seq, self.head, self._fold = last, head, None

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchbay.descriptors import Descriptor, Kind
 from patchbay.kinds.mount.list_bounds import ListReader
 from patchbay.kinds.mount.snapshots import Snapshot
+from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import acl_patterns, matches
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
-
-if TYPE_CHECKING:
-    from patchbay.rooms.room import Room
 
 MAX_ADVERT_PROBLEMS = 20
 
@@ -33,7 +31,7 @@ class AdvertisedTool:
     member: str
 
 
-def announce(room: Room, envelope: Json) -> Logged:
+def announce(room: RoomCore, envelope: Json) -> Logged:
     """Log an announcement and advertise what it announces. Raises BadFrame, TooMany, RoomRefused."""
     payload = envelope["payload"]
     lists = {}
@@ -55,7 +53,7 @@ def announce(room: Room, envelope: Json) -> Logged:
     return logged
 
 
-def check_tool_bound(room: Room, fold: Fold, server: str, count: int) -> None:
+def check_tool_bound(room: RoomCore, fold: Fold, server: str, count: int) -> None:
     """Raise TooMany when the room would have more tools than it may."""
     others = sum(len(one["tools"]) for name, one in fold.now["servers"].items() if name != server)
     if others + count > room.bounds.tools:
@@ -65,7 +63,7 @@ def check_tool_bound(room: Room, fold: Fold, server: str, count: int) -> None:
 
 
 def advertise(
-    room: Room,
+    room: RoomCore,
     server: str,
     found: Mapping[Kind, Mapping[str, Descriptor]],
     tool_patterns: tuple[str, ...],
@@ -107,7 +105,7 @@ def matches_resource(wire: Mapping[str, Any], patterns: tuple[str, ...]) -> bool
     return any(matches(name, patterns) for name in names if name)
 
 
-def advertised_tools(room: Room) -> list[AdvertisedTool]:
+def advertised_tools(room: RoomCore) -> list[AdvertisedTool]:
     """Return every tool that can be called in a room, by server and name."""
     made: list[AdvertisedTool] = []
     for server, record in sorted(room.state_now["servers"].items()):

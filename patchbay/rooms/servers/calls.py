@@ -7,24 +7,25 @@ process that took them. The log has the call and its one result; partials are li
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchbay.activation import CancelFlag
+from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
-from patchbay.rooms.record.envelope import HUB, Json, hub_envelope
+from patchbay.rooms.record.envelope import HUB, Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.answers import AnswerCache
-
-if TYPE_CHECKING:
-    from patchbay.rooms.room import Room
 
 OTHERS_WAIT_MS = 3000
 """Milliseconds after a deadline at which a process ends a call that another process took and did not end."""
 
 CODEC = "text/utf8"
+
+
+RunMounted = Callable[[str, Json, Any, CancelFlag], None]
 
 
 @dataclass(slots=True)
@@ -36,15 +37,18 @@ class TextStream:
     began: int
     seq: int = 0
     partials: int = 0
+    is_over: bool = False
     flag: CancelFlag = field(default_factory=CancelFlag)
 
 
 class Calls:
     """The open calls of one room, as one process sees them. Safe to use from many threads."""
 
-    def __init__(self, room: Room) -> None:
-        self.cache = AnswerCache()
-        self._room = room
+    def __init__(self, room: RoomCore) -> None:
+        self.room = room
+        self.run_mounted: RunMounted = _run_nothing
+        """Runs a call of a mounted server in a thread of its own, and ends it; the room's gateway."""
+        self._cache = AnswerCache()
         self._lock = threading.Lock()
         self._deadlines: dict[str, int] = {}
         self._streams: dict[str, TextStream] = {}
@@ -59,29 +63,29 @@ class Calls:
         """
 
         def make(fold: Fold, now: int) -> Json:
-            if len(fold.now["calls"]) >= self._room.bounds.calls:
-                raise TooMany(f"{self._room.bounds.calls} calls are open in the room (--room-calls); try again later")
+            if len(fold.now["calls"]) >= self.room.bounds.calls:
+                raise TooMany(f"{self.room.bounds.calls} calls are open in the room (--room-calls); try again later")
             return envelope
 
         call = str(envelope["payload"].get("callId"))
         with self._lock:
             self._own.add(call)
-        logged = self._room.append(make)
+        logged = self.room.append(make)
         if logged.is_duplicate:
             return logged
-        record = self._room.state_now["calls"].get(call)
+        record = self.room.state_now["calls"].get(call)
         if record is None:
             return logged
-        hit = self.cache.find(self._room.state_now, logged, record)
+        hit = self._cache.find(self.room.state_now, logged, record)
         if hit is not None and self._answer_from_log(call, record, hit):
             return logged
-        server = self._room.state_now["servers"].get(record["serverId"])
+        server = self.room.state_now["servers"].get(record["serverId"])
         if server is not None and server["kind"] == "mount":
-            self._room.gateway.run(call, record, envelope["payload"].get("args", {}), self.stream_of(call).flag)
+            self.run_mounted(call, record, envelope["payload"].get("args", {}), self.stream_of(call).flag)
         return logged
 
     def _answer_from_log(self, call: str, record: Json, seq: int) -> bool:
-        found = self._room.log.entry(seq)
+        found = self.room.log.entry(seq)
         if found.contents is None or "result" not in found.contents:
             return False
         said = {
@@ -90,16 +94,16 @@ class Calls:
             "result": found.entry.cid,
             "cid": found.entry.envelope["payload"]["__enso_cid__"],
         }
-        self._room.append_own("cache.hit", said)
+        self.room.append_own("cache.hit", said)
         return self.end(call, True, found.contents["result"])
 
     def partial(self, sender: str, envelope: Json) -> None:
         """Relay a partial of a call's owner. Raises RoomRefused for one of a call that is not the sender's."""
         payload = envelope["payload"]
-        record = self._room.state_now["calls"].get(payload.get("callId"))
+        record = self.room.state_now["calls"].get(payload.get("callId"))
         if record is None or record["owner"] != sender:
             raise RoomRefused(f"no call {payload.get('callId')!r:.80} of this session's servers is open")
-        self._room.feed.publish(envelope)
+        self.room.feed.publish(envelope)
         part = payload.get("partial")
         text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else part
         if isinstance(text, str) and text:
@@ -118,45 +122,46 @@ class Calls:
     def send_text(self, call: str, text: str, is_last: bool = False) -> None:
         """Send text as a frame of the call's stream."""
         stream = self.stream_of(call)
-        now = int(time.time() * 1000)
+        now = now_ms()
         frame: Json = {"streamId": call, "codec": CODEC, "seq": stream.seq, "pts": now - stream.began, "data": text}
         stream.seq += 1
         self._publish("tool.stream", frame | ({"eof": True} if is_last else {}), stream, "stream")
 
     def _publish(self, type: str, payload: Json, stream: TextStream, kind: str = "event") -> None:
         rel = {"parents": [stream.parent]} if stream.parent else None
-        room = self._room
-        room.feed.publish(hub_envelope(room.name, type, payload, int(time.time() * 1000), rel, kind))
+        self.room.publish_own(type, payload, rel, kind)
 
     def stream_of(self, call: str) -> TextStream:
         """Return the stream of an open call, made when it is first used."""
         with self._lock:
             if call not in self._streams:
-                record = self._room.state_now["calls"].get(call)
-                parent = self._room.log.entry(record["seq"]).entry.envelope["id"] if record else ""
-                self._streams[call] = TextStream(call, parent, int(time.time() * 1000))
+                record = self.room.state_now["calls"].get(call)
+                parent = self.room.log.entry(record["seq"]).entry.envelope["id"] if record else ""
+                self._streams[call] = TextStream(call, parent, now_ms())
             return self._streams[call]
 
     def answer(self, envelope: Json) -> Logged:
         """Log the result that the owner of an announced server gives."""
-        return self._room.append(lambda fold, now: envelope)
+        self._finish(envelope["payload"].get("callId"))
+        return self.room.append(lambda fold, now: envelope)
 
     def end(self, call: str, ok: bool, result: Any = None, error: str = "") -> bool:
         """Log a call's result for the hub; whether this was the one that counts."""
         payload: Json = {"callId": call, "ok": ok}
         payload |= ({"result": result} if ok or result is not None else {}) | ({} if ok else {"error": error})
-        record = self._room.state_now["calls"].get(call)
+        record = self.room.state_now["calls"].get(call)
         if record is None:
             return False
+        self._finish(call)
         try:
-            self._room.append_own("tool.result", payload)
+            self.room.append_own("tool.result", payload)
         except RoomRefused:
             return False  # another one answered first
         return True
 
     def cancel(self, envelope: Json) -> Logged:
         """Log that the caller cancels its call, and end the call."""
-        logged = self._room.append(lambda fold, now: envelope)
+        logged = self.room.append(lambda fold, now: envelope)
         payload = envelope["payload"]
         reason = str(payload.get("reason") or "the caller cancelled it")[:200]
         self.end(str(payload.get("callId")), False, error=f"cancelled: {reason}")
@@ -167,7 +172,7 @@ class Calls:
         envelope = logged.entry.envelope
         kind, call = envelope["type"], envelope["payload"].get("callId")
         if kind == "tool.call":
-            record = self._room.state_now["calls"].get(call)
+            record = self.room.state_now["calls"].get(call)
             if record is not None:
                 with self._lock:
                     self._deadlines[call] = record["expires"] + (0 if call in self._own else OTHERS_WAIT_MS)
@@ -178,20 +183,29 @@ class Calls:
             with self._lock:
                 self._deadlines.pop(call, None)
                 self._own.discard(call)
-                stream = self._streams.pop(call, None)
-            if stream is not None and stream.seq:
-                self._room.later(lambda: self._finish(stream))
-        self.cache.notice(self._room.state_now, logged)
+                self._streams.pop(call, None)
+        self._cache.notice(self.room.state_now, logged)
 
-    def _finish(self, stream: TextStream) -> None:
-        payload = {"streamId": stream.call, "codec": CODEC, "seq": stream.seq, "data": "", "eof": True}
-        self._publish("tool.stream", payload | {"pts": int(time.time() * 1000) - stream.began}, stream, "stream")
+    def _finish(self, call: Any) -> None:
+        """End the stream of a call's text, where there is one."""
+        with self._lock:
+            stream = self._streams.get(call)
+        if stream is not None and stream.seq and not stream.is_over:
+            stream.is_over = True
+            self.send_text(stream.call, "", is_last=True)
 
     def _set_flag(self, call: Any, reason: str) -> None:
         with self._lock:
             stream = self._streams.get(call)
         if stream is not None:
             stream.flag.set(reason)
+
+    def end_all(self, reason: str, server: str = "", owner: str = "", caller: str = "") -> None:
+        """End the open calls of a server, of an owner's servers or of a caller."""
+        for call, record in self.room.state_now["calls"].items():
+            pairs = ((record["serverId"], server), (record["owner"], owner), (record["caller"], caller))
+            if any(wanted and has == wanted for has, wanted in pairs):
+                self.end(call, False, error=reason)
 
     def expire(self, now: int) -> None:
         """End the calls whose deadline is over."""
@@ -211,3 +225,7 @@ class Calls:
 def caller_of(record: Json) -> str:
     """Return who a call is of: the member, and the session where there is one."""
     return str(record["member"]) if record["caller"] == HUB else f"{record['member']} ({record['caller']})"
+
+
+def _run_nothing(call: str, record: Json, arguments: Any, flag: CancelFlag) -> None:
+    raise RoomRefused("this process reaches no other servers")

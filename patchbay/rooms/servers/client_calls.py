@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
 from patchbay.events import Data, Done, Event, Failed, Progress
+from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.folding.calls import MAX_TTL_MS
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.record.envelope import HUB, Json, hub_envelope
-
-if TYPE_CHECKING:
-    from patchbay.rooms.room import Room
+from patchbay.rooms.servers.calls import Calls
 
 CallEvents = Events
 
 
-def call_tool(room: Room, server: str, tool: str, arguments: Json, principal: str, ttl: float) -> CallEvents:
+def call_tool(calls: Calls, server: str, tool: str, arguments: Json, principal: str, ttl: float) -> CallEvents:
     """Call a tool; see `Room.call`."""
+    room = calls.room
     call, member = str(uuid4()), room.pseudonym(principal)
     milliseconds = max(1, min(int(min(ttl, MAX_TTL_MS) * 1000), MAX_TTL_MS))
     payload: Json = {"callId": call, "provider": "mcp", "serverId": server, "name": tool, "args": arguments}
@@ -32,7 +32,7 @@ def call_tool(room: Room, server: str, tool: str, arguments: Json, principal: st
     is_over = False
     try:
         try:
-            logged = room.calls.open(_envelope(room, payload))
+            logged = calls.open(_envelope(room, payload))
         except (RoomRefused, TooMany) as problem:
             is_over = True
             yield Failed(problem.message)
@@ -43,17 +43,17 @@ def call_tool(room: Room, server: str, tool: str, arguments: Json, principal: st
     finally:
         room.feed.remove_reader(news.set)
         if not is_over:
-            _cancel(room, call)
+            _cancel(calls, call)
 
 
-def _envelope(room: Room, payload: Json) -> Json:
+def _envelope(room: RoomCore, payload: Json) -> Json:
     decision = decide(room.state_now, HUB, "call", payload["serverId"], payload["caller"])
     if not decision:
         raise RoomRefused(decision.reason)
-    return hub_envelope(room.name, "tool.call", payload, room.now())
+    return hub_envelope(room.name, "tool.call", payload, now_ms())
 
 
-def _followed(room: Room, call: str, position: int, news: threading.Event) -> Iterator[Event]:
+def _followed(room: RoomCore, call: str, position: int, news: threading.Event) -> Iterator[Event]:
     """Everything that is said of one call, up to its result."""
     wait, index, steps = FIRST_PAUSE, room.feed.index_after(position), 0.0
     while True:
@@ -79,7 +79,7 @@ def _followed(room: Room, call: str, position: int, news: threading.Event) -> It
             yield PAUSE
 
 
-def _late_result(room: Room, call: str) -> Iterator[Event]:
+def _late_result(room: RoomCore, call: str) -> Iterator[Event]:
     """The result of a call whose events went by too fast to be followed."""
     seq = room.seq
     while seq > 0:
@@ -112,12 +112,12 @@ def _result(payload: Mapping[str, Any]) -> Iterator[Event]:
         yield Done()
 
 
-def _cancel(room: Room, call: str) -> None:
+def _cancel(calls: Calls, call: str) -> None:
     def make(fold: Fold, now: int) -> Json:
-        return hub_envelope(room.name, "tool.cancel", {"callId": call, "reason": "the caller went away"}, now)
+        return hub_envelope(calls.room.name, "tool.cancel", {"callId": call, "reason": "the caller went away"}, now)
 
     try:
-        room.append(make)
-        room.calls.end(call, False, error="cancelled: the caller went away")
+        calls.room.append(make)
+        calls.end(call, False, error="cancelled: the caller went away")
     except RoomRefused:
         return  # the result came meanwhile

@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchbay.activation import CancelFlag
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
-
-if TYPE_CHECKING:
-    from patchbay.rooms.room import Room
+from patchbay.rooms.servers.calls import Calls
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,8 @@ class GatewayContext:
 class Gateway:
     """The mounts of one room in this process."""
 
-    def __init__(self, room: Room, context: GatewayContext) -> None:
-        self._room = room
+    def __init__(self, calls: Calls, context: GatewayContext) -> None:
+        self._calls = calls
         self._context = context
         self._threads: set[threading.Thread] = set()
 
@@ -42,7 +40,10 @@ class Gateway:
         raise RoomRefused("this process reaches no other servers")
 
     def run(self, call: str, record: Json, arguments: Any, flag: CancelFlag) -> None:
-        self._room.calls.end(call, False, error="this process reaches no other servers")
+        self._calls.end(call, False, error="this process reaches no other servers")
+
+    def notice(self, logged: Logged) -> None:
+        """Take note of an entry."""
 
     def close(self) -> None:
         return
