@@ -58,7 +58,11 @@ class RoomCore:
 
     def append_own(self, type: str, payload: Json, rel: Json | None = None) -> Logged:
         """Append an envelope of the hub itself."""
-        return self.append(lambda fold, now: hub_envelope(self.name, type, payload, now, rel))
+        return self.append(lambda fold, now: self.own(type, payload, now, rel))
+
+    def own(self, type: str, payload: Json, at: int, rel: Json | None = None) -> Json:
+        """Return an envelope of the hub itself; `at` is Unix time in milliseconds."""
+        return hub_envelope(self.name, type, payload, at, rel)
 
     def publish_own(self, type: str, payload: Json, rel: Json | None = None, kind: str = "event", to: str = "") -> None:
         """Deliver an envelope of the hub itself that is not logged, to one session or to all."""

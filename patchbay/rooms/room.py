@@ -18,7 +18,8 @@ from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import AdvertisedTool, advertised_tools
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.client_calls import call_tool
-from patchbay.rooms.servers.gateway import Gateway, GatewayContext
+from patchbay.rooms.servers.gateway import Gateway
+from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.session import RoomSession
 from patchbay.store import Store
 

@@ -23,7 +23,7 @@ from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.room import Room
-from patchbay.rooms.servers.gateway import GatewayContext
+from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.store import Store
 
 log = logging.getLogger(__name__)

@@ -27,6 +27,9 @@ def _mount(state: Json, entry: Entry) -> None:
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
         raise Impossible("labels are no map of texts")
     more = {"transport": copied(transport), "labels": copied(labels)}
+    more |= {"exposeTools": copied(payload.get("exposeTools", True))}
+    more |= {"exposeResources": copied(payload.get("exposeResources", []))}
+    more |= {name: text_of(payload, name) for name in ("manifest", "credentials") if name in payload}
     state["servers"][server] = _record(state, entry, "mount", "opening") | more
 
 

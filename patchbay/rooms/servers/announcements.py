@@ -18,6 +18,11 @@ from patchbay.rooms.record.log import Logged
 
 MAX_ADVERT_PROBLEMS = 20
 
+Scope = tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]
+"""Lists of patterns for tools and for resources: what is shown matches a pattern of every list."""
+
+EVERYTHING: Scope = ((("*",),), (("*",),))
+
 
 @dataclass(frozen=True, slots=True)
 class AdvertisedTool:
@@ -49,7 +54,7 @@ def announce(room: RoomCore, envelope: Json) -> Logged:
     logged = room.append(make)
     if not logged.is_duplicate:
         sentences = [f"{one.where}: {one.reason}" for one in problems]
-        advertise(room, str(payload["serverId"]), found, ("*",), ("*",), sentences, {"replyTo": envelope["id"]})
+        advertise(room, str(payload["serverId"]), found, EVERYTHING, sentences, {"replyTo": envelope["id"]})
     return logged
 
 
@@ -66,23 +71,19 @@ def advertise(
     room: RoomCore,
     server: str,
     found: Mapping[Kind, Mapping[str, Descriptor]],
-    tool_patterns: tuple[str, ...],
-    resource_patterns: tuple[str, ...],
+    scope: Scope,
     problems: list[str],
     rel: Json | None = None,
 ) -> Logged:
-    """Log `tool.advertise` for a server: what the patterns and the room's ACL show of it, with digests."""
+    """Log `tool.advertise` for a server: what its scope and the room's ACL show of it, with digests."""
     state = room.state_now
-    tools = [
-        one
-        for one in found["tool"].values()
-        if matches(one.name, tool_patterns) and matches(one.name, acl_patterns(state, server, "tools"))
-    ]
+    for_tools = (*scope[0], acl_patterns(state, server, "tools"))
+    for_resources = (*scope[1], acl_patterns(state, server, "resources"))
+    tools = [one for one in found["tool"].values() if all(matches(one.name, patterns) for patterns in for_tools)]
     resources = [
         one
         for one in found["resource"].values()
-        if matches_resource(one.wire, resource_patterns)
-        and matches_resource(one.wire, acl_patterns(state, server, "resources"))
+        if all(matches_resource(one.wire, patterns) for patterns in for_resources)
     ]
     payload: Json = {
         "provider": "mcp",

@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.activation import CancelFlag
 from patchbay.rooms.core import RoomCore, now_ms
-from patchbay.rooms.errors import RoomRefused, TooMany
+from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.envelope import HUB, Json
 from patchbay.rooms.record.log import Logged
@@ -61,6 +61,9 @@ class Calls:
 
         Raises RoomRefused with what the fold says, TooMany when too many are open.
         """
+
+        if not isinstance(envelope["payload"].get("args", {}), dict):
+            raise RoomRefused("the call's args are no object")
 
         def make(fold: Fold, now: int) -> Json:
             if len(fold.now["calls"]) >= self.room.bounds.calls:
@@ -153,6 +156,11 @@ class Calls:
         if record is None:
             return False
         self._finish(call)
+        try:
+            if len(canonical_bytes(payload)) > self.room.bounds.envelope:
+                raise BadFrame(f"it has more than {self.room.bounds.envelope} bytes (--room-envelope-limit)")
+        except BadFrame as problem:
+            payload = {"callId": call, "ok": False, "error": f"the result cannot be sent: {problem.message}"}
         try:
             self.room.append_own("tool.result", payload)
         except RoomRefused:
