@@ -15,6 +15,7 @@ from patchbay.activation import CancelFlag
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
+from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import HUB, Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.answers import AnswerCache
