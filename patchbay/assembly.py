@@ -29,11 +29,17 @@ from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
+from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.rooms import Rooms
+from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 
 log = logging.getLogger(__name__)
+
+ROOMS = "/rooms"
+"""Under which the hub keeps its rooms, to close them at its end; no server can have this name."""
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
@@ -63,6 +69,9 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
+    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
+    rooms = Rooms(store, key, Bounds.of(settings), gateway)
+    catalogue.hub.kept(ROOMS, lambda: rooms)
     return Dispatcher(
         HubServices(
             catalogue=catalogue,
@@ -75,6 +84,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),
             hosts=hosts,
+            rooms=rooms,
         )
     )
 
