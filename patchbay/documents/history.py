@@ -33,7 +33,7 @@ SMALL_BYTES = 16 * 1024
 """Bytes of the largest version that is compressed with a window of 4 KiB."""
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS content (cid TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS content (cid TEXT PRIMARY KEY NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS version (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, cid TEXT, at REAL NOT NULL, how TEXT NOT NULL
 );
@@ -82,7 +82,8 @@ class History:
             self._connection.execute("BEGIN IMMEDIATE")
             for key, data, how in entries:
                 cid = None if data is None else cid_of(data)
-                if self._latest(key) == (cid,) or (cid is None and self._latest(key) is None):
+                latest = self._latest(key)
+                if latest == (cid,) or (cid is None and latest is None):
                     continue
                 if data is not None:
                     self._connection.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (cid, _packed(data)))

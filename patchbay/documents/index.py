@@ -181,7 +181,7 @@ class FolderIndex:
         return changes
 
     def _compared(self) -> tuple[dict[str, int], list[str]]:
-        """The paths, with bytes, of files that differ from what is known of them, and the paths of those that are gone."""
+        """The files that differ from what is known of them, each with its bytes; and the paths that are gone."""
         begun, folders = time.monotonic(), list[Path]()
         known = self._rows.copy()
         walk = self._disk.walk(self._endings, folders)

@@ -90,7 +90,7 @@ class Index:
             raise ValueError(f"expected columns and labels with different lower-case names; wrong: {wrong}")
         self._columns = dict(columns)
         self._labels = tuple(labels)
-        self._insert_entry = f"INSERT INTO entry VALUES (NULL, {question_marks(('key', *labels))})"
+        self._insert_entry = f"INSERT INTO entry VALUES ({question_marks(('id', 'key', *labels))})"
         self._insert_text = (
             f"INSERT INTO found (rowid, {tables.names(columns)}) VALUES (?, {question_marks(2 * [*columns])})"
         )
@@ -119,8 +119,7 @@ class Index:
                 with self._connection:
                     self._connection.execute("BEGIN IMMEDIATE")
                     self._check_texts()
-                    for document in documents:
-                        self._put(document)
+                    self._put({document.key: document for document in documents})
                     self._store_words()
             except BaseException:
                 self._texts.clear()
@@ -297,17 +296,24 @@ class Index:
         with self._connection:
             tables.make(self._connection, self._columns, self._labels)
 
-    def _put(self, document: Document) -> None:
-        self._known(document.texts, self._columns)
-        self._known(document.labels, self._labels)
-        self._remove(document.key)
-        values = [document.key, *(document.labels.get(name, "") for name in self._labels)]
-        id = self._connection.execute(self._insert_entry, values).lastrowid
-        texts: list[str] = []
-        for name in self._columns:
-            text = _sayable(document.texts.get(name, ""))
-            texts += (text, " ".join(self._texts.forms(text)))
-        self._connection.execute(self._insert_text, (id, *texts))
+    def _put(self, documents: Mapping[str, Document]) -> None:
+        """Keep documents by key. One table is written after the other, which is quicker than by turns."""
+        entries: list[Sequence[object]] = []
+        texts: list[Sequence[object]] = []
+        for key in documents:
+            self._remove(key)
+        last = self._connection.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()[0]
+        for id, (key, document) in enumerate(documents.items(), last + 1):
+            self._known(document.texts, self._columns)
+            self._known(document.labels, self._labels)
+            entries.append((id, key, *(document.labels.get(name, "") for name in self._labels)))
+            row: list[object] = [id]
+            for name in self._columns:
+                text = _sayable(document.texts.get(name, ""))
+                row += (text, " ".join(self._texts.forms(text)))
+            texts.append(row)
+        self._connection.executemany(self._insert_entry, entries)
+        self._connection.executemany(self._insert_text, texts)
 
     def _remove(self, key: str) -> int:
         row = self._connection.execute("SELECT id FROM entry WHERE key = ?", (key,)).fetchone()
