@@ -19,16 +19,21 @@ from patchbay.store import Blobs
 def missing_from(image: Image, blobs: Blobs) -> list[str]:
     """Every CID that an image needs and that is not there, however deep, each once, in the order of need.
 
+    The grace time of those that are there starts again, so that none is collected before the image is imported.
     Raises ConfigError when something that has to be read to know is not what it must be.
     """
     wanted = list(_direct(image))
+    blobs.renew(wanted)
     missing = dict.fromkeys(blobs.missing(wanted))
     configurations = [row["config_cid"] for row in image.servers.values() if "config_cid" in row]
     configurations += _configurations(image, blobs, missing)
+    blobs.renew(configurations)
     missing |= dict.fromkeys(blobs.missing(configurations))
     for cid in dict.fromkeys(configurations):
         if cid not in missing:
-            missing |= dict.fromkeys(blobs.missing(_inside(blobs.get(cid), cid)))
+            inside = _inside(blobs.get(cid), cid)
+            blobs.renew(inside)
+            missing |= dict.fromkeys(blobs.missing(inside))
     return list(missing)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -22,6 +22,7 @@ from uuid import uuid4
 from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.aggregate import Aggregate, aggregate
 from patchbay.catalogue.build import BuildContext, broken, build
+from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
@@ -61,7 +62,8 @@ class Catalogue:
     """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started.
 
     `handlers` makes what runs their definitions; without it, Python runs inside the hub. `keepers` reach the servers
-    that are mounted. `key` is the hub's own; without, one of this process.
+    that are mounted. `key` is the hub's own; without, one of this process. `blob_sources` list the CIDs that other
+    parts of the hub need, so that their blobs are not collected.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Catalogue:
         handlers: HandlerFor = handler_for,
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
+        blob_sources: Sequence[Source] = (),
     ) -> None:
         self.store = store
         self.settings = settings
@@ -98,6 +101,7 @@ class Catalogue:
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
+        self._collector = Collector(store, settings.blob_hours * 3600, blob_sources)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pins = Pins(store, self._build_pinned)
@@ -180,6 +184,7 @@ class Catalogue:
         ready = threading.Event()
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()
+        self._spawn(self._collect_regularly, "collection of blobs")
         if self._folder and not self.readonly:
             self._guarded(partial(self._take_from_folder, self._folder.start))
             self._spawn(partial(self._watch, self._folder), "servers folder")
@@ -270,6 +275,18 @@ class Catalogue:
         if time.monotonic() > self._next_sweep:
             self._next_sweep = time.monotonic() + SWEEP
             self.store.journal.sweep()
+
+    def _collect_regularly(self) -> None:
+        """Delete the blobs that are no longer needed, and give their space back in short steps."""
+        while not self._ending.wait(COLLECTION_SECONDS):
+            self._guarded(self._collect)
+
+    def _collect(self) -> None:
+        done = self._collector.collect()
+        if done.count:
+            log.info("%d blobs that were no longer needed are deleted (%d bytes)", done.count, done.size)
+        while self.store.collection.give_back() and not self._ending.is_set():
+            pass
 
     def _watch(self, folder: Folder) -> None:
         while not self._ending.wait(folder.every):

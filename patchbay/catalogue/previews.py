@@ -97,3 +97,9 @@ class _Laid:
 
     def count(self) -> int:
         return self._blobs.count()
+
+    def put_many(self, contents: Iterable[bytes]) -> list[str]:
+        return self._blobs.put_many(contents)
+
+    def renew(self, cids: Iterable[str]) -> None:
+        self._blobs.renew(cids)
