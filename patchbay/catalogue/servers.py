@@ -63,7 +63,7 @@ class Server:
         """The name under which changes of this server are told."""
         return self.name
 
-    @property
+    @cached_property
     def searches(self) -> bool:
         """Whether `search_tools` and `call_tool` are served in front of the tools."""
         return self.listing.searches(self.tools)
