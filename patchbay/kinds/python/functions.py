@@ -35,20 +35,30 @@ class FunctionCall(Protocol):
 
 def work(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
     """Call the function, send up what it yields; answers the events of what it returns. Raises what it raises."""
+    return finish(call_function(definition, call, job), call, job)
+
+
+def call_function(definition: Definition, call: Call, job: FunctionCall | None) -> Any:
+    """What the function returns. Without `job` it is a function that takes no context. Raises what it raises."""
     function = definition.function(call.target.get("function", "main"))
     arguments = function.bind(call.arguments)
-    if function.takes_context:
+    if function.takes_context and job is not None:
         arguments["context"] = Context(call, job.emit, job.ask)
-    value = function.call(**arguments)
+    return function.call(**arguments)
+
+
+def finish(value: Any, call: Call, job: FunctionCall) -> list[Event]:
+    """Send up what a returned value yields; answers the events of what it is or returns. Raises what it raises."""
     if not isinstance(value, str):
         if isinstance(value, (Awaitable, AsyncIterator)):
             value = asyncio.run(_awaited(value, call, job))
         if isinstance(value, Iterator):
             value = _drained(value, call, job)
-    return list(_events(value, call))
+    return list(events_of_value(value, call))
 
 
-def _events(value: Any, call: Call) -> Iterator[Event]:
+def events_of_value(value: Any, call: Call) -> Iterator[Event]:
+    """The events of a value that a function returned or yielded."""
     try:
         yield from events_of(value)
     except Redirected as elsewhere:
@@ -63,7 +73,7 @@ def _drained(stream: Iterator[Any], call: Call, job: FunctionCall) -> Any:
                 value = next(stream)
             except StopIteration as end:
                 return end.value
-            for event in _events(value, call):
+            for event in events_of_value(value, call):
                 job.emit(event)
     finally:
         close = getattr(stream, "close", None)
@@ -78,7 +88,7 @@ async def _awaited(value: Awaitable[Any] | AsyncIterator[Any], call: Call, job: 
         return await value
     try:
         async for item in value:
-            for event in _events(item, call):
+            for event in events_of_value(item, call):
                 job.emit(event)
     finally:
         close = getattr(value, "aclose", None)
