@@ -21,6 +21,7 @@ from werkzeug.http import parse_accept_header
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.serving.slow_clients import AT_WORK, AtWork
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
+from patchbay.wire.front.requests import ARRIVED_SINCE
 
 BODIES = "patchbay.bodies"
 """Name in the environ of what bounds how many bodies, and bytes, are read at once; without it there is no bound."""
@@ -100,7 +101,7 @@ def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
     if announced is None and not _chunked(environ):
         return b""
     wanted = limit + 1 if announced is None else announced
-    begun = time.monotonic()
+    begun = environ.get(ARRIVED_SINCE) or time.monotonic()
     body = _in_turn(environ, wanted)
     if len(body) > limit:
         raise TooLarge(f"the body has more than {limit} bytes, which are the most (setting body_limit)")
