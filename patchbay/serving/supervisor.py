@@ -51,7 +51,7 @@ READY_POLL_SECONDS = 0.05
 """Seconds between two questions whether the hub is ready."""
 
 MAX_IDLE_CONNECTIONS = 4096
-"""Connections that may be open in each worker beside those that hold a thread."""
+"""Connections that may be open in each worker beside those that listen or hold a thread."""
 
 
 class AddressTaken(PatchbayError):
@@ -108,10 +108,10 @@ def supervisor(settings: Settings) -> MPServer:
         workers=settings.workers,
         runtime_mode=RuntimeModes.mt,
         python_threads=settings.threads + EXTRA_THREADS,
-        # Threads that many listeners needed go soon after them.
+        # Threads that a burst of calls needed go soon after it.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
-        backpressure=settings.threads + MAX_IDLE_CONNECTIONS,
+        backpressure=settings.listeners + settings.threads + MAX_IDLE_CONNECTIONS,
         backlog=1024,
         respawn_failed_workers=True,
         workers_kill_timeout=math.ceil(settings.drain) + KILL_GRACE_SECONDS,

@@ -20,14 +20,17 @@ from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.requests import (
     ARRIVED_SINCE,
     COLLECTED_BYTES,
+    WAITING,
     ArrivingBody,
     Future,
     HttpProtocol,
     Scope,
     environ_of,
 )
+from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
+from patchbay.wire.responses import ClosingBody, ListeningBody, listening_part
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ class Front:
     def __init__(self, app: WsgiApp, settings: Settings) -> None:
         self._app = app
         self._loop = EventLoop()
+        self._streams = WaitingStreams(self._loop)
         self.websockets = WebSockets(settings, self._loop)
 
     def __call__(self, watcher: Any) -> None:
@@ -86,7 +90,14 @@ class Front:
             environ = environ_of(scope, body)
             if begun is not None:
                 environ[ARRIVED_SINCE] = begun
-            send_answer(protocol, scope.client, start, self._app(environ, start))
+            environ[WAITING] = self._streams
+            answer = self._app(environ, start)
+            waiting = listening_part(answer)
+            if waiting is None:
+                send_answer(protocol, scope.client, start, answer)
+            else:
+                assert isinstance(answer, (ClosingBody, ListeningBody))
+                self._streams.send(protocol, scope.client, start, waiting.steps, answer.close)
         except Exception:
             log.exception("the answer to %s %s failed", scope.method, scope.path)
             protocol.response_empty(500, [])

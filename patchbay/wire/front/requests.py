@@ -19,6 +19,9 @@ COLLECTED_BYTES = 16 * 1024
 ARRIVED_SINCE = "patchbay.arriving_since"
 """Name in the environ of the monotonic time at which the wait for a collected body began."""
 
+WAITING = "patchbay.waiting"
+"""Name in the environ of what runs streams that wait (`waiting_streams.py`); absent under other WSGI servers."""
+
 _CONSTANT: Mapping[str, Any] = {
     "GATEWAY_INTERFACE": "CGI/1.1",
     "SCRIPT_NAME": "",
@@ -60,6 +63,7 @@ class Future(Protocol):
 
     def add_done_callback(self, callback: Callable[[Future], None], context: Any) -> None: ...
     def result(self) -> Any: ...
+    def cancel(self) -> bool: ...
 
 
 class Stream(Protocol):
