@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from patchbay.documents.collection import Library
@@ -112,7 +113,7 @@ def compare_first_index(folder: Path) -> float:
     plain, own = [], []
     for number in range(INDEX_ROUNDS):
         with tempfile.TemporaryDirectory() as place:
-            plain.append(processor_seconds(lambda place=place: index_plainly(folder, Path(place, "plain.sqlite"))))
+            plain.append(processor_seconds(partial(index_plainly, folder, Path(place, "plain.sqlite"))))
         shutil.rmtree(folder / OWN, ignore_errors=True)
         own.append(processor_seconds(lambda: index(folder)))
         sys.stdout.write(f"round {number + 1}: plain FTS5 {plain[-1]:.2f} s, first index {own[-1]:.2f} s\n")
@@ -131,7 +132,7 @@ def check_out(folder: Path, documents: int) -> tuple[float, float]:
             path.write_text(path.read_text("utf-8") + "checkedout\n", "utf-8")
         begun, used = time.monotonic(), time.process_time()
         end = begun + MAX_CHECKOUT_SECONDS
-        while library.behind or library.search("checkedout ", limit=1).total < documents:
+        while library.search("checkedout ", limit=1).total < documents or bool(library.behind):
             assert time.monotonic() < end, f"{documents} changed documents are not found"
             time.sleep(0.02)
         return time.monotonic() - begun, time.process_time() - used

@@ -20,6 +20,7 @@ from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 from patchbay.client.connection.stdio import Received, Streams
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Exchange, encode, message
+from patchbay.store import Wait
 
 MAX_CONCURRENT_MESSAGES = 64
 """Messages that are carried at the same time by one connection."""
@@ -72,6 +73,9 @@ def _exchange_message(exchange: Exchange, item: SessionMessage, to: MemoryObject
     for answer in exchange(message(body)):
         if isinstance(answer, (Pause, Detach)):
             anyio.from_thread.check_cancelled()
+            continue
+        if isinstance(answer, Wait):
+            answer.mailbox.wait(answer.seconds)
             continue
         parsed = jsonrpc_message_adapter.validate_json(encode(answer), by_name=False)
         anyio.from_thread.run(to.send, SessionMessage(parsed))
