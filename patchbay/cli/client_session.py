@@ -25,17 +25,17 @@ from patchbay.cli.local_files import ContractBlobs, read_only_settings
 from patchbay.cli.messages import program_name, typed_command, write_note
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
-from patchbay.client.addresses.targets import Era, Local, Reach
+from patchbay.client.addresses.targets import Era, Local, Target
 from patchbay.client.auth.methods import BrowserSignIn
-from patchbay.client.connection.connection import START_TIMEOUT, TIMEOUT, Connection
-from patchbay.client.connection.environment import launch_environment
-from patchbay.client.connection.pool import Connections
+from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, Connection
+from patchbay.client.connection.environment import make_launch_environment
+from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.contracts.canonical_json import ContractError
-from patchbay.client.contracts.contract import ValidationResult, verdict, warning_text
+from patchbay.client.contracts.contract import ValidationResult, choose_verdict, format_warning
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.profiles.lookup import homes
+from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import SourceContext, Sources
-from patchbay.client.sources import known_sources
+from patchbay.client.sources import make_sources
 from patchbay.events import LOG_LEVELS
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.views.terminal import is_terminal
@@ -61,7 +61,7 @@ class ClientSession:
 @contextmanager
 def open_session(
     timeout: float | None = None,
-    start_timeout: float = START_TIMEOUT,
+    start_timeout: float = START_TIMEOUT_SECONDS,
     era: Era = "auto",
     ignore_schema: bool = False,
     answers: Answers | None = None,
@@ -76,8 +76,7 @@ def open_session(
     display = Display(level or "warning")
     answers = answers or Answers()
     answers.quiet = display.quiet
-    interactive = is_terminal(sys.stderr)
-    answers.interactive = interactive
+    answers.interactive = interactive = is_terminal(sys.stderr)
     settings = Settings.load()
     signin = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
     with ExitStack() as stack:
@@ -93,32 +92,33 @@ def open_session(
             stack.callback(hub.close)
             return hub
 
-        def open_connection(reach: Reach) -> Connection:
-            exchange = local_hub().exchange(reach) if isinstance(reach, Local) else None
-            with display.waiting(f"starting {reach.described}"):
+        def open_connection(target: Target) -> Connection:
+            exchange = local_hub().exchange(target) if isinstance(target, Local) else None
+            with display.waiting(f"starting {target.label}"):
                 return Connection.open(
-                    reach,
+                    target,
                     era="modern" if exchange is not None else era,
                     name=program_name(),
                     version=patchbay.__version__,
                     start_timeout=start_timeout,
-                    timeout=timeout or TIMEOUT,
+                    timeout=timeout or REQUEST_TIMEOUT_SECONDS,
                     ask=answers,
                     questions=answers.questions,
-                    environ=launch_environment(environ),
+                    environ=make_launch_environment(environ),
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
                     quick=True,
                 )
 
-        connections = stack.enter_context(Connections(open_connection))
+        connections = stack.enter_context(ConnectionPool(open_connection))
         stack.callback(display.clear)
-        places = homes(Path.cwd(), environ)
-        judge = None if ignore_schema else _check_contract
-        context = SourceContext(connections, places, environ, contracts, timeout, tell=display.tell, judge=judge)
+        homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _check_contract
+        context = SourceContext(
+            connections, homes, environ, contracts, timeout, on_event=display.tell, check_contract=check
+        )
         stack.enter_context(watch_output())
-        yield ClientSession(context, known_sources(), answers, display)
+        yield ClientSession(context, make_sources(), answers, display)
 
 
 @contextmanager
@@ -146,11 +146,11 @@ def _sign_in_hint() -> str:
 
 def _check_contract(profile: Profile, result: ValidationResult) -> None:
     """React to the result of a contract check: do nothing, warn, or raise ContractError."""
-    reaction = verdict(result, profile.schema_validation)
+    reaction = choose_verdict(result, profile.schema_validation)
     if reaction == "go":
         return
     if result.status == "changed":
-        write_note(warning_text(profile.name, result, typed_command(), program_name()) + "\n")
+        write_note(format_warning(profile.name, result, typed_command(), program_name()) + "\n")
     else:
         write_note(f"Warning: the contract of @{profile.name} could not be checked: {result.message}")
     if reaction == "refuse":
@@ -200,14 +200,17 @@ class NameValueType(click.ParamType[tuple[str, str]]):
 NAME_VALUE = NameValueType()
 _OPTIONS = (
     click.option(
-        "--timeout", type=POSITIVE_SECONDS, metavar="SECONDS", help=f"Time limit of one request [default {TIMEOUT:g}]."
+        "--timeout",
+        type=POSITIVE_SECONDS,
+        metavar="POSITIVE_SECONDS",
+        help=f"Time limit of one request [default {REQUEST_TIMEOUT_SECONDS:g}].",
     ),
     click.option(
         "--start-timeout",
         type=POSITIVE_SECONDS,
         metavar="SECONDS",
-        default=START_TIMEOUT,
-        help=f"Time limit for the start of a server, including the download of a package [default {START_TIMEOUT:g}].",
+        default=START_TIMEOUT_SECONDS,
+        help=f"Time limit for the start of a server with its download [default {START_TIMEOUT_SECONDS:g}].",
     ),
     click.option(
         "--era",

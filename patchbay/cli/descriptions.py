@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from patchbay.cli.messages import make_printable
-from patchbay.client.contracts.signatures import signature_of
+from patchbay.client.contracts.signatures import format_signature
 
 Json = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def _tool_lines(tools: Sequence[Json]) -> Iterator[str]:
     yield f"{_style_heading(f'Tools ({len(tools)})')}:"
     for tool in tools:
         yield from _item_lines(tool)
-        yield f"    {_one_line(signature_of(tool))}"
+        yield f"    {_one_line(format_signature(tool))}"
         schema = tool.get("inputSchema")
         properties = schema.get("properties") if isinstance(schema, dict) else None
         needed = schema.get("required") if isinstance(schema, dict) else None

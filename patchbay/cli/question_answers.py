@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from patchbay.cli.messages import make_printable, write_note
-from patchbay.client.contracts.coercion import coerced
+from patchbay.client.contracts.coercion import coerce_arguments
 from patchbay.client.errors import McpFailure
 from patchbay.errors import ConfigError
 
@@ -113,7 +113,7 @@ class Answers:
             write_note(f"The server asks: {message}\nRefused: its schema is not an object schema with properties")
             raise McpFailure(INVALID_PARAMS, "requestedSchema: expected an object schema with properties by name")
         properties: Mapping[str, Any] = schema.get("properties") or {}
-        content = coerced({name: self.given[name] for name in properties if name in self.given}, schema)
+        content = coerce_arguments({name: self.given[name] for name in properties if name in self.given}, schema)
         for name, value in content.items():
             problem = _find_problem(value, properties[name], schema)
             if problem:
@@ -167,7 +167,7 @@ def _ask_person(person: Terminal, message: str, schema: Mapping[str, Any], conte
                 break
             if not text and not needed:
                 break
-            value = coerced({name: text}, schema)[name]
+            value = coerce_arguments({name: text}, schema)[name]
             problem = _find_problem(value, one, schema)
             if problem is None:
                 content[name] = value

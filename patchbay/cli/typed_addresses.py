@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote_plus
 
-from patchbay.client.addresses.launchers import NAMED
-from patchbay.client.profiles.files import NAME
+from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
+from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.source import SourceContext, Sources
 
 Pair = tuple[str, str]
@@ -24,17 +24,17 @@ _API_OPERATIONS = ("operation", *_OPERATIONS)
 
 def complete_reference(text: str) -> str:
     """Complete a bare name to a profile reference; other addresses stay as they are."""
-    return f"@{text}" if NAME.fullmatch(text) else text
+    return f"@{text}" if PROFILE_NAME.fullmatch(text) else text
 
 
 def resolve_explored(text: str, sources: Sources, context: SourceContext) -> str:
     """Resolve the address to explore; the name of an unknown profile can name a preset."""
     address = complete_reference(text)
     name = address[1:]
-    if not address.startswith("@") or not NAME.fullmatch(name):
+    if not address.startswith("@") or not PROFILE_NAME.fullmatch(name):
         return address
-    known = any(name in context.profiles(plugin).names() for plugin in sources.names())
-    return address if known or name not in context.profiles().presets()[0] else f"mcp://{name}"
+    known = any(name in context.get_profiles(plugin).find_directories() for plugin in sources.list_names())
+    return address if known or name not in context.get_profiles().load_presets()[0] else f"mcp://{name}"
 
 
 def add_operation(address: str, kind: str = "", name: str = "", arguments: Iterable[Pair] = ()) -> str:
@@ -67,5 +67,5 @@ def _to_extended_form(address: str) -> str:
     if not re.match(r"(?i)https?://", address):
         return address
     url, _, query = address.partition("?")
-    kind = "openapi" if NAMED.search(url) else "mcp"
+    kind = "openapi" if API_DOCUMENT_PATH.search(url) else "mcp"
     return f"{kind}+{url}?launch.query={quote(query, safe='')}" if query else f"{kind}+{url}"

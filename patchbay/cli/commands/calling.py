@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,10 +14,13 @@ from patchbay.cli.completion import complete_address
 from patchbay.cli.descriptions import format_inspection
 from patchbay.cli.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
 from patchbay.cli.typed_addresses import API_SCHEME, add_operation, complete_reference, has_operation
-from patchbay.client.addresses.address import Operation, parse_address
-from patchbay.client.addresses.targets import AddressError, masked_url
-from patchbay.client.source import scheme_of
+from patchbay.client.addresses.address import Address, Operation, parse_address
+from patchbay.client.addresses.targets import AddressError, mask_url
+from patchbay.client.source import Record, get_scheme
+from patchbay.client.sources.mcp import McpSource
 from patchbay.exit_codes import with_examples
+
+Json = Mapping[str, Any]
 
 FORMAT = click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", help="Output format [default text]."
@@ -38,7 +42,7 @@ FORMAT = click.option(
 def inspect(work: ClientSession, /, address: str, style: str) -> None:
     """Show the tools, resources, templates, prompts, capabilities and protocol revision of the server at ADDRESS."""
     address = complete_reference(address)
-    found = work.sources.of(address, work.context).inspects(address, work.context)
+    found = work.sources.find(address, work.context).inspects(address, work.context)
     work.display.clear()
     if style == "json":
         print_json(found)
@@ -75,15 +79,13 @@ def call(
     work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool
 ) -> None:
     """Call a tool. ADDRESS may contain the tool and arguments; arguments after it replace arguments in it."""
-    whole = _build_address("call", "tool", address, words)
+    checked = _parse_words("call", "tool", address, words)
     arguments = parse_object(exact, "--args") if exact is not None else None
-    source = work.sources.of(whole, work.context)
     failures = FailureCounter(as_text)
     if each:
-        records = read_standard_input(failures.report)
-        write_records(source.writes(whole, records, work.context, arguments), failures)
+        write_records(_write(work, checked, read_standard_input(failures.report), arguments), failures)
     else:
-        write_records(source.reads(whole, work.context, arguments), failures)
+        write_records(_read(work, checked, arguments), failures)
     failures.finish()
 
 
@@ -100,9 +102,9 @@ def call(
 @with_session
 def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
     """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
-    whole = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
+    checked = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
     failures = FailureCounter(as_text)
-    write_records(work.sources.of(whole, work.context).reads(whole, work.context), failures)
+    write_records(_read(work, checked), failures)
     failures.finish()
 
 
@@ -116,13 +118,23 @@ def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
 @with_session
 def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
     """Get a prompt: one record for each message."""
-    whole = _build_address("prompt", "prompt", address, words)
+    checked = _parse_words("prompt", "prompt", address, words)
     failures = FailureCounter(as_text)
-    write_records(work.sources.of(whole, work.context).reads(whole, work.context), failures)
+    write_records(_read(work, checked), failures)
     failures.finish()
 
 
-def _build_address(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> str:
+class CheckedAddress(NamedTuple):
+    """An address that asks for the operation of its command.
+
+    `parsed` is None for the address of an HTTP API_SCHEME, which has a grammar of its own (`openapi+https://...`).
+    """
+
+    text: str
+    parsed: Address | None
+
+
+def _parse_words(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> CheckedAddress:
     """Add the words after an address to it: a name, unless the first word is NAME=VALUE, and arguments."""
     rest = list(words)
     name = rest.pop(0) if rest and "=" not in rest[0] else ""
@@ -132,17 +144,33 @@ def _build_address(operation: Operation, kind: str, address: str, words: tuple[s
     )
 
 
-def _check_operation(operation: Operation, address: str) -> str:
-    """Return the address if it names this operation. Raises AddressError."""
-    if scheme_of(address).startswith(API_SCHEME):
+def _check_operation(operation: Operation, address: str) -> CheckedAddress:
+    """Parse an address, which must name this operation. Raises AddressError."""
+    if get_scheme(address).startswith(API_SCHEME):
         if operation != "call" or not has_operation(address):
             wanted = "an operation (OPERATION or operation=)" if operation == "call" else "call, for an HTTP API"
-            raise AddressError(f"{masked_url(address.partition('?')[0])}: expected {wanted}")
-        return address
+            raise AddressError(f"{mask_url(address.partition('?')[0])}: expected {wanted}")
+        return CheckedAddress(address, None)
     expected = {"call": "a tool (TOOL, /TOOL or tool=)", "read": "a resource (URI or resource=)"}
     found = parse_address(address)
     if found.operation != operation:
-        raise AddressError(
-            f"{found.target.described}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}"
-        )
-    return address
+        raise AddressError(f"{found.target.label}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}")
+    return CheckedAddress(address, found)
+
+
+def _read(work: ClientSession, address: CheckedAddress, arguments: Json | None = None) -> Iterator[Record]:
+    """Read the records at an address. The source for MCP servers gets the address as it was parsed."""
+    source = work.sources.find(address.text, work.context)
+    if isinstance(source, McpSource) and address.parsed is not None:
+        return source.reads(address.parsed, work.context, arguments)
+    return source.reads(address.text, work.context, arguments)
+
+
+def _write(
+    work: ClientSession, address: CheckedAddress, records: Iterable[Json], arguments: Json | None
+) -> Iterator[Record]:
+    """Write records to an address. The source for MCP servers gets the address as it was parsed."""
+    source = work.sources.find(address.text, work.context)
+    if isinstance(source, McpSource) and address.parsed is not None:
+        return source.writes(address.parsed, records, work.context, arguments)
+    return source.writes(address.text, records, work.context, arguments)

@@ -12,12 +12,11 @@ from patchbay.cli.completion import complete_address
 from patchbay.cli.messages import write_note
 from patchbay.cli.ndjson import emit
 from patchbay.cli.typed_addresses import complete_reference, resolve_explored
-from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
-from patchbay.client.contracts.contract import calculate_schema_hash, contract_cid, schema_hash
+from patchbay.client.contracts.contract import calculate_schema_hash, compute_contract_cid, compute_schema_hash
 from patchbay.client.sources.mcp import McpSource
-from patchbay.client.sources.records import of_list
-from patchbay.client.suggestions import not_listed
+from patchbay.client.sources.records import make_list_records
+from patchbay.client.suggestions import describe_unknown_name
 from patchbay.exit_codes import with_examples
 
 ADDRESS = click.argument("address", shell_complete=complete_address)
@@ -39,7 +38,7 @@ def mcp() -> None:
 def explore(work: ClientSession, /, address: str) -> None:
     """Print a server as one JSON object: tools with their schemas, resources, prompts, hash."""
     address = resolve_explored(address, work.sources, work.context)
-    print_json(work.sources.of(address, work.context).explores(address, work.context))
+    print_json(work.sources.find(address, work.context).explores(address, work.context))
 
 
 @mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
@@ -47,7 +46,7 @@ def explore(work: ClientSession, /, address: str) -> None:
 @with_session
 def tools(work: ClientSession, /, address: str) -> None:
     """Write the tools of a server, one record each."""
-    for record in of_list("tools", _tools(work, address)):
+    for record in make_list_records("tools", _tools(work, address)):
         emit(record)
 
 
@@ -59,7 +58,7 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
     """Print the description and the schemas of one TOOL."""
     found = {one["name"]: one for one in _tools(work, address)}
     if tool not in found:
-        raise AddressError(f"{address}: {not_listed(tool, list(found))}")
+        raise AddressError(f"{address}: {describe_unknown_name(tool, list(found))}")
     print_json(found[tool])
 
 
@@ -80,18 +79,18 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     The CID goes to standard error, so that scripts read only the hash. A call whose address contains schema=CID is
     refused when the server has another contract.
     """
-    kinds = {"md5": calculate_schema_hash, "sha256": schema_hash, "cid": contract_cid}
+    kinds = {"md5": calculate_schema_hash, "sha256": compute_schema_hash, "cid": compute_contract_cid}
     found = _tools(work, address)
     click.echo(kinds[kind or "md5"](found))
     if kind is None:
-        write_note(f"Contract: {contract_cid(found)}")
+        write_note(f"Contract: {compute_contract_cid(found)}")
 
 
 def _tools(work: ClientSession, text: str) -> list[dict[str, Any]]:
     """The tools of an MCP server, or the operations of an HTTP API as tools."""
     address = complete_reference(text)
-    source = work.sources.of(address, work.context)
+    source = work.sources.find(address, work.context)
     if isinstance(source, McpSource):
-        return source.tools(parse_address(address), work.context)
+        return source.list_tools(address, work.context)
     tools: list[dict[str, Any]] = source.inspects(address, work.context).get("tools", [])
     return tools

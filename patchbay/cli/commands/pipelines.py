@@ -30,7 +30,7 @@ from patchbay.cli.typed_addresses import complete_reference
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
-from patchbay.client.source import Record, error_record, scheme_of
+from patchbay.client.source import Record, get_scheme, make_error_record
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.exit_codes import with_examples
 
@@ -48,7 +48,7 @@ def read_records(work: ClientSession, place: str, bad: Callable[[Record], None])
     if is_record_file(place):
         return read_file(Path(place), bad)
     address = complete_reference(place)
-    return work.sources.of(address, work.context).reads(address, work.context)
+    return work.sources.find(address, work.context).reads(address, work.context)
 
 
 def write_records(records: Iterable[Any], failures: FailureCounter) -> None:
@@ -57,7 +57,7 @@ def write_records(records: Iterable[Any], failures: FailureCounter) -> None:
         for record in records:
             failures.emit(failures.count_record(record))
     except PatchbayError as problem:
-        emit(error_record(error_type(problem), problem.message))
+        emit(make_error_record(error_type(problem), problem.message))
         raise
 
 
@@ -148,7 +148,7 @@ def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
             kept.append(record)
     except PatchbayError as problem:
         write_records(kept, failures)
-        emit(error_record(error_type(problem), problem.message))
+        emit(make_error_record(error_type(problem), problem.message))
         raise
     write_records(kept, failures)
     failures.finish()
@@ -177,7 +177,7 @@ def put(work: ClientSession, /, target: str) -> None:
         records = read_standard_input(failures.report, objects=path.suffix.lower() == TABLE_ENDING)
         write_file(path, (failures.count_record(record) for record in records))
     else:
-        address = target if scheme_of(target) else complete_reference(target)
+        address = target if get_scheme(target) else complete_reference(target)
         _put_to_source(work, address, read_standard_input(failures.report), failures)
     failures.finish()
 
@@ -192,4 +192,4 @@ def _put_to_source(work: ClientSession, address: str, records: Iterator[Record],
 
     if address.startswith(("@", "/mcp", "mcp")):
         parse_address(address)
-    write_records(work.sources.of(address, work.context).writes(address, valid_records(), work.context), failures)
+    write_records(work.sources.find(address, work.context).writes(address, valid_records(), work.context), failures)

@@ -23,11 +23,11 @@ from patchbay.cli.typed_addresses import complete_reference, resolve_explored
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.contract import ValidationResult
 from patchbay.client.contracts.drift import ContractChange
-from patchbay.client.profiles.files import checked_name
+from patchbay.client.profiles.files import check_name
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.profiles.lookup import ProfileRow, Profiles, homes
+from patchbay.client.profiles.lookup import ProfileRow, Profiles, find_homes
 from patchbay.client.source import Source
-from patchbay.client.sources import known_sources
+from patchbay.client.sources import make_sources
 from patchbay.errors import PatchbayError
 from patchbay.exit_codes import with_examples
 from patchbay.settings import whole_environment
@@ -51,15 +51,15 @@ def profile() -> None:
 
 def find_profile(work: ClientSession, reference: str) -> tuple[Profile, Source, Profiles]:
     """Find a profile by `@name` or `name`; return it with its source and its directory. Raises ProfileError."""
-    name = checked_name(reference.removeprefix("@"))
-    source = work.sources.of(f"@{name}", work.context)
-    kept = work.context.profiles(source.name)
+    name = check_name(reference.removeprefix("@"))
+    source = work.sources.find(f"@{name}", work.context)
+    kept = work.context.get_profiles(source.name)
     return kept.load(name), source, kept
 
 
 def open_profiles(plugin: str) -> Profiles:
     """The profiles of one plugin, for the current directory."""
-    return Profiles(homes(Path.cwd(), whole_environment()), plugin)
+    return Profiles(find_homes(Path.cwd(), whole_environment()), plugin)
 
 
 @profile.command("list", epilog=with_examples("jn profile list --type mcp", "jn profile list --format json"))
@@ -68,11 +68,11 @@ def open_profiles(plugin: str) -> Profiles:
 def list_(plugin: str | None, style: str) -> None:
     """List all profiles: name, plugin, place, number of tools."""
     with exit_on_error():
-        sources = known_sources()
-        plugins = [plugin] if plugin else sources.names()
+        sources = make_sources()
+        plugins = [plugin] if plugin else sources.list_names()
         if plugin:
-            sources.named(plugin)
-        rows = [_profile_row(one, row) for one in plugins for row in open_profiles(one).list()]
+            sources.get(plugin)
+        rows = [_profile_row(one, row) for one in plugins for row in open_profiles(one).list_rows()]
         if style == "json":
             print_json(rows)
         for row in rows if style == "text" else ():
@@ -92,10 +92,10 @@ def _profile_row(plugin: str, row: ProfileRow) -> dict[str, Any]:
 def info(reference: str, style: str) -> None:
     """Show a profile without contacting its server."""
     with exit_on_error():
-        name = checked_name(reference.removeprefix("@"))
-        plugins = [one for one in known_sources().names() if name in open_profiles(one).names()]
+        name = check_name(reference.removeprefix("@"))
+        plugins = [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
         kept = open_profiles(plugins[0] if plugins else "mcp")
-        what = kept.info(name)
+        what = kept.describe(name)
         if style == "json":
             print_json({**what, "definitions": dict(kept.load(name).tools)})
             return
@@ -119,7 +119,7 @@ def info(reference: str, style: str) -> None:
 def explore(work: ClientSession, /, address: str) -> None:
     """Print a service as one JSON object, as a base for a profile of it."""
     address = resolve_explored(address, work.sources, work.context)
-    print_json(work.sources.of(address, work.context).explores(address, work.context))
+    print_json(work.sources.find(address, work.context).explores(address, work.context))
 
 
 @profile.command("validate", epilog=with_examples("jn profile validate @biomcp"))
@@ -159,7 +159,7 @@ def format_changes(changes: Iterable[ContractChange]) -> Iterator[str]:
 def version(work: ClientSession, /, address: str) -> None:
     """Print the hash of a service's current contract; some services have no contract."""
     address = complete_reference(address)
-    value = work.sources.of(address, work.context).versions(address, work.context)
+    value = work.sources.find(address, work.context).versions(address, work.context)
     if value is None:
         write_note(f"{address}: this kind of service has no version")
     else:
@@ -224,7 +224,7 @@ def to_address(name: str, reference: str) -> str:
 def _find_problem(work: ClientSession, address: str) -> str | None:
     """Describe the problem of one reference; None when it works."""
     try:
-        for record in work.sources.of(address, work.context).reads(address, work.context):
+        for record in work.sources.find(address, work.context).reads(address, work.context):
             if record.get("isError") or record.get("_error"):
                 return make_printable(str(record.get("text") or record.get("message") or "the tool reports an error"))
     except PatchbayError as problem:

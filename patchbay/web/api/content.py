@@ -16,8 +16,8 @@ from flask import Blueprint, Response, redirect, request
 from werkzeug.datastructures import ETags
 from werkzeug.wrappers import Response as Answer
 
-from patchbay.boot import change
-from patchbay.catalogue.contents.configuration import DESCRIBING
+from patchbay.boot import change_names
+from patchbay.catalogue.contents.configuration import CONFIGURATION_PREFIXES
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
@@ -118,7 +118,7 @@ class _Views:
 
     def _seen(self) -> tuple[str, ...]:
         """The prefixes of the names that the current sender may see; empty means all names."""
-        return () if self._site.operators.lenient_proof().is_operator else DESCRIBING
+        return () if self._site.operators.lenient_proof().is_operator else CONFIGURATION_PREFIXES
 
     def put(self, address: str) -> Response:
         """PUT /cid/<cid>: store the body if it matches the CID. Status 201, or 200 when it was already stored."""
@@ -169,7 +169,7 @@ class _Views:
             expected = {full: before} if _check_condition(before) else None
             cid = None if body is None else self._store.blobs.put(body)
             try:
-                root = change(self._store, {full: cid}, CHANGED_BY, why, expected)
+                root = change_names(self._store, {full: cid}, CHANGED_BY, why, expected)
             except StaleUpdate as problem:  # from another process, which has its own lock
                 raise PreconditionFailed(problem.message) from problem
             except ConfigError as problem:

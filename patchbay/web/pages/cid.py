@@ -49,8 +49,8 @@ class ContentPages:
             if kind == "markdown" and len(text or "") <= MAX_RENDERED_CHARACTERS
             else None,
             dump=hex_dump(data) if kind == "binary" else None,
-            into=[_link_values(each) for each in self._links.into(cid, prefixes)],
-            out=self._links.out(cid, data),
+            into=[_link_values(each) for each in self._links.incoming(cid, prefixes)],
+            out=self._links.outgoing(cid, data),
         )
 
     def links(self, cid: str, data: bytes, prefixes: Sequence[str]) -> Response:
@@ -60,8 +60,8 @@ class ContentPages:
                 "cid": cid,
                 "kind": detect_kind(data, self._known_as(cid)),
                 "bytes": len(data),
-                "into": [asdict(each) for each in self._links.into(cid, prefixes)],
-                "out": [asdict(each) for each in self._links.out(cid, data)],
+                "into": [asdict(each) for each in self._links.incoming(cid, prefixes)],
+                "out": [asdict(each) for each in self._links.outgoing(cid, data)],
             }
         )
 

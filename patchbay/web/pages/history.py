@@ -16,8 +16,8 @@ from flask import Blueprint, Response, request
 
 from patchbay.boot import current_image, parse_image
 from patchbay.boot.changes import PARTS
-from patchbay.catalogue.contents.configuration import DESCRIBING
-from patchbay.catalogue.saving import Saving
+from patchbay.catalogue.contents.configuration import CONFIGURATION_PREFIXES
+from patchbay.catalogue.saving import ServerEditor
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import NameChange, Store
@@ -55,7 +55,7 @@ class _Views:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
-        self._saving = Saving(self._store, site.settings.servers)
+        self._saving = ServerEditor(self._store, site.settings.servers)
 
     def history(self) -> Response:
         """GET /history: roots, newest first; `before` is the sequence number of the last root of the previous page."""
@@ -74,7 +74,7 @@ class _Views:
         """
         name = request.args.get("name", "")
         operator = self._site.operators.lenient_proof().is_operator
-        prefixes = () if operator else DESCRIBING
+        prefixes = () if operator else CONFIGURATION_PREFIXES
         found = self._store.names.past(name, CHANGES_PER_PAGE + 1, before := _requested_before(), prefixes)
         rows = [asdict(move) for move in found[:CHANGES_PER_PAGE]]
         older = rows[-1]["seq"] if len(found) > CHANGES_PER_PAGE else None

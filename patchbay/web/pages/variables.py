@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.errors import ContentError, MissingBlob
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import render_answer
@@ -34,7 +34,7 @@ class _Views:
         cid = self._store.names.get(f"variables/{name}")
         if cid is None:
             raise UnknownVariable(name)
-        value = variable(self._store, name) or b""
+        value = read_variable(self._store, name) or b""
         definition = self._store.blobs.get(cid)
         text = decode_text(value)
         response = render_answer(
@@ -57,7 +57,7 @@ class _Views:
     def _row(self, name: str, cid: str) -> dict[str, Any]:
         """One row of the list; a missing or damaged value has a message instead of its text."""
         try:
-            value = variable(self._store, name) or b""
+            value = read_variable(self._store, name) or b""
         except MissingBlob:
             return {"name": name, "cid": cid, "bytes": None, "gist": "the value is not in the store"}
         except ContentError:
