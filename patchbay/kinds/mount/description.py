@@ -1,4 +1,4 @@
-"""What runs of a mounted server, where, and with which rights (issue 12 item 12)."""
+"""Describe which program of a mounted server runs, where, and with which rights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mount_confinement(target: Target | None) -> Confinement:
 
 
 def _user() -> str:
-    """The user that this process runs as."""
+    """Return the user of this process."""
     number = os.geteuid()
     try:
         return pwd.getpwuid(number).pw_name

@@ -1,11 +1,11 @@
-"""The zygote process: forks hosts quickly, kills them when told to, and buries all that is left of them.
+"""The fork server process: it forks workers quickly, kills them on request, and reaps everything that they leave.
 
-It has everything imported that definitions commonly need, one thread, and runs nobody's code, so
-that forking is safe and fast. Each host leads a session and a process group of its own and adopts
-the orphans of its own descendants. When it has ended, they come to this process: so a child here
-that is no host is left over from one, and is killed. Then the hub is told how the host ended.
-When the hub is gone (its end of the control socket is closed, however it died), everything ends.
-Sources: DESIGN section 6; THREATS X2, X3; prctl(2) PR_SET_CHILD_SUBREAPER.
+It has imported everything that definitions commonly need, has one thread, and runs no foreign code, so that forking is
+safe and fast. Each worker leads its own session and process group and adopts the orphans of its descendants. After its
+end they come to this process: a child here that is not a worker is a leftover of one, and is killed. Then the hub gets
+the exit status of the worker. When the hub is gone (its end of the control socket is closed), everything ends.
+
+Source: prctl(2) PR_SET_CHILD_SUBREAPER.
 """
 
 from __future__ import annotations
@@ -40,25 +40,26 @@ from patchbay.processes.process_trees import adopt_orphans
 
 ORDER = Struct("<BQd")
 SPAWN, STOP, PING = 1, 2, 3
-"""Orders: SPAWN (number; with the descriptors of link, output and fate), STOP (number, seconds of grace), PING, which
-is answered with a line feed. The first line that the hub gets is JSON: which protections are in force."""
+"""Orders: SPAWN (number; with the descriptors of link, output and exit status), STOP (number, seconds of grace), PING,
+which is answered with a line feed. The first line to the hub is JSON: the active protections.
+"""
 
 SWEEP = 10
-"""Milliseconds between two looks at orphans that do not end at once."""
+"""Milliseconds between two checks for orphans that do not end at once."""
 
 REMINDER = 0.1
-"""Part of its grace after which a host is told again: Python misses a signal that comes just before a system call."""
+"""Part of its grace after which a worker is signalled again: Python misses a signal just before a system call."""
 
 FAREWELL = 2.0
-"""Seconds in which everything is to have ended when the hub is gone."""
+"""Seconds in which everything must end after the hub is gone."""
 
 PRELOADED = (asyncio, concurrent.futures, subprocess, tempfile, threading)
-"""Imported here so that no host has to."""
+"""Imported here so that no worker needs to import them."""
 
 
 @dataclass(slots=True)
 class Child:
-    """One host: its number in the hub, its process, where its end is told, its working folder."""
+    """One worker: its number in the hub, its process, the descriptor for its exit status, its working folder."""
 
     number: int
     pid: int
@@ -67,7 +68,7 @@ class Child:
 
 
 class ForkServer:
-    """All hosts of one zygote. `folder` is made, and is empty in the end."""
+    """All workers of one fork server. `folder` is created, and removed in the end."""
 
     def __init__(self, control: int, folder: Path, protections: Protections | None = None) -> None:
         self._control = socket.socket(fileno=control)
@@ -113,7 +114,7 @@ class ForkServer:
         self._end()
 
     def _patience(self) -> int | None:
-        """Milliseconds until the next signal is due; None when no host has been told to end."""
+        """Return the milliseconds until the next signal is due; None without a pending one."""
         if self._sweeping:
             return SWEEP
         if not self._deadlines:
@@ -121,7 +122,7 @@ class ForkServer:
         return max(0, int((self._deadlines[0][0] - time.monotonic()) * 1000) + 1)
 
     def _say(self, words: bytes) -> None:
-        """Tell the hub something, unless it does not listen: it asks again."""
+        """Write to the hub, without waiting for it: it asks again."""
         with suppress(OSError):
             self._control.send(words, socket.MSG_DONTWAIT)
 
@@ -162,7 +163,7 @@ class ForkServer:
             self._numbers[number] = self._children[pid] = Child(number, pid, fate, folder)
 
     def _become(self, link: int, output: int, folder: Path) -> None:
-        """In the fork: keep nothing of the zygote but its modules, then be a host. Does not return."""
+        """Become a worker in the forked process; keep only the modules of the fork server. Does not return."""
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -184,7 +185,7 @@ class ForkServer:
         heapq.heappush(self._deadlines, (now + grace, child.number, signal.SIGKILL))
 
     def _signal_the_late(self) -> None:
-        """Remind and kill those whose time has come; a child that is not buried keeps its number to itself."""
+        """Signal the workers whose time has come; a child that is not reaped yet keeps its process id."""
         while self._deadlines and self._deadlines[0][0] <= time.monotonic():
             _, number, what = heapq.heappop(self._deadlines)
             child = self._numbers.get(number)
@@ -194,14 +195,14 @@ class ForkServer:
                 os.kill(child.pid, what)
 
     def _bury_the_dead(self) -> None:
-        """Everything that has ended: hosts, orphans, cleaners."""
+        """Reap everything that has ended: workers, orphans, cleaners."""
         orphans = False
         with suppress(ChildProcessError):
             while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 pid = found.si_pid
                 child = self._children.pop(pid, None)
                 if child is not None:
-                    # Still a zombie, so that the number of its group belongs to nobody else.
+                    # It is still a zombie, so its group id is not reused.
                     _kill(pid)
                 _, status = os.waitpid(pid, 0)
                 if child is not None:
@@ -219,7 +220,9 @@ class ForkServer:
             self._kill_orphans()
 
     def _kill_orphans(self) -> None:
-        """Kill what hosts left behind. The init process gets orphans unseen: it is looked at until it has no more."""
+        """Kill the processes that workers left behind. Orphans may reach the init process later: check until it has
+        none.
+        """
         orphans = children_of(self._init) if self._init else []
         self._sweeping = bool(orphans)
         known = {*self._children, *self._cleaners, self._init}
@@ -229,16 +232,16 @@ class ForkServer:
                     os.kill(pid, signal.SIGKILL)
 
     def _init_ended(self) -> None:
-        """Without its init process the namespace takes no host any more: the hub starts another fork server."""
+        """Stop serving: without its init process the namespace takes no worker, and the hub starts another fork server."""
         self._init = 0
         self._serving = False
 
     def _clean(self, folder: Path) -> None:
-        """Remove a host's folder; where there is something in it, in a process of its own, as that may take long."""
+        """Remove a worker's folder; a folder with content in a process of its own, because that may take long."""
         try:
             folder.rmdir()
         except OSError:
-            with suppress(OSError):  # no more processes: it goes with the folder of all, in the end
+            with suppress(OSError):  # no more processes: it is removed with the parent folder in the end
                 self._remove(folder)
 
     def _remove(self, folder: Path) -> None:
@@ -268,14 +271,14 @@ class ForkServer:
 
 
 def _kill(pid: int) -> None:
-    """Kill a host and its group; it may not lead one yet."""
+    """Kill a worker and its group; it may not lead one yet."""
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
 
 
 def children_of(pid: int) -> list[int]:
-    """The children of a process of one thread; none where there is no /proc."""
+    """Return the children of a single-threaded process; an empty list where there is no /proc."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except FileNotFoundError:
@@ -285,20 +288,20 @@ def children_of(pid: int) -> list[int]:
 def _parent(stat: Path) -> int:
     try:
         return int(stat.read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):  # it ended meanwhile
+    except (OSError, IndexError):  # it ended in the meantime
         return 0
 
 
 def main(
     control: int, folder: str, wanted: Sequence[str] = (), hidden: Sequence[str] = (), kept: Sequence[str] = ()
 ) -> None:
-    """The zygote's whole life; `control` is its end of the control socket.
+    """Run the fork server; `control` is its end of the control socket.
 
-    `wanted` are protections, `hidden` the folders that no host may read; its own `folder` becomes one of them. `kept`
-    are folders that no host may change.
+    `wanted` are protections, `hidden` the folders that no worker may read; its own `folder` becomes one of them. `kept`
+    are folders that no worker may change.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
-        # A manager that tells every process to end means the hub, which ends us when its calls are done.
+        # A signal to every process of the hub is for the hub, which ends this process when its calls are done.
         signal.signal(number, signal.SIG_IGN)
     name_process("patchbay-hosts")
     adopt_orphans()

@@ -1,10 +1,8 @@
-"""One call of a Python definition in a host process, as events.
+"""One call of a Python definition in a worker process, as events.
 
-The thread that wants the events writes the call, waits on the host's pipe and reads: a fast call
-costs one write and one read. While it does not read, the pipe fills and the tool waits. When the
-call is given up, the host is told (its function may clean up) and then killed with everything it
-started.
-Sources: DESIGN section 6; REQUIREMENTS T12.5, X-15, X-19; THREATS X2, X3.
+The thread that reads the events writes the call, waits on the worker's pipe and reads: a fast call costs one write and
+one read. While it does not read, the pipe fills and the tool waits. When the call is abandoned, the worker is signalled
+(its function may clean up) and then killed with everything it started.
 """
 
 from __future__ import annotations
@@ -30,16 +28,16 @@ from patchbay.processes.limits import Limits
 log = logging.getLogger(__name__)
 
 PRINTED = ("stdout", "stderr", "output")
-"""The loggers of what a tool printed."""
+"""The loggers of a tool's printed output."""
 
 CLEANUP_SECONDS = 1.0
-"""Seconds in which a function whose call was cancelled may clean up."""
+"""Seconds in which the function of a cancelled call may clean up."""
 
 LATE_GRACE = 0.5
-"""The same at a deadline."""
+"""Seconds in which a function may clean up after its deadline."""
 
 TRIES = 3
-"""How many new hosts are tried that turn out to be gone before they got the call."""
+"""Maximum number of new workers that may end before they receive the call."""
 
 
 def hosted_handler(
@@ -51,12 +49,12 @@ def hosted_handler(
     environment: Mapping[str, str] | None = None,
     own: Path | None = None,
 ) -> Handler:
-    """What runs the functions of a definition in hosts. Nothing is started before the first call.
+    """Return the handler that runs the functions of a definition in workers. The first call starts one.
 
-    `environment` is for the hosts, with its references (`settings.resolved`); `own` is the folder of the server.
+    `environment` is for the workers, with its references (`settings.resolved`); `own` is the folder of the server.
 
-    The handler raises what the function raises (a failure that is not the hub's own keeps its name
-    and message), and ToolFailed when the host ends, or none is free before the deadline.
+    The handler raises the function's errors (an exception that is not the hub's own keeps its name and message), and
+    ToolFailed when the worker ends, or no worker is free before the deadline.
     """
     order = WorkerOrder(name, cid, source, limits, environment or {}, own)
 
@@ -79,24 +77,24 @@ def hosted_handler(
 
 
 def _begun(hosts: WorkerPool, order: WorkerOrder, call: Call) -> Generator[Event, Any, Conversation]:
-    """A conversation whose call is on its way to a host that is there. Raises ToolFailed."""
+    """Return a conversation whose call is on its way to a running worker. Raises ToolFailed."""
     message = call_frame(call)
     tries = 0
     while tries < TRIES:
         host = hosts.at_once(order) or (yield from hosts.soon(order, call))
-        tries += host.calls == 0  # of used ones any number may be gone, such as all with their zygote
+        tries += host.calls == 0  # any number of used workers may have ended, such as all with their fork server
         try:
             if not host.backlog:
                 return Conversation(host, call, host.write(message))
             unsent, host.backlog = host.backlog + message, b""
             return Conversation(host, call, unsent)
-        except WorkerGone:  # it ended while it was idle, and has not seen the call
+        except WorkerGone:  # it ended while it was idle, and has not received the call
             hosts.stop(host)
     raise ToolFailed(f"{order.name}: its processes end before they get a call")
 
 
 def call_frame(call: Call) -> bytes:
-    """A call as a host gets it."""
+    """Return the frame of a call."""
     return frames.packed(
         frames.CALL,
         (
@@ -115,7 +113,7 @@ def call_frame(call: Call) -> bytes:
 
 
 class Conversation:
-    """One call on one host. `ended` says that the host has finished it and can be used again."""
+    """One call on one worker. `ended` means that the worker has finished it and can be used again."""
 
     __slots__ = ("_busy", "_call", "_silence", "_unsent", "ended", "host")
 
@@ -129,14 +127,14 @@ class Conversation:
         host.received = 0
 
     def run(self) -> Events:
-        """The events of the call. Raises what the function raised, ToolFailed, BadFrame, Gone."""
+        """Yield the events of the call. Raises the function's exception, ToolFailed, BadFrame, WorkerGone."""
         host = self.host
         if self._unsent:
             yield from self._send(self._unsent)
         while not self.ended:
             try:
                 found = host.read(next(self._silence))
-            except ToolFailed:  # what it printed last is often why
+            except ToolFailed:  # its last printed lines often show the reason
                 yield from self._last_words()
                 raise
             if host.printed:
@@ -174,12 +172,12 @@ class Conversation:
             yield event
 
     def _note(self, event: Log) -> None:
-        """What a tool prints stands in the hub's log too, for those who look for it."""
+        """Write a tool's printed output to the hub's log too."""
         if event.logger in PRINTED:
             log.debug("%s printed: %s", self._call.server, event.data)
 
     def _heard(self, kind: int, body: bytes) -> Events:
-        """What is not for the caller."""
+        """Handle the frames that are not for the caller."""
         plain = kind & ~frames.SLOW
         if plain == frames.RAISED:
             problem = frames.failure_of(frames.unpacked(kind, body))
@@ -197,7 +195,7 @@ class Conversation:
 
     def _finish(self) -> None:
         self.ended = True
-        if self._busy:  # an answer to it is still on its way, which nobody waits for any more
+        if self._busy:  # the reply to a request is still on its way
             self.host.spent = True
 
     def _asked(self, asked: Ask) -> Events:
@@ -226,22 +224,22 @@ class Conversation:
         self.host.write_all(answer)
 
     def _send(self, data: bytes) -> Events:
-        """Write everything, saying Pause while the host does not read."""
+        """Write everything, with a Pause while the worker does not read."""
         while data := self.host.write(data):
             self.host.wait_for_room(next(self._silence))
             yield PAUSE
 
     def part(self, hosts: WorkerPool, grace: float) -> None:
-        """Give the call up: the function is told, and has some seconds to clean up, then the host ends.
+        """Abandon the call: signal the function, which has some seconds to clean up, then end the worker.
 
-        The caller does not wait for that; the end of the hub does, because all hosts are killed when it is gone.
-        What the function wishes while it cleans up is granted on a thread of its own.
+        The caller does not wait for that; the end of the hub does, because it kills all workers. Requests of the
+        function during its cleanup are served on a thread of their own.
         """
         why = "given up" if self._call.cancelled or self._call.left() <= 0 else "lost"
         self.host.warn(grace)
         try:
             threading.Thread(target=self._see_off, args=(hosts, grace, why), name="end of a tool", daemon=False).start()
-        except RuntimeError:  # no more threads: it has to end without a farewell
+        except RuntimeError:  # no more threads: it ends without cleanup
             hosts.stop(self.host, why)
 
     def _see_off(self, hosts: WorkerPool, grace: float, why: str) -> None:
@@ -254,6 +252,6 @@ class Conversation:
                         if method not in LONG:
                             self._grant(number, method, arguments)
         except (ToolFailed, BadFrame):
-            pass  # it has ended, or has nothing more to say
+            pass  # it has ended
         finally:
             hosts.stop(self.host, why)

@@ -1,7 +1,6 @@
-"""What a tool in a host asks of the hub: its wishes, checked and granted on this side of the pipe.
+"""Serve the requests of a tool in a worker: check them, and carry them out in the hub.
 
-A host's word is not taken for who it is: server, principal and chain are those of its call.
-Sources: DESIGN section 6; `activation.Hub`.
+A worker's claim about its identity is ignored: server, principal and chain are those of its call.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_messag
 log = logging.getLogger(__name__)
 
 LONG = ("read", "call")
-"""Wishes that may run tools themselves: served on a thread of their own, while the call's own goes on listening."""
+"""Requests that may run tools themselves: each is served on its own thread, while the call's thread keeps reading."""
 
 
 def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
-    """Do what a host wishes; answers the frame with what came of the wish of this number."""
+    """Serve a request of a worker and return the frame of its reply; `number` identifies the request."""
     try:
         if call.hub is None:
             raise ToolFailed("this call runs without a hub")
@@ -35,7 +34,7 @@ def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
 
 
 def parse_request(body: Any) -> tuple[int, str, list[Any]]:
-    """The number, the method and the arguments of a request. Raises BadFrame."""
+    """Return the number, the method and the arguments of a request. Raises BadFrame."""
     if not isinstance(body, list) or len(body) < 2 or not isinstance(body[0], int) or body[1] not in _KINDS:
         raise BadFrame("a wish that nobody can have")
     number, method, *arguments = body
@@ -43,7 +42,7 @@ def parse_request(body: Any) -> tuple[int, str, list[Any]]:
 
 
 def _check(method: str, arguments: list[Any]) -> None:
-    """Raises ToolFailed for arguments that are not what a wish takes: an author may use a number as a key."""
+    """Raise ToolFailed for arguments of the wrong types: an author may use a number as a key."""
     kinds = _KINDS[method]
     if len(arguments) != len(kinds) or not all(map(isinstance, arguments, kinds)):
         takes = ", ".join("any" if kind is object else kind.__name__ for kind in kinds)

@@ -1,8 +1,7 @@
-"""What a tool prints, as log lines of its call: bounded, in order with its other events.
+"""The printed output of a tool as log lines of its call: bounded, in order with its other events.
 
-Python's own streams go over the link; what programs and C libraries write to descriptors 1 and 2
-goes through a pipe that the hub reads, and is cut into lines there.
-Sources: REQUIREMENTS X-16; THREATS X3 (floods stdout).
+Python's own streams go over the pipe of the worker. The output of programs and C libraries to descriptors 1 and 2 goes
+through another pipe, which the hub reads and cuts into lines.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Log
 
 LINE = 8192
-"""Most bytes of one line; a longer one becomes several."""
+"""Maximum bytes of one line; a longer one becomes several."""
 
 KEPT = 1024 * 1024
-"""Bytes of printed output that become log lines in one call; more is counted, and thrown away."""
+"""Maximum bytes of printed output that become log lines in one call; the rest is counted and discarded."""
 
 KEPT_LINES = 5000
-"""The same, in lines."""
+"""Maximum lines of printed output that become log lines in one call."""
 
 MAX_PRINTED_BYTES = 64 * 1024 * 1024
 """Bytes of printed output at which a call ends."""
 
 
 class Lines:
-    """Bytes as they come, as log lines of one call. Raises ToolFailed when they are far too many."""
+    """Cuts incoming bytes into log lines of one call. Raises ToolFailed when there are far too many."""
 
     def __init__(self, logger: str, level: str) -> None:
         self._logger = logger
@@ -39,7 +38,7 @@ class Lines:
         self.lost = 0
 
     def take(self, data: bytes) -> Iterator[Log]:
-        """The lines that are complete with this piece."""
+        """Yield the lines that this piece completes."""
         self.bytes += len(data)
         if self.bytes > MAX_PRINTED_BYTES:
             raise ToolFailed(f"the tool was stopped: it printed more than {MAX_PRINTED_BYTES} bytes")
@@ -59,7 +58,7 @@ class Lines:
                     break
 
     def rest(self) -> Iterator[Log]:
-        """The last line, and how much was thrown away; then it is like new."""
+        """Yield the last line, and the number of discarded bytes; then start anew."""
         if self._line:
             yield self._log(self._line)
         if self.lost:
@@ -71,7 +70,7 @@ class Lines:
 
 
 class CapturedOutput(io.RawIOBase):
-    """The bytes under `sys.stdout` or `sys.stderr`."""
+    """The byte stream under `sys.stdout` or `sys.stderr`."""
 
     def __init__(self, emit: Callable[[Log], None], name: str, level: str) -> None:
         super().__init__()
@@ -80,13 +79,13 @@ class CapturedOutput(io.RawIOBase):
         self._lines = Lines(name, level)
 
     def install(self) -> None:
-        """Become the stream of this name."""
+        """Install this as the stream of its name."""
         stream = io.TextIOWrapper(self, "utf-8", "replace", write_through=True)  # type: ignore[type-var]
         setattr(sys, self._name, stream)
         setattr(sys, f"__{self._name}__", stream)
 
     def end(self) -> None:
-        """The call is over: what was not a whole line goes out too."""
+        """Emit the last incomplete line at the end of the call."""
         if self._lines.bytes:
             for event in self._lines.rest():
                 self._emit(event)

@@ -1,10 +1,8 @@
-"""Which host runs a call: hosts that know its definition first, then new ones, up to a bound.
+"""The pool of workers: a call gets a worker that knows its definition, else a new one, up to a limit.
 
-A host belongs to one definition of one server for good. It ends after many calls, when a call left
-something behind, or when nobody needed it for a while. Blank hosts stand by, so that nobody waits
-for a fork. One server may take three quarters of all hosts; the rest is for the others.
-The pool belongs to one app in one worker process. Its lock is never held across a call.
-Sources: DESIGN section 6; THREATS X2, X3.
+A worker belongs permanently to one definition of one server. It ends after many calls, when a call left something
+behind, or after an idle time. Spare workers without a definition stand by, so that no call waits for a fork. One server
+may use three quarters of all workers. The pool belongs to one app in one process. Its lock is never held across a call.
 """
 
 from __future__ import annotations
@@ -35,33 +33,35 @@ log = logging.getLogger(__name__)
 MAX_WORKERS = 64
 SPARES = 2
 CALLS = 5000
-"""Calls after which a host is replaced."""
+"""Calls after which a worker is replaced."""
 
 IDLE_SECONDS = 60.0
-"""Seconds after which a host that nobody needs ends."""
+"""Seconds after which an idle worker ends."""
 
 FREE_WORKER_POLL_SECONDS = 0.02
-"""Seconds between two looks of a waiting call at whether a host is free."""
+"""Seconds between two checks of a waiting call for a free worker."""
 
 ROUND = 1.0
 """Seconds between two rounds of housekeeping."""
 
 
 ASKS_FOR_FOLDER = b"folder"
-"""The word that a definition has to hold to ask for the folder of its server (`context.folder`)."""
+"""A definition whose source contains this word may use the folder of its server (`context.folder`)."""
 
 LONGEST_SILENCE = 10.0
-"""Seconds that a fork server may owe an answer before it is taken for stopped, and replaced."""
+"""Seconds that a fork server may leave a ping unanswered before it is replaced."""
 
 ENDINGS = ("spent", "idle", "given up", "lost")
-"""Why hosts end: after many calls or when one left something behind; when nobody needed them; with a call that was
-cancelled or took too long; by themselves, in the middle of a call or between two."""
+"""Why workers end: after many calls or with leftovers; after an idle time; with a call that was cancelled or took too
+long; on their own, during a call or between two.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerCounts:
-    """The hosts of a pool: how many there may be, how many are `busy`, `idle`, `blank` and `ending` now, and how many
-    were started and have ended since the pool began, the latter by reason (ENDINGS)."""
+    """Numbers of a pool's workers: the maximum, how many are `busy`, `idle`, `blank` and `ending` now, and how many
+    were started and have ended since the pool began, the latter by reason (ENDINGS).
+    """
 
     most: int
     now: Mapping[str, int]
@@ -71,7 +71,7 @@ class WorkerCounts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOrder:
-    """What a host is to know: a definition, for one server, within limits, with variables for its environment.
+    """The order for a worker: a definition, for one server, within limits, with variables for its environment.
 
     `own` is the folder of the server, which its code may change.
     """
@@ -88,11 +88,11 @@ class WorkerOrder:
         object.__setattr__(self, "key", f"{self.name} {self.cid} {self.limits} {dict(self.environment)}")
 
     def frame(self) -> bytes:
-        """How a host gets it. Raises ConfigError for a variable that the hub does not have."""
+        """Return the frame of the order. Raises ConfigError for a variable that the hub does not have."""
         variables = resolved(self.environment, self.name)
         own = []
         if self.own is not None:
-            if ASKS_FOR_FOLDER in self.source:  # what is not there when a host is confined cannot be opened to it
+            if ASKS_FOR_FOLDER in self.source:  # a folder must exist before a worker is confined, to be permitted to it
                 self.own.mkdir(parents=True, exist_ok=True)
             own.append(str(self.own.absolute()))
         head = orjson.dumps([self.name, self.cid, self.limits.memory, variables, own, self.limits.writes])
@@ -100,10 +100,10 @@ class WorkerOrder:
 
 
 class WorkerPool:
-    """The hosts of one hub process. `most` bounds those that run or wait for a call.
+    """The workers of one hub process. `most` limits those that run or wait for a call.
 
-    `hidden` are the folders that no tool may read, `kept` those that none may change; `protections` says what is to
-    see to it (`confinement/`).
+    `hidden` are the folders that no tool may read, `kept` those that no tool may change; `protections` are the features
+    that enforce this (`processes/confinement/`).
     """
 
     def __init__(
@@ -135,15 +135,16 @@ class WorkerPool:
         self._keeper: threading.Thread | None = None
 
     def at_once(self, order: WorkerOrder) -> WorkerConnection | None:
-        """A host that knows the definition and has nothing to do, if there is one."""
+        """Return an idle worker that knows the definition, if there is one."""
         with self._free:
             idle = self._idle.get(order.key)
             return idle.pop() if idle else None
 
     def soon(self, order: WorkerOrder, call: Call) -> Generator[Event, Any, WorkerConnection]:
-        """A host for a call, waiting while all are busy. Raises ToolFailed when none is free before the deadline.
+        """Return a worker for a call; waits while all are busy. Raises ToolFailed when none is free before the
+        deadline.
 
-        Raises ConfigError when it would lack a variable of its environment.
+        Raises ConfigError when a variable of its environment is missing.
         """
         for seconds in pauses(call):
             until = time.monotonic() + seconds
@@ -163,7 +164,7 @@ class WorkerPool:
         raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
 
     def give_back(self, host: WorkerConnection) -> None:
-        """A host has finished its call and can be used again, unless it is spent."""
+        """Return a worker that has finished its call; it is used again, unless it is spent."""
         host.calls += 1
         host.since = time.monotonic()
         with self._free:
@@ -176,7 +177,7 @@ class WorkerPool:
             self.stop(host, "spent")
 
     def stop(self, host: WorkerConnection, why: str = "lost") -> None:
-        """Have a host end, with everything it started. `why` is one of ENDINGS."""
+        """End a worker, with everything it started. `why` is one of ENDINGS."""
         host.end()
         with self._free:
             self._ended[why] += 1
@@ -186,7 +187,7 @@ class WorkerPool:
             self._free.notify_all()
 
     def close(self) -> None:
-        """End all hosts and wait until they have ended; calls that still run fail."""
+        """End all workers and wait for their end; running calls fail."""
         self._closed.set()
         if self._keeper is not None:
             self._keeper.join()
@@ -204,7 +205,7 @@ class WorkerPool:
             self._reap()
 
     def counts(self) -> WorkerCounts:
-        """How many hosts there are of each kind, and what became of the others."""
+        """Return how many workers there are of each kind, and how the others ended."""
         with self._free:
             idle = sum(len(hosts) for hosts in self._idle.values())
             busy = self._live.total() - idle
@@ -212,9 +213,9 @@ class WorkerPool:
             return WorkerCounts(self._most, now, self._started, {why: self._ended[why] for why in ENDINGS})
 
     def protections(self, seconds: float = 5.0) -> dict[str, Any]:
-        """The protections of the workers (`ForkServerClient.protections`); starts the fork server if it does not run.
+        """Return the protections of the workers (`ForkServerClient.protections`); starts the fork server if necessary.
 
-        Raises ToolFailed when that cannot be done.
+        Raises ToolFailed when that is impossible.
         """
         with self._free:
             if self._closed.is_set():
@@ -224,11 +225,11 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """The zygotes' process ids; hosts are their children."""
+        """The process ids of the fork servers; workers are their children."""
         return [zygote.pid for zygote in self._zygotes.values()]
 
     def _claim(self, order: WorkerOrder) -> WorkerConnection | None:
-        """With the lock: an idle host, a new one, or None when there have to be fewer first. Raises ToolFailed."""
+        """Return an idle worker, a new one, or None at the limit. The caller holds the lock. Raises ToolFailed."""
         if idle := self._idle.get(order.key):
             return idle.pop()
         self._reap()
@@ -264,7 +265,7 @@ class WorkerPool:
         return host
 
     def _blank(self, order: WorkerOrder) -> WorkerConnection:
-        """A host that knows nothing yet: one that stands by, and another in its place."""
+        """Return a worker without a definition: one that stands by, and order another in its place."""
         if order.limits.sandbox:
             return self._spawn(order.key, sandbox.sandbox_command(self.hidden))
         spares, self._spares = self._spares, []
@@ -288,14 +289,14 @@ class WorkerPool:
             if zygote is not None:
                 log.warning("the process that holds the hosts has ended; another one is started")
                 zygote.close()
-            # The sandbox has namespaces of its own, a read-only file system, and nothing of the hub's data in it.
+            # The sandbox has its own namespaces, a read-only file system, and no data of the hub.
             zygote = self._zygotes[which] = ForkServerClient(
                 walls, () if walls else self.wanted, self.hidden, self.kept
             )
         return zygote
 
     def _warm(self, order: WorkerOrder) -> None:
-        """A new host for a definition that loads slowly, in the place of one that has just ended."""
+        """Start a worker for a slowly loading definition, in place of one that has just ended."""
         if self._closed.is_set() or not self._has_room(order):
             return
         try:
@@ -316,20 +317,20 @@ class WorkerPool:
             self._ending.append(host)
 
     def _reap(self) -> None:
-        """Forget the hosts of which nothing is left."""
+        """Drop the workers that have ended completely."""
         for host in self._ending:
             if host.ended():
                 host.close()
         self._ending = [host for host in self._ending if not host.closed]
 
     def _dismiss_oldest(self, name: str | None = None) -> None:
-        """End the host that has been idle for longest, of one server or of all."""
+        """End the worker that has been idle for the longest time, of one server or of all."""
         idle = [host for hosts in self._idle.values() for host in hosts if name in (None, host.order.name)]
         if idle:
             self._dismiss(min(idle, key=lambda host: host.since))
 
     def _dismiss(self, host: WorkerConnection) -> None:
-        """End an idle host."""
+        """End an idle worker."""
         self._ended["idle"] += 1
         idle = self._idle[host.order.key]
         idle.remove(host)
@@ -350,7 +351,7 @@ class WorkerPool:
                 zygote.kill()
 
     def _tidy(self) -> None:
-        """One round of housekeeping: what is idle for long or has ended goes, and so do empty sandboxes."""
+        """Run one round of housekeeping: end workers that have been idle for long, and empty sandboxes."""
         oldest = time.monotonic() - self._patience
         for host in [host for hosts in self._idle.values() for host in hosts]:
             if host.since < oldest or host.ended():
