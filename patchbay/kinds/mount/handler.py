@@ -117,7 +117,7 @@ def _request(keeper: StandingConnection, call: Call) -> tuple[str, Json]:
 
 
 def _ready(keeper: StandingConnection, call: Call) -> Events:
-    """Wait for an upstream that is being reached for the first time. Raises ToolFailed at once for an unavailable one."""
+    """Wait for the first connection to an upstream. Raises ToolFailed at once for an unavailable one."""
     keeper.start()
     if not keeper.settled.is_set():
         call_by = min(call.left(), FIRST_START)

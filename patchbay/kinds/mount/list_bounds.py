@@ -46,7 +46,7 @@ Json = dict[str, Any]
 
 
 class ListReader:
-    """Reads one list of an upstream up to its limits. `left_out` has a sentence for each reason to leave entries out."""
+    """Reads one list of an upstream up to its limits. `left_out` has a sentence for each reason of omission."""
 
     def __init__(self, key: str) -> None:
         self.left_out: list[str] = []

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.errors import ToolFailed
-from patchbay.kinds.python.workers.fork_server import FAREWELL, ORDER, PING, SPAWN, STOP
+from patchbay.kinds.python.workers.fork_server import END_ALL_SECONDS, ORDER, PING, SPAWN, STOP
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection
 from patchbay.settings import environment
 
@@ -89,7 +89,7 @@ class ForkServerClient:
         """Whether it can still start workers."""
         return self._process.poll() is None
 
-    def silence(self) -> float:
+    def silent_seconds(self) -> float:
         """Ping it; return for how many seconds it has not answered."""
         now = time.monotonic()
         self._listen()
@@ -156,7 +156,7 @@ class ForkServerClient:
         """End it with all its workers, and wait for the end."""
         self._control.close()
         try:
-            self._process.wait(FAREWELL + 3)
+            self._process.wait(END_ALL_SECONDS + 3)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -137,7 +137,7 @@ def event_of(kind: int, body: bytes) -> Event:
     except BadFrame:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise BadFrame(f"a frame of kind {plain} that is no event") from problem
+        raise BadFrame(f"a frame of kind {plain} that is not an event") from problem
 
 
 def _data(value: Any) -> Data:
@@ -230,7 +230,7 @@ def failure_of(value: Any) -> Exception:
         _checked(getattr(problem, "code", 0), int)
         return problem
     except (KeyError, TypeError, ValueError) as error:
-        raise BadFrame("a failure that is none") from error
+        raise BadFrame("an invalid exception") from error
 
 
 def failure_message(problem: Exception) -> Exception:

@@ -16,17 +16,17 @@ from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_messag
 
 log = logging.getLogger(__name__)
 
-LONG = ("read", "call")
+TOOL_REQUESTS = ("read", "call")
 """Requests that may run tools themselves: each is served on its own thread, while the call's thread keeps reading."""
 
 
-def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
+def serve_request(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
     """Serve a request of a worker and return the frame of its reply; `number` identifies the request."""
     try:
         if call.hub is None:
             raise ToolFailed("this call runs without a hub")
         _check(method, arguments)
-        return packed(REPLY, [number, True, _WISHES[method](call.hub, call, *arguments)])
+        return packed(REPLY, [number, True, _REQUESTS[method](call.hub, call, *arguments)])
     except Exception as problem:
         if problem is not (known := failure_message(problem)):
             log.warning("the hub failed to %s for a tool of %s", method, call.server, exc_info=problem)
@@ -36,7 +36,7 @@ def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
 def parse_request(body: Any) -> tuple[int, str, list[Any]]:
     """Return the number, the method and the arguments of a request. Raises BadFrame."""
     if not isinstance(body, list) or len(body) < 2 or not isinstance(body[0], int) or body[1] not in _KINDS:
-        raise BadFrame("a wish that nobody can have")
+        raise BadFrame("an unknown request")
     number, method, *arguments = body
     return number, method, arguments
 
@@ -77,7 +77,7 @@ def _delete(hub: Hub, call: Call, key: str) -> bool:
     return True
 
 
-_WISHES: Mapping[str, Callable[..., Any]] = {
+_REQUESTS: Mapping[str, Callable[..., Any]] = {
     "read": _read,
     "call": _call,
     "start": lambda hub, call, function, arguments: hub.start(function, arguments, call),

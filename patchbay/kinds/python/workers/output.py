@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from patchbay.errors import ToolFailed
 from patchbay.events import Log
 
-LINE = 8192
+MAX_LINE_BYTES = 8192
 """Maximum bytes of one line; a longer one becomes several."""
 
-KEPT = 1024 * 1024
+MAX_LOGGED_BYTES = 1024 * 1024
 """Maximum bytes of printed output that become log lines in one call; the rest is counted and discarded."""
 
-KEPT_LINES = 5000
+MAX_LOGGED_LINES = 5000
 """Maximum lines of printed output that become log lines in one call."""
 
 MAX_PRINTED_BYTES = 64 * 1024 * 1024
@@ -33,7 +33,7 @@ class Lines:
         self._logger = logger
         self._level = level
         self._line = b""
-        self._left = KEPT_LINES
+        self._left = MAX_LOGGED_LINES
         self.bytes = 0
         self.lost = 0
 
@@ -42,17 +42,17 @@ class Lines:
         self.bytes += len(data)
         if self.bytes > MAX_PRINTED_BYTES:
             raise ToolFailed(f"the tool was stopped: it printed more than {MAX_PRINTED_BYTES} bytes")
-        if self.bytes > KEPT or self._left <= 0:
+        if self.bytes > MAX_LOGGED_BYTES or self._left <= 0:
             self.lost += len(data)
             return
         *lines, self._line = (self._line + data).split(b"\n")
-        if len(self._line) > LINE:
+        if len(self._line) > MAX_LINE_BYTES:
             lines, self._line = [*lines, self._line], b""
         for line in lines:
-            for start in range(0, len(line) or 1, LINE):
+            for start in range(0, len(line) or 1, MAX_LINE_BYTES):
                 self._left -= 1
                 if self._left >= 0:
-                    yield self._log(line[start : start + LINE])
+                    yield self._log(line[start : start + MAX_LINE_BYTES])
                 else:
                     self.lost += len(line) - start + 1
                     break
@@ -62,8 +62,8 @@ class Lines:
         if self._line:
             yield self._log(self._line)
         if self.lost:
-            yield Log("warning", f"{self.lost} more bytes of output were thrown away", self._logger)
-        self._line, self._left, self.bytes, self.lost = b"", KEPT_LINES, 0, 0
+            yield Log("warning", f"{self.lost} more bytes of output were discarded", self._logger)
+        self._line, self._left, self.bytes, self.lost = b"", MAX_LOGGED_LINES, 0, 0
 
     def _log(self, line: bytes) -> Log:
         return Log(self._level, line.decode("utf-8", "replace"), self._logger)

@@ -52,10 +52,10 @@ from patchbay.settings import adopt
 SLOW_LOAD_SECONDS = 0.1
 """Seconds of loading after which a definition counts as slow, and gets a worker that has loaded it in advance."""
 
-OPEN = 64
+MAX_OPEN_DESCRIPTORS = 64
 """Descriptors that a definition may keep open from one call to the next."""
 
-TRACE = 4000
+MAX_TRACE_CHARACTERS = 4000
 """Maximum characters of a traceback for the hub's log."""
 
 
@@ -73,12 +73,12 @@ class Link:
         self._waiting: list[tuple[int, bytes]] = []
         self._sending = threading.Lock()
         self._sender = 0
-        self._put_off = False
+        self._is_stop_postponed = False
         self._asking = threading.Lock()
-        self._wishes = 0
+        self._requests = 0
 
     def send(self, data: bytes) -> None:
-        """Write frames; waits while the hub does not read. Raises Stopped when the hub is gone or a stop was postponed."""
+        """Write frames; waits while the hub does not read. Raises Stopped when the hub is gone or a stop is due."""
         with self._sending:
             self._sender = threading.get_ident()
             try:
@@ -87,17 +87,17 @@ class Link:
                 raise Stopped from problem
             finally:
                 self._sender = 0
-            put_off, self._put_off = self._put_off, False
-        if put_off:
+            is_postponed, self._is_stop_postponed = self._is_stop_postponed, False
+        if is_postponed:
             raise Stopped
 
-    def puts_off(self) -> bool:
+    def postpones_stop(self) -> bool:
         """Postpone Stopped for a signal handler: `send` raises it when the frame that it writes is complete.
 
         Half a frame would swallow later requests of a function that cleans up.
         """
-        self._put_off = self._sender == threading.get_ident()
-        return self._put_off
+        self._is_stop_postponed = self._sender == threading.get_ident()
+        return self._is_stop_postponed
 
     def receive(self) -> tuple[int, bytes]:
         """Return the next frame. Ends the process when the hub has closed its end."""
@@ -124,13 +124,13 @@ class Link:
         Requests are numbered: the reply to an interrupted one may arrive while the next one waits.
         """
         with self._asking:
-            self._wishes += 1
-            self.send(frames.packed(frames.REQUEST, [self._wishes, method, *arguments]))
+            self._requests += 1
+            self.send(frames.packed(frames.REQUEST, [self._requests, method, *arguments]))
             while True:
                 kind, body = self.receive()
                 if kind & ~frames.SLOW == frames.REPLY:
                     number, granted, value = frames.unpacked(kind, body)
-                    if number == self._wishes:
+                    if number == self._requests:
                         return granted, value
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class WorkerCall:
 
         For a Detach it waits for the answer: the call may get another deadline.
         """
-        self._go_on()
+        self._check_over()
         if type(event) is Detach:
             self.call.deadline = self._link.ask(frames.event_frame(event))
             self._allow(self.call.left())
@@ -166,7 +166,7 @@ class WorkerCall:
 
     def ask(self, questions: Mapping[str, Question]) -> Any:
         """Send questions and wait for the answer. Raises Stopped when the call is over."""
-        self._go_on()
+        self._check_over()
         return self._link.ask(frames.event_frame(Ask(questions)))
 
     def request(self, method: str, *arguments: Any) -> Any:
@@ -181,7 +181,7 @@ class WorkerCall:
             raise frames.failure_of(value)
         return value
 
-    def _go_on(self) -> None:
+    def _check_over(self) -> None:
         if self.over or self.stopping:
             raise Stopped
 
@@ -210,8 +210,8 @@ class Worker:
         self._out.install()
         self._err.install()
         signal.signal(signal.SIGUSR2, self._stop)
-        signal.signal(signal.SIGTERM, _heard)
-        signal.signal(signal.SIGINT, _heard)
+        signal.signal(signal.SIGTERM, _ignore)
+        signal.signal(signal.SIGINT, _ignore)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=self._forked)
         while True:
             kind, body = self._link.receive()
@@ -291,7 +291,7 @@ class Worker:
         if isinstance(problem, MemoryError) or isinstance(problem.__cause__, MemoryError):
             self._base = -1  # a worker that ran out of memory is not used again
             problem = ToolFailed(f"{self._name} ran out of memory (limit {self._memory} MiB)")
-        trace = "".join(traceback.format_exception(problem))[-TRACE:]
+        trace = "".join(traceback.format_exception(problem))[-MAX_TRACE_CHARACTERS:]
         return frames.failure(problem, trace)
 
     def _make_ready(self) -> bytes:
@@ -319,7 +319,7 @@ class Worker:
         self._calls += 1
         if has_children() or self._base < 0 or peak_memory_bytes() - self._base > self._memory * MIB // 2:
             return True
-        return self._calls % 16 == 1 and open_descriptors() > OPEN
+        return self._calls % 16 == 1 and open_descriptors() > MAX_OPEN_DESCRIPTORS
 
     def _print(self, event: Log) -> None:
         job = self._job
@@ -334,7 +334,7 @@ class Worker:
         if not job.stopping:
             job.stopping = True
             job.call.cancelled.set("the call is over")
-            if not self._link.puts_off():
+            if not self._link.postpones_stop():
                 raise Stopped
 
     def _forked(self) -> None:
@@ -347,7 +347,7 @@ class Worker:
             self._job.over = True
 
 
-def _heard(number: int, where: FrameType | None) -> None:
+def _ignore(number: int, where: FrameType | None) -> None:
     """Ignore SIGTERM and SIGINT, which are for the hub; unlike SIG_IGN, exec resets this."""
 
 
@@ -360,7 +360,7 @@ def _let_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def live(descriptor: int, parent: int, folder: Path, tasks: int, protections: Protections) -> NoReturn:
+def run_worker(descriptor: int, parent: int, folder: Path, tasks: int, protections: Protections) -> NoReturn:
     """Become a worker, in a process that was just forked for it. Never returns.
 
     `parent` is the process that it ends with; 0 where that is outside this namespace.

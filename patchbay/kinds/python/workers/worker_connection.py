@@ -22,8 +22,8 @@ from patchbay.events import Log
 from patchbay.kinds.python.workers.frames import LOST, MAX_FRAME_BYTES, Frames
 from patchbay.kinds.python.workers.output import Lines
 
-CHUNK = 65536
-STORY = 2.0
+CHUNK_BYTES = 65536
+END_SECONDS = 2.0
 """Seconds within which a worker that closed its pipe must end."""
 
 
@@ -109,12 +109,12 @@ class WorkerConnection:
                 ended = ended or not data
                 found = self._frames.take(data)
         if ended and not data:  # while data arrives, the rest of a frame may follow
-            raise ToolFailed(self.story(STORY))
+            raise ToolFailed(self.describe_end(END_SECONDS))
         return found
 
     def _receive(self) -> bytes:
         try:
-            data = self._socket.recv(CHUNK)
+            data = self._socket.recv(CHUNK_BYTES)
         except (BlockingIOError, ConnectionResetError):
             return b""
         self.received += len(data)
@@ -124,7 +124,7 @@ class WorkerConnection:
 
     def _take_output(self) -> None:
         try:
-            data = os.read(self._output, CHUNK)
+            data = os.read(self._output, CHUNK_BYTES)
         except BlockingIOError:
             return
         if not data:
@@ -134,14 +134,14 @@ class WorkerConnection:
     def take_last_output(self) -> bool:
         """Put unread output into `printed` at the end of a call; return whether there is any."""
         try:
-            self.printed.extend(self._lines.take(os.read(self._output, CHUNK)))
+            self.printed.extend(self._lines.take(os.read(self._output, CHUNK_BYTES)))
         except BlockingIOError:
             if not self._lines.bytes:
                 return False
         self.printed.extend(self._lines.rest())
         return bool(self.printed)
 
-    def story(self, seconds: float) -> str:
+    def describe_end(self, seconds: float) -> str:
         """Return how the worker ended, as a sentence; waits this many seconds for its end."""
         poll = select.poll()
         poll.register(self._fate, select.POLLIN)
@@ -156,16 +156,16 @@ class WorkerConnection:
         poll.register(self._fate, select.POLLIN)
         return bool(poll.poll(0))
 
-    def warn(self, grace: float) -> None:
+    def signal_end(self, grace: float) -> None:
         """Signal its function that the call is over; the worker is killed after this many seconds."""
         self._stop(grace)
 
     def end(self) -> None:
         """End it now, with everything it started."""
         self._stop(0.0)
-        self.hang_up()
+        self.disconnect()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection; its exit status can still be read."""
         with suppress(OSError):  # it closed the connection first
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -188,8 +188,8 @@ class WorkerConnection:
 
 
 def _sentence(story: dict[str, object]) -> str:
-    if "unborn" in story:
-        return f"no process can be started for the tool: {story['unborn']}"
+    if "error" in story:
+        return f"no process can be started for the tool: {story['error']}"
     if story["ending"]:
         return "the tool's process was ended: the hub is ending"
     code = int(str(story["code"]))

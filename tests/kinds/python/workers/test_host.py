@@ -36,7 +36,7 @@ ENDS = [
     ("print('x' * 100, flush=True)\n    while True: print('y' * 10**6)", "the tool was stopped: it printed more than"),
     ("import os\n    while True: os.write(1, b'y' * 10**6)", "the tool was stopped: it printed more than"),
     ("while True: yield 'y' * 10**6", "the tool was stopped: it sent more than 67108864 bytes"),
-    ("return 'y' * (70 * 2**20)", "the tool's process sent something that is no message: a piece of 73400320 bytes"),
+    ("return 'y' * (70 * 2**20)", "the tool's process sent something that is not a message: a piece of 73400320 bytes"),
     ("import os; os.closerange(3, 99)\n    return 'x'", "the tool's process closed its connection to the hub"),
     ("open('f', 'wb').truncate(2**40)", "OSError: [Errno 27] File too large"),
 ]
@@ -189,7 +189,7 @@ def test_what_programs_print_is_logged(hosts: WorkerPool) -> None:
 def test_a_flood_of_lines_is_cut(hosts: WorkerPool) -> None:
     found = events(hosted(hosts, "def main():\n    for n in range(20_000): print(n)\n    return 'x'"), call_of())
     assert found[-2:] == [Text("x"), Done()]
-    assert found[-3] == Log("warning", "85000 more bytes of output were thrown away", "stdout")
+    assert found[-3] == Log("warning", "85000 more bytes of output were discarded", "stdout")
     assert len(found) == 5003
 
 
@@ -282,8 +282,8 @@ def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
     pid = first.value  # type: ignore[union-attr]
     for number in (signal.SIGTERM, signal.SIGINT):
         os.kill(pid, number)
-        for zygote in hosts.pids:
-            os.kill(zygote, number)
+        for fork_server in hosts.pids:
+            os.kill(fork_server, number)
     assert [event for event in running if isinstance(event, (Text, Done))] == [Text("z"), Done()]
 
 
