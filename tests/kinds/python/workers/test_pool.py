@@ -1,4 +1,4 @@
-"""Which host runs what: kept warm, kept apart, bounded, replaced, and gone in the end."""
+"""The pool of workers: kept warm, separate, limited, replaced, and ended."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_host_is_replaced_after_many_calls(hosts: WorkerPool) -> None:
 
 
 def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run(hosts: WorkerPool) -> None:
-    """X2: one that hangs starves nobody else."""
+    """One that hangs blocks no other server."""
     handler = hosted(hosts, WAITS, "greedy")
     running = [activate(handler, call_of()) for _ in range(3)]
     assert [next_event(one) for one in running] == [Text("here")] * 3
@@ -122,7 +122,7 @@ def test_the_zygote_may_die(hosts: WorkerPool) -> None:
     wait_until(lambda: not alive(host))
     found: list[Event] = []
 
-    def answered() -> bool:  # the end of the fork_server is noticed a moment later
+    def answered() -> bool:  # the end of the fork server is noticed a moment later
         found[:] = events(handler, call_of())
         return isinstance(found[-1], Done)
 
@@ -204,7 +204,7 @@ time.sleep(600)
 
 
 def test_hosts_die_with_their_worker_however_it_dies() -> None:
-    """X1, M3: kill -9 of a worker leaves nothing behind."""
+    """`kill -9` of a hub process leaves no process behind."""
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
@@ -241,7 +241,7 @@ def test_many_threads_share_the_hosts(hosts: WorkerPool) -> None:
 
 
 def test_any_number_of_idle_hosts_may_be_gone() -> None:
-    """X1: as all are when their fork_server was killed."""
+    """Like all of them after their fork server was killed."""
     own = WorkerPool(most=8)
     try:
         handler = hosted(own, "import os\ndef main():\n    yield os.getpid()")
@@ -277,7 +277,7 @@ def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pyte
 
 
 def test_hosts_live_on_where_no_process_can_be_had_to_tidy_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """X3: a fork bomb elsewhere does not end the fork_server, and with it every call."""
+    """A fork bomb elsewhere does not end the fork server, and with it every call."""
     folder = tmp_path / "1"
     folder.mkdir()
     (folder / "left").touch()
