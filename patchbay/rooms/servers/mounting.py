@@ -17,7 +17,7 @@ import orjson
 from patchbay.boot import read_variable
 from patchbay.client.addresses.targets import is_secret_name
 from patchbay.client.errors import Unreachable
-from patchbay.client.public_hosts import public_address
+from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ContentError, PatchbayError
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.rooms.errors import BadFrame, RoomRefused
@@ -114,7 +114,7 @@ def _check_public(host: str, port: int, context: GatewayContext) -> None:
     if host in context.hosts:
         return
     try:
-        public_address(host, port, "the mount", "the operator can allow the host: --mount-hosts")
+        resolve_public_address(host, port, "the mount", "the operator can allow the host: --mount-hosts")
     except Unreachable as problem:
         raise RoomRefused(problem.message) from problem
 
