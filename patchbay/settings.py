@@ -145,6 +145,27 @@ class Settings:
         choices=("auto", "keep", "digest", "none"),
     )
 
+    mount_hosts: tuple[str, ...] = _setting(
+        (),
+        "Hosts that rooms may mount MCP servers from although their addresses are not public, such as 127.0.0.1,"
+        " comma-separated.",
+    )
+    room_count: int = _setting(1000, "Most rooms of the hub.", least=1)
+    room_members: int = _setting(2000, "Most sessions that are in one room at once.", least=1)
+    room_calls: int = _setting(256, "Most calls that are open in one room at once.", least=1)
+    room_tools: int = _setting(2000, "Most tools that all servers of one room have together.", least=1)
+    room_envelope_limit: int = _setting(1024 * 1024, "Largest envelope that a room takes.", "bytes", least=1024)
+    room_rate: float = _setting(
+        50.0, "How many envelopes one session may send to a room, on average.", "each second", least=0.1
+    )
+    room_log_limit: int = _setting(256 * 1024 * 1024, "Most that the log of one room takes.", "bytes", least=65536)
+    room_replay: float = _setting(
+        300.0, "How long a room keeps what it does not log, such as partials and streams.", "seconds", least=1
+    )
+    room_idle: float = _setting(
+        60.0, "How long a session without a connection stays in its room, and a lost one.", "seconds", least=1
+    )
+
     @classmethod
     def load(cls, given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
         """Settings from the command line (`given`: name to value, None is absent) over the environment over defaults.

@@ -96,8 +96,12 @@ class Names(Protocol):
 class Journal(Protocol):
     """Append-only topics of bytes: streams, ended sessions, records."""
 
-    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
-        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever)."""
+    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
+        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever).
+
+        With `last` only while that is the seq of the topic's newest entry (0: it has none), seen in the same moment.
+        Raises StaleUpdate when another writer was first.
+        """
         ...
 
     def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:

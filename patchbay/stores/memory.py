@@ -105,10 +105,13 @@ class MemoryJournal:
         self._seq = 0
         self._topics: dict[str, list[tuple[float, JournalEntry]]] = {}
 
-    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
         at = time.time()
         until = float("inf") if keep is None else at + keep
         with self._lock:
+            entries = self._topics.get(topic)
+            if last is not None and last != (entries[-1][1].seq if entries else 0):
+                raise StaleUpdate(f"{topic} has a newer entry")
             self._seq += 1
             self._topics.setdefault(topic, []).append((until, JournalEntry(self._seq, topic, bytes(data), at)))
             return self._seq

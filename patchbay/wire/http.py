@@ -21,7 +21,8 @@ from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.streams.replay import LISTENER, Heartbeat, Replay, parse_event_id
+from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
+from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
 from patchbay.web.site import wants_html
@@ -63,7 +64,7 @@ class McpOverHttp:
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
-        self._pulse = Heartbeat(dispatcher.desk.catalogue.store)
+        self._heartbeat = Heartbeat(dispatcher.desk.catalogue.store)
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -162,7 +163,7 @@ class McpOverHttp:
         self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
         keep = self.dispatcher.desk.keep(caller.wire.principal)
-        body = stream_body(first, answers, said, caller, self._pulse, self.settings, keep)
+        body = stream_body(first, answers, said, caller, self._heartbeat, self.settings, keep)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 
@@ -215,7 +216,7 @@ class McpOverHttp:
         desk, last = self.dispatcher.desk, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
         if last is not None and last[0] != LISTENER:
             kept = self.settings.replay_minutes * 60
-            replay = Replay(self._pulse.ledger, session, last[0], self.settings.keepalive, kept)
+            replay = Replay(self._heartbeat.liveness, session, last[0], self.settings.keepalive, kept)
             if not replay.known():
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
             reply = self._in_place(lambda: stream_reply(replay_body(replay(last[1]))))
