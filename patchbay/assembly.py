@@ -17,6 +17,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.contents.collection import Source
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -62,7 +63,9 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     told = partial(store.bus.publish, NAMES_CHANGED)
     keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
+    catalogue = Catalogue(
+        store, settings, handlers=handlers, keepers=keepers, key=key, blob_sources=blob_sources(store)
+    )
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
@@ -87,6 +90,11 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             rooms=rooms,
         )
     )
+
+
+def blob_sources(store: Store) -> list[Source]:
+    """The parts of a hub, beside its names, that need blobs of a store."""
+    return []
 
 
 def _opened_store(settings: Settings) -> Store:

@@ -109,7 +109,9 @@ def change_names(
         part, _, rest = name.partition("/")
         if part not in PARTS or not is_name(rest, part):
             raise ConfigError(name, "", "expected servers/<name>, variables/<name> or templates/<name>")
-    missing = store.blobs.missing(cid for cid in changes.values() if cid is not None)
+    wanted = [cid for cid in changes.values() if cid is not None]
+    store.blobs.renew(wanted)
+    missing = store.blobs.missing(wanted)
     if missing:
         raise MissingBlob(missing, why)
     check_documents(store, changes)

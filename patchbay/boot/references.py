@@ -19,16 +19,21 @@ from patchbay.store import Blobs
 def missing_cids(image: Image, blobs: Blobs) -> list[str]:
     """Return every CID that an image needs, at any depth, and that the store lacks; each once, in the order of need.
 
+    The grace time of those that are there starts again, so that none is collected before the image is imported.
     Raises ConfigError when a document that must be read on the way is invalid.
     """
     wanted = list(_own_cids(image))
+    blobs.renew(wanted)
     missing = dict.fromkeys(blobs.missing(wanted))
     configurations = [row["config_cid"] for row in image.servers.values() if "config_cid" in row]
     configurations += _configurations(image, blobs, missing)
+    blobs.renew(configurations)
     missing |= dict.fromkeys(blobs.missing(configurations))
     for cid in dict.fromkeys(configurations):
         if cid not in missing:
-            missing |= dict.fromkeys(blobs.missing(_cids_in_configuration(blobs.get(cid), cid)))
+            inside = _cids_in_configuration(blobs.get(cid), cid)
+            blobs.renew(inside)
+            missing |= dict.fromkeys(blobs.missing(inside))
     return list(missing)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -20,6 +20,7 @@ from uuid import uuid4
 from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, broken_server, build_server
+from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
@@ -61,6 +62,7 @@ class Catalogue:
 
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
+    `blob_sources` list the CIDs that other parts of the hub need, so that their blobs are not collected.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Catalogue:
         handlers: HandlerFor = handler_for,
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
+        blob_sources: Sequence[Source] = (),
     ) -> None:
         self.store = store
         self.settings = settings
@@ -97,6 +100,7 @@ class Catalogue:
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
+        self._collector = Collector(store, settings.blob_hours * 3600, blob_sources)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pins = Pins(store, self._build_pinned)
@@ -179,6 +183,7 @@ class Catalogue:
         ready = threading.Event()
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()
+        self._spawn(self._collect_regularly, "collection of blobs")
         if self._folder and not self.readonly:
             self._run_guarded(partial(self._import_from_folder, self._folder.start))
             self._spawn(partial(self._watch, self._folder), "servers folder")
@@ -269,6 +274,18 @@ class Catalogue:
         if time.monotonic() > self._next_sweep:
             self._next_sweep = time.monotonic() + SWEEP_SECONDS
             self.store.journal.sweep()
+
+    def _collect_regularly(self) -> None:
+        """Delete the blobs that are no longer needed, and give their space back in short steps."""
+        while not self._ending.wait(COLLECTION_SECONDS):
+            self._run_guarded(self._collect)
+
+    def _collect(self) -> None:
+        done = self._collector.collect()
+        if done.count:
+            log.info("%d blobs that were no longer needed are deleted (%d bytes)", done.count, done.size)
+        while self.store.collection.give_back() and not self._ending.is_set():
+            pass
 
     def _watch(self, folder: WatchedFolder) -> None:
         while not self._ending.wait(folder.every):

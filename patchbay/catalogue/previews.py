@@ -98,3 +98,9 @@ class _BlobsWithPreview:
 
     def count(self) -> int:
         return self._blobs.count()
+
+    def put_many(self, contents: Iterable[bytes]) -> list[str]:
+        return self._blobs.put_many(contents)
+
+    def renew(self, cids: Iterable[str]) -> None:
+        self._blobs.renew(cids)

@@ -65,7 +65,7 @@ class Server:
         """The name under which changes of this server are announced."""
         return self.name
 
-    @property
+    @cached_property
     def is_search_active(self) -> bool:
         """Whether `search_tools` and `call_tool` replace the list of tools."""
         return self.listing.is_search_active(self.tools)

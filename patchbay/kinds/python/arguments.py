@@ -43,6 +43,11 @@ class Function:
         hints = annotations_of(call)
         self._converters = {key: made for key in named if (made := converter(hints.get(key, Any))) is not None}
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its arguments are JSON values as they come, and it takes no context."""
+        return not self._converters and not self.takes_context
+
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return keyword arguments for the function. Raises ToolFailed that names the wrong argument."""
         if not self._open and not arguments.keys() <= self._names:

@@ -34,20 +34,30 @@ class FunctionCall(Protocol):
 
 def run_function(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
     """Call the function, emit the values it yields, return the events of its result. Raises the function's errors."""
+    return emit_value(call_function(definition, call, job), call, job)
+
+
+def call_function(definition: Definition, call: Call, job: FunctionCall | None) -> Any:
+    """Return the value of the function. Without `job` the function takes no context. Raises the function's errors."""
     function = definition.function(call.target.get("function", "main"))
     arguments = function.bind(call.arguments)
-    if function.takes_context:
+    if function.takes_context and job is not None:
         arguments["context"] = Context(call, job.emit, job.ask)
-    value = function.call(**arguments)
+    return function.call(**arguments)
+
+
+def emit_value(value: Any, call: Call, job: FunctionCall) -> list[Event]:
+    """Emit the values that a returned iterator yields; return the events of the result. Raises the function's errors."""
     if not isinstance(value, str):
         if isinstance(value, (Awaitable, AsyncIterator)):
             value = asyncio.run(_await_value(value, call, job))
         if isinstance(value, Iterator):
             value = _drain(value, call, job)
-    return list(_events_of(value, call))
+    return list(events_of_value(value, call))
 
 
-def _events_of(value: Any, call: Call) -> Iterator[Event]:
+def events_of_value(value: Any, call: Call) -> Iterator[Event]:
+    """The events of a value that a function returned or yielded."""
     try:
         yield from events_of(value)
     except Redirected as elsewhere:
@@ -62,7 +72,7 @@ def _drain(stream: Iterator[Any], call: Call, job: FunctionCall) -> Any:
                 value = next(stream)
             except StopIteration as end:
                 return end.value
-            for event in _events_of(value, call):
+            for event in events_of_value(value, call):
                 job.emit(event)
     finally:
         close = getattr(stream, "close", None)
@@ -77,7 +87,7 @@ async def _await_value(value: Awaitable[Any] | AsyncIterator[Any], call: Call, j
         return await value
     try:
         async for item in value:
-            for event in _events_of(item, call):
+            for event in events_of_value(item, call):
                 job.emit(event)
     finally:
         close = getattr(value, "aclose", None)

@@ -1,14 +1,15 @@
 """Python definitions inside the hub process (`isolation: inline`), for shipped code and code that an operator trusts.
 
 `target["function"]` names the function, arguments are passed by keyword. It runs on a runner thread of its definition,
-so a call that hangs blocks no other call; a crash ends the hub process.
+so a call that hangs blocks no other call; a quick function that cannot hang runs on the calling thread
+(`direct_calls.py`). A crash ends the hub process.
 """
 
 from __future__ import annotations
 
-from patchbay.activation import Call, Events, Handler
+from patchbay.activation import Handler
 from patchbay.kinds.python.definitions import definition_of
-from patchbay.kinds.python.functions import run_function
+from patchbay.kinds.python.direct_calls import DirectCalls
 
 
 def python_handler(source: bytes, cid: str, name: str) -> Handler:
@@ -17,9 +18,4 @@ def python_handler(source: bytes, cid: str, name: str) -> Handler:
     The handler raises the function's errors, and ToolFailed when the definition cannot be loaded, the arguments do not
     fit, or all threads are busy.
     """
-    definition = definition_of(source, cid, name)
-
-    def handle(call: Call) -> Events:
-        return definition.pool.run(lambda job: run_function(definition, call, job), call)
-
-    return handle
+    return DirectCalls(definition_of(source, cid, name)).run
