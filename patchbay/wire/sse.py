@@ -21,6 +21,7 @@ from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
+from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, event, priming
 
 log = logging.getLogger(__name__)
@@ -132,6 +133,8 @@ def _frames(
     while item is not None:
         if isinstance(item, Pause):
             yield COMMENT
+        elif isinstance(item, Wait):  # comes to streams that only listen; these are none
+            item.mailbox.wait(item.seconds)
         elif isinstance(item, Detach):
             yield HANG_UP
         elif recorder is None:
@@ -144,16 +147,39 @@ def _frames(
         recorder.end()
 
 
-def replay_body(events: Iterator[tuple[str, bytes] | Pause]) -> Iterator[bytes]:
+def subscription_body(
+    first: Message | Sign | None, answers: Iterator[Message | Sign], keep: Keep
+) -> Iterator[bytes | Wait]:
+    """The stream of a `subscriptions/listen`; `first` was already taken from `answers`, which end with it."""
+    try:
+        item = first
+        while item is not None:
+            if isinstance(item, Wait):
+                yield item
+            elif not isinstance(item, Detach):
+                yield COMMENT if isinstance(item, Pause) else event(fitted(item, keep))
+            item = next(answers, None)
+    finally:
+        closing = getattr(answers, "close", None)
+        if closing is not None:
+            closing()
+
+
+def replay_body(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> Iterator[bytes | Wait]:
     """The rest of a stream that was left, as event id and message."""
     for item in events:
-        yield COMMENT if isinstance(item, Pause) else event(item[1], item[0])
+        if isinstance(item, Wait):
+            yield item
+        else:
+            yield COMMENT if isinstance(item, Pause) else event(item[1], item[0])
 
 
-def listener_body(changes: Iterator[NumberedMessage | Pause], caller: Caller) -> Iterator[bytes]:
+def listener_body(changes: Iterator[NumberedMessage | Pause | Wait], caller: Caller) -> Iterator[bytes | Wait]:
     """A session's GET stream; it begins with its number where the revision has priming events."""
     for item in changes:
-        if isinstance(item, Pause):
+        if isinstance(item, Wait):
+            yield item
+        elif isinstance(item, Pause):
             yield COMMENT
         elif item.message is None:
             yield priming(f"{LISTENER}-{item.number}") if caller.revision.priming else COMMENT

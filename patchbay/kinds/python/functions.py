@@ -47,7 +47,7 @@ def call_function(definition: Definition, call: Call, job: FunctionCall | None) 
 
 
 def emit_value(value: Any, call: Call, job: FunctionCall) -> list[Event]:
-    """Emit the values that a returned iterator yields; return the events of the result. Raises the function's errors."""
+    """Emit what a returned iterator yields; return the events of the result. Raises the function's errors."""
     if not isinstance(value, str):
         if isinstance(value, (Awaitable, AsyncIterator)):
             value = asyncio.run(_await_value(value, call, job))

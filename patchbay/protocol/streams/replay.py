@@ -28,7 +28,7 @@ from patchbay.jsonrpc import Id, encode, failure
 from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
-from patchbay.store import JournalEntry, Store
+from patchbay.store import JournalEntry, Store, Wait
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Replay:
         self._opened = orjson.loads(first[0].data[1:])
         return True
 
-    def __call__(self, after: int) -> Iterator[tuple[str, bytes] | Pause]:
+    def __call__(self, after: int) -> Iterator[tuple[str, bytes] | Pause | Wait]:
         """(event id, message) pairs after number `after`, of a stream that is `known`.
 
         Ends early when the hub stops: the rest can be fetched later.
@@ -155,7 +155,8 @@ class Replay:
                         return
                 if entries or self._lost():
                     continue
-                got = mailbox.get(min(self._keepalive, LOST_SECONDS))
+                yield Wait(mailbox, min(self._keepalive, LOST_SECONDS))
+                got = mailbox.get(0)
                 # Streams of changes speak on the session's topic too, among themselves.
                 if got is not None and (got[0] == ENDING or got[1] == ENDED):
                     return
