@@ -22,7 +22,8 @@ from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.connection.plain_session import PlainSession, open_plain_session
 from patchbay.client.connection.plan import ConnectionPlan
 from patchbay.client.connection.requests import (
- Answer, Asker,
+    Answer,
+    Asker,
     Item,
     Json,
     PendingQuestion,

@@ -1,6 +1,6 @@
 """A server that is a program: start it, speak over its standard streams, and end it with all its descendants.
 
-The program runs below a reaper process (`processes/reaper.py`), which ends with the program and with this process.
+The program runs below a reaper (`processes/process_trees.py`), which ends with the program and with this process.
 Standard error is always read; its last lines, and lines of standard output that are not JSON, are part of error
 messages. To end a program: close its input, wait END_GRACE_SECONDS, SIGTERM to every descendant, wait
 END_GRACE_SECONDS, SIGKILL. The child inherits only the variables that INHERITED_VARIABLES names, and those of its
@@ -61,7 +61,7 @@ INHERITED_VARIABLES = re.compile(
 Received = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
 
-REAPER = str(Path(__file__).resolve().parents[2] / "processes" / "reaper.py")
+REAPER = str(Path(__file__).resolve().parents[2] / "processes" / "process_trees.py")
 """The program that runs between this process and a server that it starts."""
 
 

@@ -5,7 +5,11 @@ Issue 5 part 7; PEERS section 4.2 (all era combinations over HTTP and a pipe).
 
 from __future__ import annotations
 
+import html
 import json
+import os
+import pwd
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from patchbay.client.addresses.targets import Http
@@ -213,3 +218,23 @@ def test_a_task_of_a_mounted_server_is_found_where_all_servers_are_one(hub: Hub)
             with pytest.raises(McpFailure) as caught:
                 caller.get_result("tasks/get", {"taskId": unknown})
             assert caught.value.code == -32602
+
+
+@pytest.mark.process
+def test_the_page_of_a_mounted_program_says_which_program_runs_as_which_user_and_with_which_rights(hub: Hub) -> None:
+    """Issue 12 item 12: a mount over a pipe is no "nothing of it runs here"."""
+    page = httpx2.get(hub.endpoint("piped"), headers={"accept": "text/html"}, follow_redirects=True, timeout=60)
+    page.raise_for_status()
+    shown = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
+    program, user = Path(sys.executable).name, pwd.getpwuid(os.geteuid()).pw_name
+    assert f"the program {program} runs on this machine, started by the hub" in shown
+    assert f"with all rights of the hub's user ({user}), its files and its network" in shown
+    assert "Nothing of it runs here" not in shown
+
+
+@pytest.mark.process
+def test_the_page_of_a_mounted_address_says_that_the_hub_starts_nothing(upstream: Hub, hub: Hub) -> None:
+    page = httpx2.get(hub.endpoint("modern"), headers={"accept": "text/html"}, follow_redirects=True, timeout=60)
+    page.raise_for_status()
+    place = upstream.endpoint("work").removesuffix("/mcp/work")
+    assert f"at {place}, with the rights it has there; the hub starts nothing" in html.unescape(page.text)
