@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,7 +35,7 @@ def test_a_change_is_announced_although_another_process_moves_the_name_right_aft
     first = bench.open().find("hi")
     second = replace(first, tools={})
     store = MemoryStore()
-    store.names = names = InterruptedNames(store.blobs)
+    store.names = names = InterruptedNames(threading.RLock(), store.blobs)
     slow, fast = Versions(store, "slow", 3600.0), Versions(store, "fast", 3600.0)
     lists = [replace(one, version="") for one in (first, second)]
     names.then = lambda: fast.announce("hi", lists[1])

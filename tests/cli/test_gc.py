@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from patchbay.cli.commands.patchbay import main
+from patchbay.cli.local_files import Contracts
+from patchbay.settings import Settings
 from patchbay.store import DATABASE_FILE
 from patchbay.stores import open_store
 from tests.clocks import Clock
@@ -42,3 +44,15 @@ def test_a_folder_without_a_hubs_data_is_refused_and_stays_as_it_is(tmp_path: Pa
     code, said = run("--data", str(tmp_path / "absent"))
     assert code == 2 and f"there is no data of a hub in {tmp_path / 'absent'}" in said
     assert not (tmp_path / "absent").exists()
+
+
+def test_the_contract_of_a_profile_is_never_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    contracts = Contracts(Settings.load({"data": tmp_path}))
+    cid = contracts.put(b"[]")
+    contracts.close()
+    clock.now += 10 * 24 * 3600
+    assert run("--data", str(tmp_path))[0] == 0
+    store = open_store("sqlite", tmp_path)
+    assert store.blobs.get(cid) == b"[]"
+    store.close()

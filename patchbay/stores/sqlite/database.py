@@ -56,9 +56,10 @@ CREATE INDEX messages_by_time ON messages (at);
 BLOB_TIMES = """
 CREATE TABLE blob_times (cid TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX blob_times_by_time ON blob_times (at);
-INSERT INTO blob_times (cid, at) SELECT cid, unixepoch() FROM blobs;
+INSERT INTO blob_times (cid, at) SELECT cid, 9e999 FROM blobs;
 """
-"""From version 1 to 2: when each blob was last put. Blobs of before begin their grace time now."""
+"""From version 1 to 2: when each blob was last put. Blobs of before are never collected, because profiles outside of
+the store may refer to them."""
 
 
 @contextmanager
