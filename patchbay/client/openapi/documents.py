@@ -34,8 +34,6 @@ USUAL_PATHS = (
 )
 """Paths at which servers publish their document, tried in this order below the URL."""
 
-_SERVICE = re.compile(r'<([^>]*)>[^,]*;\s*rel\s*=\s*"?[^",;]*\bservice-desc\b')
-
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Loads YAML that expresses the same values as JSON: an alias could make a small document grow without bound."""
@@ -128,6 +126,6 @@ def find_linked_document(reply: Reply) -> str:
     """Find the document that an answer links to (`Link: <...>; rel="service-desc"`), of the same origin; "" without a
     link.
     """
-    found = _SERVICE.search(reply.headers.get("link", ""))
-    url = urljoin(reply.url, found[1]) if found else ""
-    return url if url and get_origin(url) == get_origin(reply.url) else ""
+    link = reply.find_link("service-desc")
+    url = urljoin(reply.url, link)
+    return url if link and get_origin(url) == get_origin(reply.url) else ""

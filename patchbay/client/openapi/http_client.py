@@ -52,6 +52,11 @@ class Reply:
         """The media type, without its parameters."""
         return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
+    def find_link(self, relation: str) -> str:
+        """Find the URL of a link with this relation in the header `Link` (RFC 8288); it may be relative; "" without."""
+        links = httpx2.Response(self.status, headers=self.headers).links.values()
+        return next((one["url"] for one in links if relation in one.get("rel", "").lower().split()), "")
+
 
 def get_origin(url: str) -> str:
     """Get scheme, host and port of a URL."""

@@ -13,7 +13,6 @@ Source: RFC 8288 (Link).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,8 +20,6 @@ from typing import Any
 from patchbay.errors import InvalidParams
 
 PAGING_TYPES = ("cursor", "page", "offset", "link")
-_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[^,;=]+(?:=(?:\"[^\"]*\"|[^,;]*))?)*)")
-_NEXT = re.compile(r";\s*rel\s*=\s*(?:\"(?:[^\"]*\s)?next(?:\s[^\"]*)?\"|next\s*(?:;|$))", re.IGNORECASE)
 _DEFAULT_PARAMETERS = {"cursor": ("cursor", "page_token", "pageToken", "after", "next"), "page": ("page",)}
 
 
@@ -99,12 +96,10 @@ def find_items(value: Any, paging: Paging | None, where: str) -> list[Any]:
     return found_list
 
 
-def find_next_link(header: str, value: Any, paging: Paging) -> str:
-    """Find the URL of the next page, which may be relative, or ""."""
-    if paging.field:
-        found = get_at_path(value, paging.field)
-        return found if isinstance(found, str) else ""
-    return next((url for url, rest in _LINK.findall(header) if _NEXT.search(rest)), "")
+def find_next_link(link: str, value: Any, paging: Paging) -> str:
+    """Find the URL of the next page, which may be relative, or "". `link` is that of the answer's header `Link`."""
+    found = get_at_path(value, paging.field) if paging.field else link
+    return found if isinstance(found, str) else ""
 
 
 def find_next_value(value: Any, count: int, before: Any, paging: Paging) -> Any:

@@ -301,7 +301,7 @@ def _read_pages(
         if paging is None:
             return
         if paging.type == "link":
-            link = find_next_link(reply.headers.get("link", ""), value, paging)
+            link = find_next_link(reply.find_link("next"), value, paging)
             call = _follow_link(call, link, where) if link else call
         else:
             link = find_next_value(value, len(records), arguments.get(key), paging)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.client.addresses.targets import is_secret_name
 from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import resolve_public_address
@@ -181,7 +181,7 @@ def credential_headers(store: Store, name: Any, host: str) -> tuple[tuple[str, s
 
 def _credentials(store: Store) -> dict[str, Any]:
     try:
-        data = variable(store, CREDENTIALS)
+        data = read_variable(store, CREDENTIALS)
         found = orjson.loads(data) if data else {}
     except (PatchbayError, orjson.JSONDecodeError):
         raise RoomRefused(f"the operator's variable {CREDENTIALS} is no JSON object") from None
