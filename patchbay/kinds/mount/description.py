@@ -15,8 +15,8 @@ def mount_confinement(target: Target | None) -> Confinement:
     """Return how the server behind a mount runs. `target` is how it is reached, None while that is unknown."""
     if isinstance(target, Stdio):
         sentence = (
-            f"the program {PurePath(target.command).name} runs on this machine, started by the hub: unconfined, with"
-            f" all rights of the hub's user ({_user()}), its files and its network, without a bound of memory"
+            f"the program {PurePath(target.command).name} runs on this machine, started by the hub: unconfined,"
+            f" with all rights of the hub's user ({_user()}), its files and its network, without a bound of memory"
         )
         return Confinement("program", None, False, False, sentence)
     if isinstance(target, Http):
