@@ -1,7 +1,4 @@
-"""Errors of commands: one sentence on standard error, and an exit code (`exit_codes.py`).
-
-EXIT_CODES uses names of classes, so that commands without a server need not import the client.
-"""
+"""Errors of commands: one sentence on standard error, and the exit code of the class of the error (`exit_codes.py`)."""
 
 from __future__ import annotations
 
@@ -12,15 +9,7 @@ from contextlib import contextmanager
 from patchbay import exit_codes
 from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
 from patchbay.cli.messages import fail
-from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
-
-EXIT_CODES = {
-    "ServerTimeout": exit_codes.OVERDUE,
-    "SignInNeeded": exit_codes.SIGN_IN,
-    "Unreachable": exit_codes.UNREACHABLE,
-    "ContractError": exit_codes.CHANGED,
-}
-"""Exit codes by the name of the error class; the code searches from the subclass to its base classes."""
+from patchbay.errors import PatchbayError
 
 
 @contextmanager
@@ -29,7 +18,7 @@ def exit_on_error() -> Iterator[None]:
     try:
         yield
     except PatchbayError as problem:
-        fail(problem.message, exit_code(problem))
+        fail(problem.message, problem.exit_code)
     except KeyboardInterrupt:
         fail("interrupted", exit_codes.INTERRUPTED)
     except (BrokenOutputPipe, BrokenPipeError):
@@ -39,11 +28,3 @@ def exit_on_error() -> Iterator[None]:
         discard_output()
         place = f"{problem.filename}: " if problem.filename is not None else ""
         fail(f"{place}input or output failed ({problem.strerror or problem})", exit_codes.FAILED)
-
-
-def exit_code(problem: PatchbayError) -> int:
-    """The exit code of an error."""
-    for kind in type(problem).__mro__:
-        if kind.__name__ in EXIT_CODES:
-            return EXIT_CODES[kind.__name__]
-    return exit_codes.USAGE if isinstance(problem, (InvalidParams, ContentError, UnknownServer)) else exit_codes.FAILED
