@@ -174,7 +174,8 @@ def readable_id(value: Any) -> Id | None:
 
 def message(value: Any) -> Message:
     """A message from one parsed JSON value. Raises InvalidRequest (never for an array: see `is_batch`), or
-    InvalidParams for params that are an array."""
+    InvalidParams for params that are an array.
+    """
     if not isinstance(value, dict):
         raise InvalidRequest(f"a message is a JSON object; this is {_kind(value)}")
     if value.get("jsonrpc") != "2.0":

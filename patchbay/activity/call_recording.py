@@ -105,7 +105,8 @@ class CallRecording:
 
     def _is_listed(self, descriptor: Descriptor) -> bool:
         """Whether the server lists what was called. A mounted server may have resources that it does not list: their
-        URIs are what a caller wrote."""
+        URIs are what a caller wrote.
+        """
         if descriptor.kind != "resource":
             return True
         return descriptor.name in self.server.resources or descriptor.name in self.server.skill_files

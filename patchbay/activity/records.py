@@ -240,7 +240,8 @@ def encoded(rows: list[list[Any]]) -> bytes:
 
 def records_in(entry: JournalEntry, contents: bool = True) -> list[Record]:
     """The records of one entry, oldest first; without `contents` their arguments, answers, CIDs and moments are left
-    out."""
+    out.
+    """
     return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(_rows(entry))]
 
 

@@ -175,7 +175,8 @@ def _failed(turn: RequestContext, sentence: str) -> Result:
 
 class _Silence:
     """How long a caller has heard nothing. A tool may talk all the time and say nothing that this caller wants to hear;
-    whether the caller is still there is noticed only when something is sent."""
+    whether the caller is still there is noticed only when something is sent.
+    """
 
     def __init__(self) -> None:
         self._since, self._bound = time.monotonic(), FIRST_PAUSE

@@ -108,7 +108,8 @@ class McpOverHttp:
 
     def _by_method(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
         """The answer of a server that was found. `operator` says that the operator is proved to send the request; it is
-        asked only at a pinned address, where it decides which server is found."""
+        asked only at a pinned address, where it decides which server is found.
+        """
         method = environ["REQUEST_METHOD"]
         if method == "POST":
             return self._post(environ, endpoint, server, operator)

@@ -108,7 +108,7 @@ def test_the_time_it_took_is_shown(tab: Tab) -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_request_can_be_copied_and_does_the_same_elsewhere(tab: Tab, revision: str) -> None:
-    """curl and Python, as they stand on the page, for a value that needs quoting."""
+    """Curl and Python, as they stand on the page, for a value that needs quoting."""
     value = 'it\'s "Ada" $HOME `x` é'
     trial = tab.item("hello", "hello")
     trial.choose(revision)

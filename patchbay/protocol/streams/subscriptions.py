@@ -51,7 +51,8 @@ class NumberedMessage:
 
 class Listeners:
     """Opens streams of changes. `keepalive` is the longest silence in seconds; `ending` says the hub is stopping,
-    `subscribed` which resources a session wants to hear of now."""
+    `subscribed` which resources a session wants to hear of now.
+    """
 
     def __init__(
         self,

@@ -33,7 +33,8 @@ def created(task: Task, turn: RequestContext) -> dict[str, Any]:
 
 def passed_on(result: dict[str, Any], turn: RequestContext) -> dict[str, Any]:
     """What a mounted server said of a task of its own. At the endpoint of all servers the task is called `server.id`,
-    as its tools are (see `narrowing.py`)."""
+    as its tools are (see `narrowing.py`).
+    """
     if turn.caller.wire.endpoint or "taskId" not in result:
         return result
     return {**result, "taskId": f"{turn.server.name}.{result['taskId']}"}

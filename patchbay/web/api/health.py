@@ -1,5 +1,6 @@
 """`/healthz`: the process responds. `/readyz`: the process can take work, because the store responds and the hub is not
-stopping."""
+stopping.
+"""
 
 from __future__ import annotations
 
