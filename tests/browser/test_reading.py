@@ -61,9 +61,9 @@ def test_a_line_is_copied_by_its_button(tab: Tab) -> None:
 
 
 def test_a_search_leads_to_the_opened_tool(tab: Tab) -> None:
-    """Over all servers and tools, from any page; the address of what was found opens it."""
+    """A search covers all servers and tools, from any page; the link of a result opens the tool."""
     page = tab.open("/")
-    page.get_by_role("searchbox").fill("greet somebody")
+    page.get_by_role("searchbox").fill("greet a person")
     page.get_by_role("searchbox").press("Enter")
     found = page.locator(".found li")
     expect(found.first).to_contain_text("on hello")

@@ -1,4 +1,4 @@
-"""Health: the state of the hub and its running time."""
+"""Health: whether the hub works, and since when."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from patchbay import PatchbayError
 
 
 class Status(TypedDict):
-    """The state of the hub, the running time of the process, and the current time in UTC."""
+    """How the hub is: for how long the process that answers has run, and its clock in UTC."""
 
     type: Literal["status"]
     status: Literal["healthy", "unhealthy"]
@@ -19,7 +19,7 @@ class Status(TypedDict):
 
 
 class Schema(TypedDict):
-    """The tools of this server, in the form of MCP."""
+    """What this server offers: each tool as MCP lists it."""
 
     type: Literal["schema"]
     namespace: str

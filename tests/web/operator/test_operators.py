@@ -294,7 +294,7 @@ def test_a_form_of_a_page_carries_a_value_of_its_own_session(exposed: Hub) -> No
     for bad, sent in (("", headers), (good + "x", headers), (good, other)):
         with (
             exposed.app.test_request_context("/", method="POST", headers=sent),
-            pytest.raises(Exception, match="load the page again"),
+            pytest.raises(Exception, match="reload the page"),
         ):
             operators.check_change({"csrf": bad})
 

@@ -47,7 +47,7 @@ def test_a_search_can_be_for_one_kind(client: FlaskClient) -> None:
 
 def test_a_search_without_words_or_finds_says_so(client: FlaskClient) -> None:
     assert "No results. Try fewer or other words." in Reader(read(client, "/search?q=zzzz")).text
-    assert "Over all servers" in Reader(read(client, "/search")).text
+    assert "Search in all servers" in Reader(read(client, "/search")).text
     assert said(client.get("/search.json?q=%22%22")) == []
 
 
