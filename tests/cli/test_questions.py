@@ -118,7 +118,7 @@ def test_sampling_is_refused_unless_a_flag_answers(desk: Desk) -> None:
     params = {"messages": [{"role": "user", "content": content}], "maxTokens": 9}
     refused = desk.run(line(desk, "sampling/createMessage", params))
     assert json.loads(refused.records[0]["text"])["code"] == -1
-    assert 'The server asks for a model\'s answer (sampling): "The capital of France?"' in refused.err
+    assert 'The server asks for the answer of a model (sampling): "The capital of France?"' in refused.err
     assert "--sample TEXT" in refused.err
     answered = desk.run(line(desk, "sampling/createMessage", params, "--sample Paris"))
     assert json.loads(answered.records[0]["text"])["content"] == {"type": "text", "text": "Paris"}

@@ -19,7 +19,8 @@ CLIENT = {
         "Show the tools, resources, templates, prompts, capabilities and protocol revision of the server at ADDRESS.",
     ),
     "cat": LateCommand(
-        "patchbay.cli.commands.pipelines:cat", "Write the records at ADDRESS: a tool's results, a resource, a list."
+        "patchbay.cli.commands.pipelines:cat",
+        "Write the records at ADDRESS: the results of a tool, a resource, a list.",
     ),
     "head": LateCommand(
         "patchbay.cli.commands.pipelines:head",

@@ -19,7 +19,7 @@ from patchbay.errors import PatchbayError
 @with_settings
 @click.pass_context
 def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any) -> None:
-    """Serve one SERVER, or all servers as one, over standard input and output for a client that starts this command."""
+    """Serve one SERVER, or all servers as one, over standard input and output for a client that starts it."""
     if native and server:
         fail("--native serves the whole hub: leave SERVER out", exit_codes.USAGE)
     try:
