@@ -1,6 +1,6 @@
-"""The composition: assembles the hub, registers the blueprints.
+"""The Flask application: assembles the hub and registers the blueprints.
 
-Decides nothing. `create_app` is what Granian loads in each worker and what the tests call.
+This module holds no logic of its own. Granian calls `create_app` in each worker, and so do the tests.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from patchbay.wire.native_http import NativeOverHttp
 
 
 def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
-    """The hub as a WSGI application. Raises ConfigError or MissingBlob for settings or a boot image that are wrong.
+    """Return the hub as a WSGI application. Raises ConfigError or MissingBlob for wrong settings or boot images.
 
-    `hosts` are the processes that Python definitions run in, where several hubs are to share them.
+    `hosts` is a pool of processes for Python definitions that several hubs share; None makes a pool for this hub.
     """
     settings = settings or Settings.load()
     check_exposure(settings)

@@ -1,6 +1,6 @@
-"""A hub put together from its settings, for whatever way in: the web app, a pipe, a test.
+"""Assembles a hub from its settings, for every entry point: the web app, stdio, tests.
 
-Opens the store, imports the boot image, starts the catalogue and sets the desk up. Knows no transport.
+Opens the store, imports the boot image, starts the catalogue and creates the services. Knows no transport.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ log = logging.getLogger(__name__)
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
-    """A hub that is running: its servers are found, its folder is watched.
+    """Return the dispatcher of a running hub: its servers are loaded and its folder is watched.
 
-    `left` is how many seconds calls still have: infinite until the hub is to stop. `hosts` are the processes that
-    Python definitions run in, for whoever wants to close them; without, they end with this process.
+    `left` returns the seconds that running calls still have: infinite until the hub stops. `hosts` is the pool of
+    processes for Python definitions, for a caller that closes the pool itself; the default pool ends with this process.
 
-    Raises ConfigError, MissingBlob or CorruptBlob for settings, a data folder or a boot image that are wrong.
+    Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
-    store = _opened_store(settings)
+    store = _open_store(settings)
     hosts = hosts or WorkerPool(
         settings.hosts,
         hidden=(settings.data, sign_ins(whole_environment())),
@@ -53,14 +53,16 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
-    told = partial(store.bus.publish, CHANGED)
-    keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
+    publish_change = partial(store.bus.publish, CHANGED)
+    connections = StandingConnections(
+        MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
+    )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
+    catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key)
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
-    # Another process may have read the folder first; then there was nothing new for this one to find in it.
+    # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
     return Dispatcher(
@@ -79,10 +81,10 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     )
 
 
-def _opened_store(settings: Settings) -> Store:
-    """The store with the boot image in it; closed again when that image is refused.
+def _open_store(settings: Settings) -> Store:
+    """Open the store and import the boot image; close the store when the import fails.
 
-    Warns when the data folder has the key of a hub that ran before, and yet nothing in its database.
+    Log a warning when the data folder has the key of an earlier hub but its database is empty.
     """
     ran_before = settings.store != "memory" and has_key(settings.data)
     served = {"servers": str(settings.servers.resolve()), "boot": settings.boot}
