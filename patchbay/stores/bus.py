@@ -1,8 +1,7 @@
 """Messages between the threads of one process: fan-out to bounded queues.
 
-Rules: each subscription has a lock of its own, so that one slow reader never wakes or delays
-another; a full queue drops its oldest message and counts it. What crosses processes is the
-business of a store, which hands the messages of others to `publish` here.
+Each subscription has its own lock, so that a slow reader does not delay another. A full queue drops its oldest message
+and counts it. A store that connects processes passes the messages of other processes to `publish` here.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ from typing import Self
 
 
 class LocalSubscription:
-    """One reader. `dropped` counts the messages that were lost because its queue was full.
-
-    `closed` says that no more will come.
-    """
+    """One reader. `dropped` counts the messages that a full queue lost; `closed` says that no more will come."""
 
     def __init__(self, topics: Sequence[str], size: int, leave: Callable[[LocalSubscription], None]) -> None:
         self.topics = tuple(topics)
@@ -30,7 +26,7 @@ class LocalSubscription:
         self._changed = threading.Condition()
 
     def offer(self, topic: str, message: bytes) -> None:
-        """Queue a message; the oldest one gives way when the queue is full."""
+        """Queue a message; a full queue drops its oldest message."""
         with self._changed:
             if len(self._waiting) >= self._size:
                 self._waiting.popleft()
@@ -39,7 +35,7 @@ class LocalSubscription:
             self._changed.notify()
 
     def get(self, timeout: float) -> tuple[str, bytes] | None:
-        """The next (topic, message), or None after `timeout` seconds or when closed."""
+        """Return the next (topic, message); None after `timeout` seconds or when closed."""
         until = time.monotonic() + timeout
         with self._changed:
             while not self._waiting and not self.closed:
@@ -49,7 +45,7 @@ class LocalSubscription:
             return self._waiting.popleft() if self._waiting and not self.closed else None
 
     def close(self) -> None:
-        """Stop listening; whoever waits in `get` returns. Closing twice is harmless."""
+        """End the subscription; a waiting `get` returns None. Closing twice is harmless."""
         self._leave(self)
         with self._changed:
             self.closed = True
@@ -72,7 +68,7 @@ class LocalBus:
         self._prefixes: dict[str, tuple[LocalSubscription, ...]] = {}
 
     def publish(self, topic: str, message: bytes = b"") -> None:
-        """Hand a message to every subscription that listens to its topic, once each."""
+        """Deliver a message to every subscription of its topic, once each."""
         readers = dict.fromkeys(self._exact.get(topic, ()))
         for prefix, listening in tuple(self._prefixes.items()):
             if topic.startswith(prefix):
@@ -81,7 +77,7 @@ class LocalBus:
             reader.offer(topic, message)
 
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
-        """Listen to topics; one that ends in `*` matches by prefix. `size` is the bound of the queue, at least 1."""
+        """Subscribe to topics; a topic that ends in `*` matches by prefix. `size` bounds the queue, at least 1."""
         if isinstance(topics, str) or size < 1:
             raise ValueError("subscribe needs a sequence of topics and a queue of at least one message")
         reader = LocalSubscription(topics, size, self._remove)

@@ -1,6 +1,6 @@
-"""A store in memory: for tests, for trying things out, and for a hub that need not remember.
+"""A store in memory: for tests, for trials, and for a hub without stored data.
 
-It keeps what every store promises, except that nothing outlives the process.
+It behaves as every store, but its content ends with the process.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from patchbay.stores.bus import LocalBus
 
 
 class MemoryBlobs:
-    """Blobs in a dictionary. Nobody else can touch these bytes, so only writing verifies them."""
+    """Blobs in a dictionary. Only writes verify the bytes, because no other program can change them."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
+        self._content: dict[str, bytes] = {}
 
     def put(self, data: bytes, cid: str | None = None) -> str:
         name = cid_of(data) if cid is None else verify(cid, data)
         if cid is None or content_in(name) is None:
-            self._kept.setdefault(name, bytes(data))
+            self._content.setdefault(name, bytes(data))
         return name
 
     def get(self, cid: str) -> bytes:
         name = canonical(cid)
-        found = self._kept.get(name)
+        found = self._content.get(name)
         data = content_in(name) if found is None else found
         if data is None:
             raise MissingBlob([name])
@@ -38,14 +38,14 @@ class MemoryBlobs:
 
     def missing(self, cids: Iterable[str]) -> list[str]:
         names = dict.fromkeys(canonical(cid) for cid in cids)
-        return [name for name in names if name not in self._kept and content_in(name) is None]
+        return [name for name in names if name not in self._content and content_in(name) is None]
 
     def count(self) -> int:
-        return len(self._kept)
+        return len(self._content)
 
 
 class MemoryNames:
-    """Names in a dictionary, their past in a list."""
+    """Names in a dictionary, their changes in a list."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -98,7 +98,7 @@ class MemoryNames:
 
 
 class MemoryJournal:
-    """Topics as lists of entries, each with the moment when it may go."""
+    """Topics as lists of entries, each with the time when it expires."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -152,7 +152,7 @@ class MemoryJournal:
 
 
 class MemoryStore:
-    """The four together."""
+    """Blobs, names, journal and bus in memory."""
 
     def __init__(self) -> None:
         self.blobs: Blobs = MemoryBlobs()

@@ -1,4 +1,4 @@
-"""Blobs as rows. Bytes are hashed before they are written and each time they are read."""
+"""Blobs as rows. Each write and each read hashes the bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SqliteBlobs:
         with self._database.read() as connection:
             row = connection.execute("SELECT data = ? FROM blobs WHERE cid = ?", (data, name)).fetchone()
         if row is None or not row[0]:
-            # A row whose bytes rotted is healed by the right ones.
+            # This also repairs a row with damaged bytes.
             with self._database.write() as connection:
                 connection.execute("INSERT OR REPLACE INTO blobs (cid, data) VALUES (?, ?)", (name, data))
         return name
@@ -35,7 +35,7 @@ class SqliteBlobs:
         if data is None:
             raise MissingBlob([name])
         if row is not None and cid_of(data) != name:
-            raise CorruptBlob(f"the stored bytes of {name} are damaged; put the right ones again to heal it")
+            raise CorruptBlob(f"the stored bytes of {name} are damaged; store the content again to repair them")
         return data
 
     def missing(self, cids: Iterable[str]) -> list[str]:
