@@ -11,9 +11,9 @@ from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.inspection import InspectedServers
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
+from patchbay.topics import ENDING
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint

@@ -15,7 +15,6 @@ from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
-from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
@@ -32,6 +31,7 @@ from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
+from patchbay.topics import BOOT, NAMES_CHANGED
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
-    publish_change = partial(store.bus.publish, CHANGED)
+    publish_change = partial(store.bus.publish, NAMES_CHANGED)
     connections = StandingConnections(
         MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
     )
@@ -90,7 +90,7 @@ def _open_store(settings: Settings) -> Store:
     served = {"servers": str(settings.servers.resolve()), "boot": settings.boot}
     store = open_store(settings.store, settings.data, served)
     try:
-        if ran_before and store.names.get("boot") is None:
+        if ran_before and store.names.get(BOOT) is None:
             log.warning(
                 "the data folder %s has the key of a hub that ran before, but its database is empty: variables, history"
                 " and changed servers of that hub are missing. To have them back, stop this hub and put the database"

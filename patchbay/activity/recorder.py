@@ -22,7 +22,15 @@ from typing import Any
 
 from patchbay.activity.call_counters import CallCounters
 from patchbay.activity.call_recording import CallRecording
-from patchbay.activity.records import TOPIC, Filter, Page, Record, encoded, find, recent, row_of
+from patchbay.activity.records import (
+    Filter,
+    Page,
+    Record,
+    encoded,
+    find,
+    recent,
+    row_of,
+)
 from patchbay.activity.retention import KEPT, contents_mode, estimate_size, packed
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
@@ -31,6 +39,7 @@ from patchbay.jsonrpc import Id, Rendered
 from patchbay.protocol.callers import LegacySession, TransportInfo
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import ACTIVITY
 
 log = logging.getLogger(__name__)
 
@@ -223,11 +232,11 @@ class Activity:
         if not self._keep:
             return
         try:
-            self._store.journal.append(TOPIC, encoded([row_of(run, self._contents) for run in runs]), self._keep)
+            self._store.journal.append(ACTIVITY, encoded([row_of(run, self._contents) for run in runs]), self._keep)
             if time.monotonic() - self._trimmed > TRIM:
                 self._trimmed = time.monotonic()
-                self._store.journal.trim(TOPIC, self._most)
-            self._store.bus.publish(TOPIC)
+                self._store.journal.trim(ACTIVITY, self._most)
+            self._store.bus.publish(ACTIVITY)
         except PatchbayError as problem:
             self.failed += len(runs)
             log.warning("the records of %d calls could not be written: %s", len(runs), problem.message)

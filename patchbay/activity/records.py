@@ -25,9 +25,7 @@ from patchbay.activity.retention import mode_of
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.store import Journal, JournalEntry
-
-TOPIC = "activity"
-"""The journal topic of the records, and the bus topic that says there are new ones."""
+from patchbay.topics import ACTIVITY
 
 MIN_COMPRESSED_BYTES = 2048
 """Bytes of an entry that are not worth compressing."""
@@ -288,10 +286,10 @@ def _backwards(journal: Journal, before: str | None, contents: bool) -> Iterator
     seq: int | None = None
     if before is not None:
         seq, place = parsed(before)
-        entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
+        entry = next(iter(journal.tail(ACTIVITY, 1, seq + 1)), None)
         if entry is not None and entry.seq == seq:
             yield from _newest_first(entry, contents, place)
-    while entries := journal.tail(TOPIC, PAGE, seq):
+    while entries := journal.tail(ACTIVITY, PAGE, seq):
         for entry in entries:
             yield from _newest_first(entry, contents)
         seq = entries[-1].seq
@@ -300,7 +298,7 @@ def _backwards(journal: Journal, before: str | None, contents: bool) -> Iterator
 def find(journal: Journal, id: str) -> Record | None:
     """One record. Raises InvalidParams for what is no record's id."""
     seq, place = parsed(id)
-    entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
+    entry = next(iter(journal.tail(ACTIVITY, 1, seq + 1)), None)
     if entry is None or entry.seq != seq:
         return None
     records = records_in(entry)

@@ -17,10 +17,14 @@ Sources: DESIGN section 4; REQUIREMENTS VWR-33, VWR-34, V-F2, V-F15, V-F16.
 from __future__ import annotations
 
 from patchbay.boot.changes import change, current_image, history, import_image, is_readonly, variable
-from patchbay.boot.documents import LISTING, MCPS, Document, in_force
+from patchbay.boot.documents import (
+    Document,
+    in_force,
+)
 from patchbay.boot.image import Image, canonical_json, parse_image
 from patchbay.boot.references import files_of_skills, missing_from
 from patchbay.boot.sources import load
+from patchbay.topics import LISTING, MCPS
 
 __all__ = [
     "LISTING",

@@ -19,12 +19,10 @@ from patchbay.boot.image import reference_in
 from patchbay.config import Configs, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs, Store
+from patchbay.topics import LISTING, MCPS
 
 log = logging.getLogger(__name__)
 
-MCPS = "variables/mcps"
-LISTING = "variables/listing"
-"""How the tools of all servers together are listed, as the field `listing` of a configuration says it."""
 
 MOVES_AT_ONCE = 100
 """How many earlier texts are looked at in one step."""

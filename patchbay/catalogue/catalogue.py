@@ -19,7 +19,6 @@ from functools import partial
 from secrets import token_bytes
 from uuid import uuid4
 
-from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.aggregate import Aggregate, aggregate
 from patchbay.catalogue.build import BuildContext, broken, build
 from patchbay.catalogue.contents.reading import Contents
@@ -40,11 +39,10 @@ from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED, RERUN
 
 log = logging.getLogger(__name__)
 
-RERUN = "rerun/"
-"""Bus topics that say: the transforms of this server are to run again."""
 
 SWEEP = 60.0
 """Seconds between two sweeps of the journal."""
@@ -188,7 +186,7 @@ class Catalogue:
         """Stop the threads and what runs by itself; servers can still be found."""
         self.hub.close()
         self._ending.set()
-        self.store.bus.publish(CHANGED)
+        self.store.bus.publish(NAMES_CHANGED)
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
@@ -236,7 +234,7 @@ class Catalogue:
         moved = [name for name in sorted(fresh) if self._versions.announce(name, self._servers.get(name))]
         self._announced = self._servers
         if self._versions.announce_listing(self._listing[0]) or moved:
-            self.store.bus.publish(CHANGED)
+            self.store.bus.publish(NAMES_CHANGED)
 
     def _spawn(self, run: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -244,7 +242,7 @@ class Catalogue:
         self._threads.append(thread)
 
     def _listen(self, ready: threading.Event) -> None:
-        with self.store.bus.subscribe([CHANGED, RERUN + "*"]) as mailbox:
+        with self.store.bus.subscribe([NAMES_CHANGED, RERUN + "*"]) as mailbox:
             ready.set()
             while not self._ending.is_set():
                 got = mailbox.get(STORE_POLL_SECONDS)
@@ -277,7 +275,7 @@ class Catalogue:
 
     def _take_from_folder(self, look: Callable[[], bool]) -> None:
         if look():
-            self.store.bus.publish(CHANGED)
+            self.store.bus.publish(NAMES_CHANGED)
             self.refresh()
 
     def _guarded(self, run: Callable[[], None]) -> None:

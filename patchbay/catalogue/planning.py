@@ -15,11 +15,18 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
+from patchbay.boot import (
+    Document,
+    in_force,
+    is_readonly,
+)
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
-from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
+from patchbay.catalogue.rows import (
+    ServerRow,
+    name_problem,
+    parse_row,
+)
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.settling import CONFIG
 from patchbay.config import Configs, Mcps, parse_listing
@@ -27,6 +34,7 @@ from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
 from patchbay.store import Store
+from patchbay.topics import DROP_INS, LISTING, MCPS, ROOT, SERVERS
 
 PAGE = 500
 """How many moves of a name are read at once."""
@@ -81,9 +89,9 @@ class Planner:
     def stamp(self) -> tuple[object, ...]:
         """What a plan depends on, as CIDs."""
         names = self._store.names
-        single = (names.get(MCPS), names.get(LISTING), names.get("root"))
+        single = (names.get(MCPS), names.get(LISTING), names.get(ROOT))
         revoked = self._revocations.state()
-        return (names.all(PREFIX), names.all(DROP_INS), snapshots.names(self._store), revoked, *single)
+        return (names.all(SERVERS), names.all(DROP_INS), snapshots.names(self._store), revoked, *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """The plan for now; `refused` are files of the watched folder that are no servers, and why."""
@@ -92,14 +100,14 @@ class Planner:
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
-                rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=PREFIX + file), sentence)
+                rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
         checked, lists = self._unrevoked(self._checked_names(rows)), snapshots.names(self._store)
         return Plan(checked, is_readonly(self._store), problem, stamp, in_force(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
         files = drop_ins(self._store)
-        for full, cid in self._store.names.all(PREFIX).items():
-            name = full.removeprefix(PREFIX)
+        for full, cid in self._store.names.all(SERVERS).items():
+            name = full.removeprefix(SERVERS)
             try:
                 row = parse_row(name, self._store.blobs.get(cid))
             except ContentError as problem:
@@ -113,7 +121,7 @@ class Planner:
                 yield name, _configured(row, mcps)
                 continue
             replaced = self._replaced(name, file)
-            row = replace(row, origin=PREFIX + file.file, replaces=replaced)
+            row = replace(row, origin=SERVERS + file.file, replaces=replaced)
             # What was written for the server that the file replaces is not about this definition.
             yield name, row if replaced or row.config_cid else _configured(row, mcps)
 
@@ -155,7 +163,7 @@ class Planner:
     def _since(self, name: str) -> float:
         """The seq of the move since which there has been a row of this name; infinite without one."""
         since, before = math.inf, None
-        while moves := self._store.names.past(PREFIX + name, PAGE, before):
+        while moves := self._store.names.past(SERVERS + name, PAGE, before):
             for move in moves:
                 if move.cid is None:
                     return since

@@ -12,16 +12,19 @@ from collections.abc import Iterator
 
 import orjson
 
-from patchbay.catalogue.rows import PREFIX, ServerRow, parse_row
+from patchbay.catalogue.rows import (
+    ServerRow,
+    parse_row,
+)
 from patchbay.errors import ContentError
 from patchbay.kind import configured_kind
 from patchbay.store import NameChange, Store
+from patchbay.topics import MCPS, SERVERS
 
 OPERATORS = frozenset({"start", "servers/", "command line"})
 """Who moves names on behalf of an operator: the import of a boot image, the watched folder, a command."""
 
 PAGE = 500
-MCPS = "variables/mcps"
 
 
 def reaches_out(definition: bytes) -> bool:
@@ -40,7 +43,7 @@ def vouched(store: Store, row: ServerRow) -> bool:
     """
     return any(
         move.who in OPERATORS and move.cid is not None and _brings(store, move, row)
-        for name in (PREFIX + row.name, MCPS)
+        for name in (SERVERS + row.name, MCPS)
         for move in _past(store, name)
     )
 

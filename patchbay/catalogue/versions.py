@@ -16,14 +16,16 @@ from hashlib import sha256
 import orjson
 
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import PREFIX, ServerRow, parse_row
+from patchbay.catalogue.rows import (
+    ServerRow,
+    parse_row,
+)
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, StaleUpdate, UnknownServer
 from patchbay.store import NameChange, Store
+from patchbay.topics import CHANGED, CHANGES, LISTS, SERVED, SERVERS
 
-SERVED = "served/"
-LISTS = "lists/"
 WHO = "catalogue"
 KINDS = ("tools", "resources", "prompts")
 
@@ -82,8 +84,8 @@ class Versions:
         self._store.names.move({LISTS: after}, WHO, self._why)
         if self._mine(LISTS, after):
             change = orjson.dumps({"kinds": ["tools"]})
-            seq = self._store.journal.append("changes/", change, self._keep)
-            self._store.bus.publish("changed/", orjson.dumps({"kinds": ["tools"], "seq": seq}))
+            seq = self._store.journal.append(CHANGES, change, self._keep)
+            self._store.bus.publish(CHANGED, orjson.dumps({"kinds": ["tools"], "seq": seq}))
         return True
 
     def _mine(self, full: str, cid: str | None) -> bool:
@@ -99,9 +101,9 @@ class Versions:
             told = [kind for kind in KINDS if kind in kinds]
             change = orjson.dumps({"kinds": told})
             # The nameless topic is that of all servers together.
-            self._store.journal.append("changes/", change, self._keep)
-            seq = self._store.journal.append(f"changes/{name}", change, self._keep)
-            self._store.bus.publish(f"changed/{name}", orjson.dumps({"kinds": told, "seq": seq}))
+            self._store.journal.append(CHANGES, change, self._keep)
+            seq = self._store.journal.append(f"{CHANGES}{name}", change, self._keep)
+            self._store.bus.publish(f"{CHANGED}{name}", orjson.dumps({"kinds": told, "seq": seq}))
 
 
 def _digests(server: Server) -> bytes:
@@ -158,7 +160,7 @@ class Pins:
     def latest(self, name: str) -> Server | None:
         """The server a name had last, as it was when it was taken away; None for a name that never had one."""
         version = next((move.cid for move in self._store.names.past(SERVED + name, 2) if move.cid), None)
-        row = next((move.cid for move in self._store.names.past(PREFIX + name, 2) if move.cid), None)
+        row = next((move.cid for move in self._store.names.past(SERVERS + name, 2) if move.cid), None)
         if version is None or row is None:
             return None
         server = self.find(name, version)

@@ -24,14 +24,11 @@ from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, me
 from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.results.event_limits import is_question_too_large
 from patchbay.store import Bus, Journal
+from patchbay.topics import ANSWERS, REQUEST_STATES
 from patchbay.views.sse import MAX_EVENT_BYTES
 
 STATE_SECONDS = 600
 """How long a requestState is good for, unless told otherwise."""
-
-
-USED = "request-state/"
-"""The journal topics of states that were used, by nonce."""
 
 
 class InputRequired(PatchbayError):
@@ -101,7 +98,7 @@ def _still_wanted(call: Call) -> None:
 
 def answer_topic(session: LegacySession, id: str | int | None) -> str:
     """Where the answer to a question of this session is put. Only this session's messages get there."""
-    return f"answer/{session.nonce}/{id}"
+    return f"{ANSWERS}{session.nonce}/{id}"
 
 
 def deliver(bus: Bus, session: LegacySession, answer: Result | Failure) -> None:
@@ -190,7 +187,7 @@ class States:
         return dict(answers)
 
     def _use(self, nonce: str) -> None:
-        topic = USED + nonce
+        topic = REQUEST_STATES + nonce
         own = self._journal.append(topic, b"", keep=self._seconds + 1)
         if self._journal.read(topic, limit=1)[0].seq != own:
             raise InvalidParams(

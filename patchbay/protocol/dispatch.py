@@ -27,6 +27,7 @@ from patchbay.protocol.routing import narrowed
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.protocol.streams.replay import ENDED
 from patchbay.protocol.translate import not_served
+from patchbay.topics import SESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class Dispatcher:
         """End a session: its calls are cancelled, its streams end, and its id is unknown from now on."""
         self.desk.sessions.change(session, ended=True)
         self.cancel_all(session.nonce, why)
-        self.desk.catalogue.store.bus.publish(f"session/{session.nonce}", ENDED)
+        self.desk.catalogue.store.bus.publish(f"{SESSIONS}{session.nonce}", ENDED)
 
     def cancel_all(self, owner: str, why: str) -> None:
         """Cancel everything that is being answered for one owner (`Caller.owner`), in whichever process."""

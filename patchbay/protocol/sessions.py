@@ -22,6 +22,7 @@ from patchbay.errors import UnknownSession
 from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.versions import REVISIONS, Revision
 from patchbay.store import Journal
+from patchbay.topics import SESSIONS
 
 REMEMBERED = 4096
 """Sessions kept at hand in each process."""
@@ -87,7 +88,7 @@ class Sessions:
 
     def change(self, session: LegacySession, **changes: Any) -> None:
         """Record what happened to a session: `level`, `subscribed`, `unsubscribed` or `ended`."""
-        self._journal.append(f"session/{session.nonce}", orjson.dumps(changes), keep=self._seconds)
+        self._journal.append(f"{SESSIONS}{session.nonce}", orjson.dumps(changes), keep=self._seconds)
         _apply(session, changes)
 
     def subscribed(self, session: LegacySession) -> Set[str]:
@@ -121,7 +122,7 @@ class Sessions:
 
     def _catch_up(self, known: _AtHand) -> None:
         """Apply the changes since the last look, all of them."""
-        session, topic = known.session, f"session/{known.session.nonce}"
+        session, topic = known.session, f"{SESSIONS}{known.session.nonce}"
         with known.lock:
             while entries := self._journal.read(topic, known.seq, PAGE):
                 for entry in entries:

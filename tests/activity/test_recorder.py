@@ -11,8 +11,13 @@ import orjson
 import pytest
 
 from patchbay.activity.call_recording import digest_of
-from patchbay.activity.records import OUTCOMES, TOPIC, Filter, Record
+from patchbay.activity.records import (
+    OUTCOMES,
+    Filter,
+    Record,
+)
 from patchbay.errors import InvalidParams
+from patchbay.topics import ACTIVITY
 from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import FILES as JOBS
 from tests.protocol.tasks.jobs import KNOWS
@@ -190,7 +195,7 @@ def test_secret_arguments_leave_no_trace_but_the_call_does(hub: Hub) -> None:
     assert [record.outcome for record in found] == ["is_error", "ok"]
     for record in found:
         assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
-    entries = hub.catalogue.store.journal.tail(TOPIC, 1000)
+    entries = hub.catalogue.store.journal.tail(ACTIVITY, 1000)
     assert not any(b"canary-7" in entry.data for entry in entries)
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from patchbay.activation import Call
 from patchbay.boot import canonical_json, change
-from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED
 
 DEADLINE_SECONDS = 5.0
 """The time that a call of these tests has."""
@@ -58,11 +58,11 @@ class Bench:
         entries[name] = {"config_cid": self.keep(config)}
         # Past the check of `change`, since some configurations here are wrong on purpose.
         self.store.names.move({"variables/mcps": self.keep(entries)}, "test", "test")
-        self.store.bus.publish(CHANGED)
+        self.store.bus.publish(NAMES_CHANGED)
 
     def change(self, changes: dict[str, str | None]) -> None:
         change(self.store, changes, "test", "test")
-        self.store.bus.publish(CHANGED)
+        self.store.bus.publish(NAMES_CHANGED)
 
     def open(self, store: Store | None = None, watch: bool = False) -> Catalogue:
         """A catalogue on this store (or another one), closed after the test."""

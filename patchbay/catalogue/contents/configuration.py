@@ -15,12 +15,11 @@ from patchbay.catalogue.contents.links import mentioned
 from patchbay.cid import content_in
 from patchbay.errors import ContentError
 from patchbay.store import Store
+from patchbay.topics import BOOT, PAGE_TEMPLATES, REVOKED, ROOT, SERVED, SERVERS, VARIABLES
 
-DESCRIBING = ("servers/", "variables/", "templates/", "served/", "revoked/", "root", "boot")
+DESCRIBING = (SERVERS, VARIABLES, PAGE_TEMPLATES, SERVED, REVOKED, ROOT, BOOT)
 """Prefixes of the names that describe the hub; `served/` holds the versions of servers, `revoked/` what was ended."""
 
-ROOT = "root"
-"""The name of the image of everything. What it mentions, the other names point to as well."""
 
 PAGE = 500
 """Moves that are read at once."""

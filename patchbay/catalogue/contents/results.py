@@ -18,9 +18,7 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.store import Store
-
-TOPIC = "results/"
-"""The journal topics of results: `results/<owner>` lists those of one owner, `results/<owner>/<cid>` holds one."""
+from patchbay.topics import RESULTS
 
 MOST_LISTED = 100_000
 """Results of one owner that are looked at when a new one comes."""
@@ -43,14 +41,14 @@ class Results:
         if len(data) > self._most:
             return None
         cid, owner = cid_of(data), _owner(principal)
-        topic = f"{TOPIC}{owner}/{cid}"
+        topic = f"{RESULTS}{owner}/{cid}"
         known = self._journal.tail(topic, 1)
         # A result that comes again is written again when less than `minutes` of its time are left.
         if not known or time.time() - known[0].at > self._seconds / 2:
             lasts = self._seconds * 1.5
             self._journal.append(topic, data, lasts)
             self._journal.trim(topic, len(data))
-            self._journal.append(TOPIC + owner, orjson.dumps([cid, len(data)]), lasts)
+            self._journal.append(RESULTS + owner, orjson.dumps([cid, len(data)]), lasts)
             self._make_room(owner)
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
@@ -62,7 +60,7 @@ class Results:
         """The result of a canonical CID; None for a wrong key, another principal, or when its time is over."""
         if not self.is_own(cid, key, principal):
             return None
-        found = self._journal.tail(f"{TOPIC}{_owner(principal)}/{cid}", 1)
+        found = self._journal.tail(f"{RESULTS}{_owner(principal)}/{cid}", 1)
         if not found or time.time() - found[0].at > self._seconds * 1.5:
             return None
         return found[0].data if cid_of(found[0].data) == cid else None
@@ -76,7 +74,7 @@ class Results:
         total = listed = 0
         sizes: dict[str, int] = {}
         dropped: set[str] = set()
-        for entry in self._journal.tail(TOPIC + owner, MOST_LISTED):
+        for entry in self._journal.tail(RESULTS + owner, MOST_LISTED):
             cid, size = orjson.loads(entry.data)
             total += 0 if cid in sizes else size
             if total > self._most:
@@ -85,9 +83,9 @@ class Results:
                 sizes[cid] = size
                 listed += len(entry.data)
         for cid in dropped - sizes.keys():
-            self._journal.trim(f"{TOPIC}{owner}/{cid}", 0)
+            self._journal.trim(f"{RESULTS}{owner}/{cid}", 0)
         if dropped:
-            self._journal.trim(TOPIC + owner, listed)
+            self._journal.trim(RESULTS + owner, listed)
 
 
 def key_in(query: str) -> str:

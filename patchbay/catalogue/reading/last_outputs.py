@@ -7,6 +7,7 @@ Sources: REQUIREMENTS V-C10, VWR-17; DESIGN section 5.
 from __future__ import annotations
 
 from patchbay.store import Store
+from patchbay.topics import LAST_OUTPUTS
 
 KEEP = 24 * 60 * 60.0
 """How long an output is kept, in seconds."""
@@ -25,4 +26,4 @@ def last_output(store: Store, server: str, tool: str) -> bytes | None:
 
 
 def _topic(server: str, tool: str) -> str:
-    return f"last/{server}/{tool}"
+    return f"{LAST_OUTPUTS}{server}/{tool}"

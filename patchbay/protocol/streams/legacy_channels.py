@@ -16,8 +16,8 @@ import orjson
 from patchbay.activation import PAUSE
 from patchbay.errors import UnknownSession
 from patchbay.events import Pause
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.store import Store
+from patchbay.topics import CHANNELS, ENDING
 
 WAITING = 600.0
 """Seconds for which a message is kept for the stream."""
@@ -37,7 +37,7 @@ class Channel:
         self.state = state
         self._store = store
         self._seconds = seconds
-        self._topic = f"channel/{id}"
+        self._topic = f"{CHANNELS}{id}"
         self._seq = 0
 
     @classmethod

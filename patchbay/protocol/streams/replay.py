@@ -27,9 +27,9 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, encode, failure
 from patchbay.protocol.callers import LegacySession
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.protocol.tasks.records import BEAT, LOST, TaskStore
 from patchbay.store import JournalEntry, Store
+from patchbay.topics import ENDING, SESSIONS, STREAMS
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Recorder:
     ) -> None:
         self.name = secrets.token_hex(8)
         self._store = store
-        self._topic = f"stream/{session.nonce}/{self.name}"
+        self._topic = f"{STREAMS}{session.nonce}/{self.name}"
         self._seconds = seconds
         self._pulse = pulse
         self._left = most
@@ -162,7 +162,7 @@ class Replay:
         self.name = stream
         self._ledger = ledger
         self._store = ledger.store
-        self._topic = f"stream/{session.nonce}/{stream}"
+        self._topic = f"{STREAMS}{session.nonce}/{stream}"
         self._keepalive = keepalive
         self._seconds = seconds
         self._session = session
@@ -184,7 +184,7 @@ class Replay:
         Ends early when the hub stops: the rest can be fetched later.
         """
         number, said = 0, time.monotonic()
-        with self._store.bus.subscribe([self._topic, ENDING, f"session/{self._session.nonce}"]) as mailbox:
+        with self._store.bus.subscribe([self._topic, ENDING, f"{SESSIONS}{self._session.nonce}"]) as mailbox:
             while not self._session.ended:
                 entries = self._store.journal.read(self._topic, self._seq)
                 for entry in entries:

@@ -27,10 +27,9 @@ from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.versions import Revision
 from patchbay.store import Store
+from patchbay.topics import CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-ENDING = "ending"
-"""Bus topic on which a process says that its streams are to end."""
 
 MOST_URIS, LONGEST_URI = 256, 8192
 """How many resources one session or listener can subscribe to, and how many characters a URI can have."""
@@ -104,17 +103,17 @@ class Listeners:
 
     def stream(self, server: Server, session: LegacySession, after: int | None) -> Iterator[NumberedMessage | Pause]:
         """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
-        own, token = f"session/{session.nonce}", secrets.token_bytes(8)
+        own, token = f"{SESSIONS}{session.nonce}", secrets.token_bytes(8)
         kinds, lost = _heard_of(server, session), 0
         self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
-            newest = self._store.journal.last(f"changes/{server.heard}")
+            newest = self._store.journal.last(f"{CHANGES}{server.heard}")
             last = newest if after is None else min(after, newest)
             yield NumberedMessage(last, None)
             while True:
-                for entry in self._store.journal.read(f"changes/{server.heard}", last):
+                for entry in self._store.journal.read(f"{CHANGES}{server.heard}", last):
                     last = entry.seq
-                    news = _told("changed/", entry.data, kinds, set())
+                    news = _told(CHANGED, entry.data, kinds, set())
                     told: list[Message | None] = [Notification(*one) for one in news]
                     *first, end = told or [None]
                     # Only with its last message has a change been told: who leaves before comes back to all of it.
@@ -132,7 +131,7 @@ class Listeners:
                     lost = mailbox.dropped
                     for method, params in _everything(set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
-                elif got[0].startswith("updated/"):
+                elif got[0].startswith(UPDATED):
                     for method, params in _told(got[0], got[1], set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
 
@@ -154,14 +153,14 @@ def _heard_of(server: Server, session: LegacySession) -> set[str]:
 
 def cancelled_topic(owner: str) -> str:
     """Bus topic that says: the owner of these requests cancelled one of them."""
-    return f"cancelled/{owner}"
+    return f"{CANCELLED}{owner}"
 
 
 def _topics(server: Server) -> list[str]:
     if server.pinned:
         return [ENDING]
     heard = server.heard or "*"
-    return [f"changed/{heard}", f"updated/{heard}", ENDING]
+    return [f"{CHANGED}{heard}", f"{UPDATED}{heard}", ENDING]
 
 
 def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -178,11 +177,11 @@ def _tasks_told(watch: TaskWatch, got: tuple[str, bytes] | None) -> Iterator[tup
 
 
 def _told(topic: str, data: bytes, kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    if topic.startswith("updated/"):
+    if topic.startswith(UPDATED):
         uri = data.decode("utf-8")
         if uri in uris:
             yield "notifications/resources/updated", {"uri": uri}
-    elif topic.startswith("changed/"):
+    elif topic.startswith(CHANGED):
         for kind in orjson.loads(data).get("kinds", ()):
             if kind in kinds:
                 yield f"notifications/{kind}/list_changed", {}

@@ -25,9 +25,7 @@ import orjson
 
 from patchbay.jsonrpc import Notification, encode
 from patchbay.store import JournalEntry, Store
-
-TOPIC = "task/"
-ALIVE = "alive/"
+from patchbay.topics import ALIVE, TASK_CHANGES
 
 BEAT = 1.0
 """Seconds between two signs of life of a process that runs tasks."""
@@ -75,7 +73,7 @@ class Task:
     @property
     def topic(self) -> str:
         """Where its entries and hints are."""
-        return TOPIC + self.id
+        return TASK_CHANGES + self.id
 
     def left(self) -> float:
         """Seconds until it may be forgotten."""

@@ -24,8 +24,13 @@ from patchbay.events import Ask, Done, Event, Failed
 from patchbay.jsonrpc import failure
 from patchbay.protocol.client_requests import fits
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.tasks.records import BEAT, TOPIC, Task, TaskStore
+from patchbay.protocol.tasks.records import (
+    BEAT,
+    Task,
+    TaskStore,
+)
 from patchbay.store import Store
+from patchbay.topics import TASK_CHANGES
 from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)
@@ -198,14 +203,14 @@ class Tasks:
     def _keep(self) -> None:
         """In the keeper's thread: keep this process's tasks until there are none."""
         try:
-            with self._ledger.store.bus.subscribe([TOPIC + "*"], 1024) as mailbox:
+            with self._ledger.store.bus.subscribe([TASK_CHANGES + "*"], 1024) as mailbox:
                 beaten = time.monotonic()
                 while self._wanted():
                     got = mailbox.get(min(BEAT, self._left()))
                     closed = self._ledger.store.check() if got is None else None
                     if closed:
                         raise ContentError(closed)
-                    ids = [got[0].removeprefix(TOPIC)] if got else list(self._running)
+                    ids = [got[0].removeprefix(TASK_CHANGES)] if got else list(self._running)
                     if time.monotonic() - beaten >= BEAT:
                         beaten = time.monotonic()
                         self._ledger.beat()

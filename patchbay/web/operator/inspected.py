@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.boot.changes import CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.watching.mount_files import write_mount
@@ -25,6 +24,7 @@ from patchbay.errors import ConfigError, UnknownServer
 from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
+from patchbay.topics import NAMES_CHANGED
 from patchbay.web.pages.data import detail
 
 TOO_MUCH = 64 * 1024
@@ -94,7 +94,7 @@ def mount_guest(catalogue: Catalogue, name: str, wanted: InspectionTarget, repla
     folder = catalogue.settings.servers
     if not replace and name in {one.name for one in catalogue.all()}:
         raise ConfigError("name", "", f"expected a name that no server of this hub has; there is {name}")
-    with catalogue.store.bus.subscribe([CHANGED]) as mailbox:
+    with catalogue.store.bus.subscribe([NAMES_CHANGED]) as mailbox:
         write_mount(folder, name, wanted.fields, replace, "what is ticked for that")
         end = time.monotonic() + SERVED
         while (left := end - time.monotonic()) > 0 and not _settled(_served(catalogue, name, wanted)):

@@ -15,10 +15,10 @@ from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Heartbeat, Recorder, Replay
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.protocol.tasks.records import TaskStore
 from patchbay.protocol.versions import REVISIONS
 from patchbay.stores.memory import MemoryStore
+from patchbay.topics import ENDING
 from tests.hubs import BOUND
 
 ANSWER = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {}})
