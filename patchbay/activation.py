@@ -193,15 +193,15 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     try:
         while True:
             event = events.send(answer) if answer is not None else next(events)
-            answer = None
-            if isinstance(event, (Done, Failed)):
+            answer, kind = None, type(event)
+            if kind is Done or kind is Failed:
                 yield event
                 return
             if isinstance(event, Progress):
                 if event.progress <= highest:
                     continue
                 highest = event.progress
-            is_pause = isinstance(event, Pause)
+            is_pause = kind is Pause
             if is_pause:
                 _check_limits(call, started)
             answer = yield event

@@ -16,6 +16,7 @@ from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.contents.collection import Source
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -28,12 +29,18 @@ from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
+from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.rooms import Rooms
+from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 from patchbay.topics import BOOT, NAMES_CHANGED
 
 log = logging.getLogger(__name__)
+
+ROOMS = "/rooms"
+"""The name under which the hub holds its rooms, to close them when it stops; no server can have this name."""
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
@@ -58,13 +65,18 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
     )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key)
+    catalogue = Catalogue(
+        store, settings, handlers=handlers, keepers=connections, key=key, blob_sources=blob_sources(store)
+    )
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
+    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
+    rooms = Rooms(store, key, Bounds.of(settings), gateway)
+    catalogue.hub.kept(ROOMS, lambda: rooms)
     return Dispatcher(
         HubServices(
             catalogue=catalogue,
@@ -77,8 +89,14 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),
             hosts=hosts,
+            rooms=rooms,
         )
     )
+
+
+def blob_sources(store: Store) -> list[Source]:
+    """Return the parts of a hub, besides its names, that need blobs of a store."""
+    return []
 
 
 def _open_store(settings: Settings) -> Store:
@@ -97,7 +115,7 @@ def _open_store(settings: Settings) -> Store:
                 " back from a backup",
                 settings.data,
             )
-        image, where = boot.load(settings.boot, store)
+        image, where = boot.load_image(settings.boot, store)
         boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
     except BaseException:
         store.close()

@@ -47,6 +47,12 @@ UPSTREAMS = "upstreams/"
 STATE = "state/"
 """The state of tools, by server and key."""
 
+CONTRACTS = "contracts/"
+"""Contracts of profiles, by CID; the name keeps the blob."""
+
+ROOMS = "rooms/"
+"""Rooms, by id."""
+
 # Topics of the bus
 
 NAMES_CHANGED = "names"
@@ -75,6 +81,18 @@ METRICS_ASKED = "metrics/asked"
 
 METRICS_TOLD = "metrics/told/"
 """The metrics of one process, by request."""
+
+ROOM_NEWS = "room/"
+"""News of a room for its members, by room."""
+
+ROOM_LIVE = "room-live/"
+"""Messages of a room that are not stored, by room."""
+
+ROOM_ALIVE = "room-alive/"
+"""Signs of life of the members of a room, by room."""
+
+ROOM_TOOLS = "room-tools/"
+"""The tools of a room changed, by room."""
 
 # Topics of the journal; the bus has the same topic for each, with a message for each new entry
 
@@ -113,3 +131,6 @@ LOGIN_LINKS = "operator/links/"
 
 OPERATOR_SESSIONS = "operator/ended/"
 """Ended sessions of the operator, by nonce."""
+
+ROOM_LOGS = "room-log/"
+"""The log of a room, by room."""

@@ -14,38 +14,43 @@ from collections.abc import Iterator
 
 from patchbay.client.errors import Unreachable
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_UNICAST = (ipaddress.IPv6Network("2000::/3"), _NAT64)
+_PUBLIC_IPV6_NETWORKS = (ipaddress.IPv6Network("2000::/3"), _NAT64)
 """The only IPv6 addresses that are public: what is assigned to networks, and what a network translates to IPv4."""
 
-_CARRIERS = tuple(
+_IPV4_IN_IPV6_NETWORKS = tuple(
     ipaddress.IPv6Network(text)
     for text in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "64:ff9b::/96")
 )
 """Networks whose last 32 bits are an IPv4 address: compatible, mapped, translated, and both of NAT64."""
 
-_ISATAP = (0x00005EFE, 0x02005EFE)
-_UNROUTED: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
+_ISATAP_PREFIXES = (0x00005EFE, 0x02005EFE)
+_RESERVED_NETWORKS: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
     ipaddress.IPv4Network("192.88.99.0/24"),
     ipaddress.IPv6Network("3fff::/20"),
 )
 """Special networks that older versions of the standard library take for public: 6to4 relays, documentation."""
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Whether an address, and every IPv4 address inside it, is one of the public internet."""
-    return all(_is_public_itself(one) for one in _inside(address))
+    return all(_is_public_itself(one) for one in _list_embedded_addresses(address))
 
 
-def _is_public_itself(address: Address) -> bool:
-    if not address.is_global or address.is_multicast or address.is_reserved or any(address in net for net in _UNROUTED):
+def _is_public_itself(address: IpAddress) -> bool:
+    if (
+        not address.is_global
+        or address.is_multicast
+        or address.is_reserved
+        or any(address in net for net in _RESERVED_NETWORKS)
+    ):
         return False
-    return address.version == 4 or any(address in network for network in _UNICAST)
+    return address.version == 4 or any(address in network for network in _PUBLIC_IPV6_NETWORKS)
 
 
-def _inside(address: Address) -> Iterator[Address]:
+def _list_embedded_addresses(address: IpAddress) -> Iterator[IpAddress]:
     yield address
     if isinstance(address, ipaddress.IPv4Address):
         return
@@ -54,11 +59,11 @@ def _inside(address: Address) -> Iterator[Address]:
         yield address.sixtofour
     if address.teredo is not None:
         yield from address.teredo
-    if any(address in network for network in _CARRIERS) or number >> 32 & 0xFFFFFFFF in _ISATAP:
+    if any(address in network for network in _IPV4_IN_IPV6_NETWORKS) or number >> 32 & 0xFFFFFFFF in _ISATAP_PREFIXES:
         yield ipaddress.IPv4Address(number & 0xFFFFFFFF)
 
 
-def addresses_of(host: str, port: int) -> list[Address]:
+def resolve_host(host: str, port: int) -> list[IpAddress]:
     """Every address of a host. Raises Unreachable when it has none."""
     try:
         rows = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
@@ -67,12 +72,12 @@ def addresses_of(host: str, port: int) -> list[Address]:
     return [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
 
 
-def public_address(host: str, port: int, who: str, remedy: str = "") -> str:
+def resolve_public_address(host: str, port: int, who: str, remedy: str = "") -> str:
     """The address of a public host to connect to.
 
     Raises Unreachable when any of its addresses is not public: `who` led there, `remedy` says what to do about it.
     """
-    found = addresses_of(host, port)
+    found = resolve_host(host, port)
     if not all(is_public(address) for address in found):
         raise Unreachable(f"{who} leads to {host}, which is not a public address{remedy and '; '}{remedy}")
     return str(found[0])

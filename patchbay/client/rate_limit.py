@@ -14,19 +14,19 @@ import anyio
 MESSAGES_PER_SECOND, MESSAGE_BURST = 1_000.0, 5_000.0
 """Messages of a server that are no answers."""
 
-UNITS_PER_SECOND, UNIT_BURST = 1024.0 * 1024, 16.0 * 1024 * 1024
-LINE_UNITS, BLANK_UNITS = 256, 8
+TEXT_UNITS_PER_SECOND, TEXT_UNIT_BURST = 1024.0 * 1024, 16.0 * 1024 * 1024
+LINE_UNITS, BLANK_LINE_UNITS = 256, 8
 """Text that is no message: a byte is a unit, and every line costs more, an empty one less of it."""
 
 
-class Pace:
+class RateLimiter:
     """So many units a second, after a burst of so many. Used on the loop only."""
 
     def __init__(self, per_second: float, burst: float) -> None:
         self._rate, self._burst, self._left = per_second, burst, burst
         self._at = time.monotonic()
 
-    async def take(self, units: float = 1.0) -> None:
+    async def acquire(self, units: float = 1.0) -> None:
         """Take units, and wait until they were there."""
         self._left -= units
         if self._left < 0:
@@ -37,16 +37,16 @@ class Pace:
                 await anyio.sleep(-self._left / self._rate)
 
 
-def message_pace() -> Pace:
+def make_message_limiter() -> RateLimiter:
     """For messages that are no answers."""
-    return Pace(MESSAGES_PER_SECOND, MESSAGE_BURST)
+    return RateLimiter(MESSAGES_PER_SECOND, MESSAGE_BURST)
 
 
-def text_pace() -> Pace:
-    """For text, counted by `text_units`."""
-    return Pace(UNITS_PER_SECOND, UNIT_BURST)
+def make_text_limiter() -> RateLimiter:
+    """For text, counted by `count_text_units`."""
+    return RateLimiter(TEXT_UNITS_PER_SECOND, TEXT_UNIT_BURST)
 
 
-def text_units(text: bytes) -> int:
+def count_text_units(text: bytes) -> int:
     """What a piece of text costs."""
     return len(text) + LINE_UNITS * text.count(b"\n")

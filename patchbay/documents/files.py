@@ -15,8 +15,8 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from patchbay.documents.errors import NoDocument, Unreadable
@@ -60,16 +60,32 @@ class Disk:
     def read(self, parts: Sequence[str]) -> tuple[bytes, str]:
         """Return the bytes of a file, and its stamp. Raises NoDocument, Unreadable."""
         with self._convert_errors(parts), self._folder(parts[:-1]) as folder:
-            descriptor = os.open(parts[-1], _READ, dir_fd=folder)
-            with os.fdopen(descriptor, "rb") as opened:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
-                    raise NoDocument(f"{'/'.join(parts)} is not a regular file")
-                if found.st_size > MAX_DOCUMENT_BYTES:
-                    raise Unreadable(
-                        f"{'/'.join(parts)} has {found.st_size} bytes; expected at most {MAX_DOCUMENT_BYTES}"
-                    )
-                return opened.read(), stamp_of(found)
+            return _read_file(parts, folder)
+
+    def read_each(
+        self, keys: Sequence[str], refused: Callable[[str, ToolFailed], None]
+    ) -> Iterator[tuple[str, bytes, str]]:
+        """Yield the path, the bytes and the stamp of each readable file; `refused` gets the path and error of the
+        others.
+
+        Consecutive files of one folder share one open folder.
+        """
+        opened: Sequence[str] | None = None
+        with ExitStack() as stack:
+            for key in keys:
+                parts = key.split("/")
+                try:
+                    with self._convert_errors(parts):
+                        if opened != parts[:-1]:
+                            stack.close()
+                            opened = None
+                            folder = stack.enter_context(self._folder(parts[:-1]))
+                            opened = parts[:-1]
+                        data, stamp = _read_file(parts, folder)
+                except ToolFailed as problem:
+                    refused(key, problem)
+                    continue
+                yield key, data, stamp
 
     def write(self, parts: Sequence[str], data: bytes) -> str:
         """Write or replace a file atomically, and sync it; return its stamp. Raises Unreadable."""
@@ -218,6 +234,23 @@ class Disk:
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
+def _read_file(parts: Sequence[str], folder: int) -> tuple[bytes, str]:
+    """Return the bytes of a file in an open folder, and its stamp. Raises NoDocument, Unreadable, OSError."""
+    descriptor = os.open(parts[-1], _READ, dir_fd=folder)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise NoDocument(f"{'/'.join(parts)} is not a regular file")
+        if found.st_size > MAX_DOCUMENT_BYTES:
+            raise Unreadable(f"{'/'.join(parts)} has {found.st_size} bytes; expected at most {MAX_DOCUMENT_BYTES}")
+        data = os.read(descriptor, found.st_size + 1)
+        while more := os.read(descriptor, MAX_DOCUMENT_BYTES):
+            data += more
+        return data, stamp_of(found)
+    finally:
+        os.close(descriptor)
+
+
 def stamp_of(found: os.stat_result) -> str:
     """Return a text that differs after a change of the file.
 
@@ -225,6 +258,11 @@ def stamp_of(found: os.stat_result) -> str:
     """
     racy = "?" if time.time_ns() - found.st_mtime_ns < RACY_NANOSECONDS else ""
     return f"{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_size}.{found.st_ino}{racy}"
+
+
+def size_of(stamp: str) -> int:
+    """Return the size in bytes of the file with this stamp."""
+    return int(stamp.removesuffix("?").split(".")[2])
 
 
 def _lock(descriptor: int, seconds: float) -> None:

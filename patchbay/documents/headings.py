@@ -38,6 +38,8 @@ class Heading:
 
 def headings(body: str) -> list[Heading]:
     """Return the headings of a text, without lines in fenced code and headings without words."""
+    if "#" not in body:
+        return []
     # The closing `#` are stripped here: a regular expression for them takes cubic time for a line of blanks.
     plain = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
     found: list[Heading] = []

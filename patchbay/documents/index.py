@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,10 +24,10 @@ from patchbay.cid import cid_of
 from patchbay.documents import front_matter as front
 from patchbay.documents import paths
 from patchbay.documents.errors import NoDocument, Unreadable
-from patchbay.documents.files import Disk
+from patchbay.documents.files import Disk, size_of
 from patchbay.documents.front_matter import FrontMatter
 from patchbay.documents.headings import headings, title_of
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, ToolFailed
 from patchbay.fulltext.index import Document as Words
 from patchbay.fulltext.index import Index
 from patchbay.sqlite import sqlite3
@@ -39,8 +38,8 @@ COLUMNS = {"title": 10.0, "headings": 3.0, "tags": 3.0, "description": 3.0, "pat
 """The searched parts of a document, and the weight of a word in each part."""
 
 LABELS = ("top", "grp", "cid", "stamp", "about")
-BATCH_FILES = 64
-"""Files that are read and indexed under one lock; this bounds the wait of a writer."""
+MAX_BATCH_FILES, MAX_BATCH_BYTES = 512, 1024 * 1024
+"""Limits on the files, and their bytes, that are indexed under one lock; a single file may be larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,8 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
         raise Unreadable(f"{key} is not UTF-8 text: byte 0x{data[problem.start]:02x} in line {line}") from problem
     parts = front.split(text)
     metadata = parts.metadata
-    stem = PurePosixPath(key).stem
+    name = key.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
     row = DocumentRow(
         key,
         cid_of(data),
@@ -164,7 +164,7 @@ class FolderIndex:
             stale, gone = self._find_changes()
             self.done, self.total = 0, len(stale) + len(gone)
             # Remove deleted files first: otherwise a search would find a moved document twice.
-            batches = [(self._remove_files, batch) for batch in _batches(gone)]
+            batches = [(self._remove_files, batch) for batch in _batches(dict.fromkeys(gone, 0))]
             batches += [(self._index_files, batch) for batch in _batches(stale)]
             for apply, batch in batches:
                 left = max(0.0, end - time.monotonic())
@@ -180,13 +180,14 @@ class FolderIndex:
             self._refreshing.release()
         return changes
 
-    def _find_changes(self) -> tuple[list[str], list[str]]:
-        """Return the paths of new and changed files, and of deleted files."""
+    def _find_changes(self) -> tuple[dict[str, int], list[str]]:
+        """Return the new and changed files, each with its size in bytes, and the paths of deleted files."""
         started, folders = time.monotonic(), list[Path]()
-        seen = {key: stamp for key, stamp in self._disk.walk(self._endings, folders) if self._is_document(key)}
-        self.took, self.folders = time.monotonic() - started, folders
         known = self._rows.copy()
-        stale = [key for key, stamp in seen.items() if key not in known or known[key].stamp != stamp]
+        walk = self._disk.walk(self._endings, folders)
+        seen = {key: stamp for key, stamp in walk if key in known or self._is_document(key)}
+        self.took, self.folders = time.monotonic() - started, folders
+        stale = {key: size_of(stamp) for key, stamp in seen.items() if key not in known or known[key].stamp != stamp}
         return stale, [key for key in known if key not in seen]
 
     def put(self, document: Document) -> DocumentChange:
@@ -254,18 +255,20 @@ class FolderIndex:
         return False
 
     def _index_files(self, keys: Sequence[str]) -> list[DocumentChange]:
-        read = [(key, *found) for key in keys if (found := self._read(key)) is not None]
         fresh: list[tuple[Document, bytes]] = []
-        for key, data, stamp in read:
+        stamps: dict[str, str] = {}
+        for key, data, stamp in self._disk.read_each(keys, self._refuse):
             known = self._rows.get(key)
             if known is not None and known.cid == cid_of(data):
-                self._write_index(partial(_relabel, key, stamp))
-                self._rows[key] = replace(known, stamp=stamp)
+                stamps[key] = stamp
                 continue
             try:
                 fresh.append((document_of(key, data, stamp), data))
             except Unreadable as problem:
                 fresh.append((_unreadable(key, data, stamp, problem.message), data))
+        if stamps:
+            self._write_index(lambda index: index.label_each("stamp", stamps))
+            self._rows |= {key: replace(self._rows[key], stamp=stamp) for key, stamp in stamps.items()}
         if not fresh:
             return []
         self._keep([(document.row.key, data) for document, data in fresh])
@@ -280,16 +283,11 @@ class FolderIndex:
             return DocumentChange(row.key, "added")
         return DocumentChange(row.key, "changed", (known.title, known.description) != (row.title, row.description))
 
-    def _read(self, key: str) -> tuple[bytes, str] | None:
-        try:
-            return self._disk.read(key.split("/"))
-        except NoDocument:
-            return None
-        except Unreadable as problem:
-            if key not in self._refused:
-                self._refused.add(key)
-                log.warning("%s", problem.message)
-            return None
+    def _refuse(self, key: str, problem: ToolFailed) -> None:
+        """Log once for each file why it cannot be read; a deleted file needs no log line."""
+        if not isinstance(problem, NoDocument) and key not in self._refused:
+            self._refused.add(key)
+            log.warning("%s", problem.message)
 
     def _remove_files(self, keys: Sequence[str]) -> list[DocumentChange]:
         gone = [key for key in keys if self._disk.stamp(key.split("/")) is None]
@@ -300,8 +298,18 @@ class FolderIndex:
         return [DocumentChange(key, "removed") for key in gone]
 
 
-def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (keys[begin : begin + BATCH_FILES] for begin in range(0, len(keys), BATCH_FILES))
+def _batches(sizes: Mapping[str, int]) -> Iterator[Sequence[str]]:
+    """Yield the paths in groups of at most MAX_BATCH_FILES and MAX_BATCH_BYTES; `sizes` maps a path to its bytes."""
+    batch: list[str] = []
+    left = MAX_BATCH_BYTES
+    for key, size in sizes.items():
+        if batch and (size > left or len(batch) >= MAX_BATCH_FILES):
+            yield batch
+            batch, left = [], MAX_BATCH_BYTES
+        batch.append(key)
+        left -= size
+    if batch:
+        yield batch
 
 
 def group_of(key: str) -> tuple[str, str]:
@@ -337,10 +345,6 @@ def _rows(index: Index) -> Iterator[tuple[str, DocumentRow]]:
 def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:
     row = DocumentRow(key, cid_of(data), stamp, PurePosixPath(key).stem, size=len(data), problem=problem)
     return Document(row, "", FrontMatter(""))
-
-
-def _relabel(key: str, stamp: str, index: Index) -> None:
-    index.label(key, {"stamp": stamp})
 
 
 def _text(value: Any) -> str:

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patchbay.errors import ConfigError, TimedOut
-from patchbay.fulltext.index import BEGIN, END, Document, Index, require
-from patchbay.fulltext.words import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, parts, pieces, read
+from patchbay.fulltext.index import BEGIN, END, Document, Index
+from patchbay.fulltext.tables import require
+from patchbay.fulltext.words import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, KnownTexts, pieces, read
 from patchbay.sqlite import sqlite3
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)
@@ -221,7 +222,7 @@ def test_a_query_is_read_to_a_bound() -> None:
 def test_identifiers_are_taken_apart_and_put_together() -> None:
     assert pieces("getHTTPServer_v2.toJSON") == ["get", "HTTP", "Server", "v2", "to", "JSON"]
     assert pieces("plain") == ["plain"] and pieces("...") == ["..."]
-    assert list(parts("create_issue or GitHub, plain")) == ["createissue", "Git Hub"]
+    assert KnownTexts().forms("create_issue or GitHub, plain") == ["createissue", "Git Hub"]
 
 
 def test_a_limit_is_kept_and_ties_have_an_order() -> None:

@@ -57,10 +57,10 @@ class Stdio:
         return hash((self.command, self.args, frozenset(self.env.items()), self.cwd))
 
     @property
-    def described(self) -> str:
+    def label(self) -> str:
         """The command line as one would type it; values of variables and of secret options are masked."""
         words = [f"{name}={MASK}" for name in sorted(self.env)]
-        words += [shlex.quote(word) for word in (self.command, *_masked_words(self.args))]
+        words += [shlex.quote(word) for word in (self.command, *_mask_words(self.args))]
         return " ".join(words) + (f" (in {self.cwd})" if self.cwd else "")
 
 
@@ -83,11 +83,11 @@ class Http:
         return hash((self.url, frozenset(self.headers.items()), self.transport, self.public, self.issuer))
 
     @property
-    def described(self) -> str:
+    def label(self) -> str:
         """The URL without its secrets, the transport when one is asked for, and the names of the headers."""
         notes: list[str] = [] if self.transport == "auto" else [self.transport]
         notes += [f"{name}: {MASK}" for name in sorted(self.headers)]
-        return masked_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
+        return mask_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class Local:
     endpoint: str
 
     @property
-    def described(self) -> str:
+    def label(self) -> str:
         """The path of the endpoint."""
         return f"/mcp/{self.endpoint}" if self.endpoint else "/mcp"
 
 
-Reach = Stdio | Http | Local
+Target = Stdio | Http | Local
 
 
 def is_secret_name(name: str) -> bool:
@@ -114,7 +114,7 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET.search(bare) or _SECRET_WORDS.match(bare))
 
 
-def masked_url(url: str) -> str:
+def mask_url(url: str) -> str:
     """A URL for people: no password, and no value of a query key that names a secret."""
     try:
         parts = urlsplit(url)
@@ -128,12 +128,12 @@ def masked_url(url: str) -> str:
     return urlunsplit((parts.scheme, place, parts.path, query, parts.fragment))
 
 
-def masked_urls(text: str) -> str:
-    """A text for people, in which every URL is masked as by `masked_url`."""
-    return _URL.sub(lambda found: masked_url(found[0]), text)
+def mask_urls(text: str) -> str:
+    """A text for people, in which every URL is masked as by `mask_url`."""
+    return _URL.sub(lambda found: mask_url(found[0]), text)
 
 
-def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
+def check_headers(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
     """The headers themselves. Raises InvalidParams naming one whose value cannot be sent; the value stays unsaid.
 
     RFC 9110 section 5.5: printable ASCII without a line break, no space at either end.
@@ -146,12 +146,12 @@ def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
     return headers
 
 
-def _masked_words(words: tuple[str, ...]) -> Iterator[str]:
+def _mask_words(words: tuple[str, ...]) -> Iterator[str]:
     hide = False
     for word in words:
         name, equals, _ = word.partition("=")
         if equals and is_secret_name(name):
             yield f"{name}={MASK}"
         else:
-            yield MASK if hide else masked_url(word) if "://" in word else word
+            yield MASK if hide else mask_url(word) if "://" in word else word
         hide = not equals and word.startswith("-") and is_secret_name(word)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.client.addresses.targets import Http, Local, Reach, Stdio
+from patchbay.client.addresses.targets import Http, Local, Stdio, Target
 from patchbay.errors import ConfigError
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -47,15 +47,15 @@ def substitute_env_vars_recursive(value: Any, environ: Mapping[str, str], where:
     return value
 
 
-def substituted(reach: Reach, environ: Mapping[str, str], where: str) -> Reach:
+def substitute_in_target(target: Target, environ: Mapping[str, str], where: str) -> Target:
     """A reach whose words, variables, headers and URL have their `${VAR}`s put in. Raises ProfileError."""
-    if isinstance(reach, Local):
-        return reach
-    if isinstance(reach, Http):
-        url = substitute_env_vars(reach.url, environ, where, "url")
-        headers = substitute_env_vars_recursive(reach.headers, environ, where, "headers")
-        return replace(reach, url=url, headers=headers)
-    args = substitute_env_vars_recursive(list(reach.args), environ, where, "args")
-    env = substitute_env_vars_recursive(reach.env, environ, where, "env")
-    cwd = None if reach.cwd is None else substitute_env_vars(reach.cwd, environ, where, "cwd")
-    return Stdio(substitute_env_vars(reach.command, environ, where, "command"), tuple(args), env, cwd)
+    if isinstance(target, Local):
+        return target
+    if isinstance(target, Http):
+        url = substitute_env_vars(target.url, environ, where, "url")
+        headers = substitute_env_vars_recursive(target.headers, environ, where, "headers")
+        return replace(target, url=url, headers=headers)
+    args = substitute_env_vars_recursive(list(target.args), environ, where, "args")
+    env = substitute_env_vars_recursive(target.env, environ, where, "env")
+    cwd = None if target.cwd is None else substitute_env_vars(target.cwd, environ, where, "cwd")
+    return Stdio(substitute_env_vars(target.command, environ, where, "command"), tuple(args), env, cwd)

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from patchbay.client.auth.token_files import TokenFile
 
 ALGORITHM = "ES256"
-SUPPORTED = "dpop_signing_alg_values_supported"
-FORM = "application/x-www-form-urlencoded"
+DPOP_ALGORITHMS_FIELD = "dpop_signing_alg_values_supported"
+FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
 class DpopAuth(httpx2.Auth):
@@ -36,12 +36,12 @@ class DpopAuth(httpx2.Auth):
 
     def __init__(self, inner: httpx2.Auth, kept: TokenFile) -> None:
         self._inner = inner
-        self._kept = kept
-        pem, self._bound = kept.proof()
-        self._known = bool(pem)
-        self._key = _key(pem)
+        self._token_file = kept
+        pem, self._bound_token = kept.get_proof()
+        self._is_supported = bool(pem)
+        self._key = _load_key(pem)
         jwk = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self._key.public_key()))
-        self._public = {name: jwk[name] for name in ("kty", "crv", "x", "y")}
+        self._public_jwk = {name: jwk[name] for name in ("kty", "crv", "x", "y")}
         self._nonces: dict[str, str] = {}
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
@@ -50,27 +50,27 @@ class DpopAuth(httpx2.Auth):
         try:
             outgoing = await flow.__anext__()
             while True:
-                self._prove(outgoing)
+                self._add_proof(outgoing)
                 response = yield outgoing
-                if await self._wants_nonce(response):
-                    self._prove(outgoing)
+                if await self._is_nonce_required(response):
+                    self._add_proof(outgoing)
                     response = yield outgoing
-                outgoing = await flow.asend(await self._read(outgoing, response))
+                outgoing = await flow.asend(await self._inspect_response(outgoing, response))
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
 
-    def _prove(self, request: httpx2.Request) -> None:
+    def _add_proof(self, request: httpx2.Request) -> None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if _asks_for_token(request):
-            if self._known:
-                request.headers["DPoP"] = self._proof(request, None)
-        elif token and scheme in ("Bearer", "DPoP") and token == self._bound:
+        if _is_token_request(request):
+            if self._is_supported:
+                request.headers["DPoP"] = self._make_proof(request, None)
+        elif token and scheme in ("Bearer", "DPoP") and token == self._bound_token:
             request.headers["Authorization"] = f"DPoP {token}"
-            request.headers["DPoP"] = self._proof(request, token)
+            request.headers["DPoP"] = self._make_proof(request, token)
 
-    def _proof(self, request: httpx2.Request, token: str | None) -> str:
+    def _make_proof(self, request: httpx2.Request, token: str | None) -> str:
         claims: dict[str, Any] = {
             "jti": str(uuid4()),
             "htm": request.method,
@@ -80,14 +80,14 @@ class DpopAuth(httpx2.Auth):
         if token is not None:
             digest = hashlib.sha256(token.encode("ascii")).digest()
             claims["ath"] = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        nonce = self._nonces.get(_origin(request))
+        nonce = self._nonces.get(_get_origin(request))
         if nonce is not None:
             claims["nonce"] = nonce
-        return jwt.encode(claims, self._key, ALGORITHM, {"typ": "dpop+jwt", "jwk": self._public})
+        return jwt.encode(claims, self._key, ALGORITHM, {"typ": "dpop+jwt", "jwk": self._public_jwk})
 
-    async def _wants_nonce(self, response: httpx2.Response) -> bool:
+    async def _is_nonce_required(self, response: httpx2.Response) -> bool:
         """Whether a request is to be sent again with a nonce that just came."""
-        nonce, origin = response.headers.get("DPoP-Nonce"), _origin(response.request)
+        nonce, origin = response.headers.get("DPoP-Nonce"), _get_origin(response.request)
         if nonce is None or "DPoP" not in response.request.headers:
             return False
         news = nonce != self._nonces.get(origin)
@@ -97,26 +97,26 @@ class DpopAuth(httpx2.Auth):
         said = response.headers.get("WWW-Authenticate", "") + (await response.aread()).decode("utf-8", "replace")
         return "use_dpop_nonce" in said
 
-    async def _read(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    async def _inspect_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Learn from an answer of an authorization server; a bound token is handed on as if it were a plain one."""
-        if response.status_code != 200 or not _speaks_json(response):
+        if response.status_code != 200 or not _is_json(response):
             return response
-        if _asks_for_token(request):
-            found = await _object(response)
+        if _is_token_request(request):
+            found = await _read_object(response)
             if str(found.get("token_type", "")).lower() != "dpop":
                 return response
-            self._bound = str(found.get("access_token", ""))
-            self._kept.set_proof(_pem(self._key), self._bound)
+            self._bound_token = str(found.get("access_token", ""))
+            self._token_file.set_proof(_encode_key(self._key), self._bound_token)
             plain = orjson.dumps(found | {"token_type": "Bearer"})
             headers = {"Content-Type": "application/json"}
             return httpx2.Response(200, headers=headers, content=plain, request=request)
         if request.method == "GET" and "/.well-known/" in request.url.path:
-            values = (await _object(response)).get(SUPPORTED)
-            self._known = self._known or (isinstance(values, list) and ALGORITHM in values)
+            values = (await _read_object(response)).get(DPOP_ALGORITHMS_FIELD)
+            self._is_supported = self._is_supported or (isinstance(values, list) and ALGORITHM in values)
         return response
 
 
-def _key(pem: str) -> ec.EllipticCurvePrivateKey:
+def _load_key(pem: str) -> ec.EllipticCurvePrivateKey:
     if not pem:
         return ec.generate_private_key(ec.SECP256R1())
     key = load_pem_private_key(pem.encode("ascii"), None)
@@ -124,23 +124,23 @@ def _key(pem: str) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> str:
+def _encode_key(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
 
-def _asks_for_token(request: httpx2.Request) -> bool:
-    return request.method == "POST" and request.headers.get("Content-Type", "").startswith(FORM)
+def _is_token_request(request: httpx2.Request) -> bool:
+    return request.method == "POST" and request.headers.get("Content-Type", "").startswith(FORM_MEDIA_TYPE)
 
 
-def _origin(request: httpx2.Request) -> str:
+def _get_origin(request: httpx2.Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
 
 
-def _speaks_json(response: httpx2.Response) -> bool:
+def _is_json(response: httpx2.Response) -> bool:
     return bool(response.headers.get("Content-Type", "").startswith("application/json"))
 
 
-async def _object(response: httpx2.Response) -> dict[str, Any]:
+async def _read_object(response: httpx2.Response) -> dict[str, Any]:
     try:
         found = orjson.loads(await response.aread())
     except ValueError:

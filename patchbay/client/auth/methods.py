@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-Show = Callable[[str], None]
+ShowUrl = Callable[[str], None]
 """Shows a person the URL to sign in at, such as by opening a browser; may block, raises nothing."""
 
 
@@ -24,7 +24,7 @@ class BrowserSignIn:
     """
 
     folder: Path
-    show: Show | None = None
+    show_url: ShowUrl | None = None
     hint: str = "sign in once on a terminal: patchbay inspect <the same address>"
     name: str = "Patchbay"
     metadata_url: str | None = None
@@ -36,7 +36,7 @@ class BrowserSignIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ClientCredentials:
     """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
 
     `issuer` is the authorization server that knows it; its credentials go nowhere else.
@@ -52,7 +52,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Asserted:
+class IdentityAssertion:
     """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
 
     folder: Path
@@ -65,7 +65,7 @@ class Asserted:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class WorkloadIdentity:
     """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
 
     folder: Path
@@ -75,9 +75,9 @@ class Workload:
     scope: str | None = None
 
 
-SignIn = BrowserSignIn | Machine | Asserted | Workload
+SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity
 
 
-def token_path(folder: Path, url: str) -> Path:
+def get_token_path(folder: Path, url: str) -> Path:
     """The file of the tokens of the server at `url`."""
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"

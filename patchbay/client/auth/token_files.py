@@ -20,14 +20,14 @@ import orjson
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import BaseModel, ValidationError
 
-from patchbay.client.auth.methods import token_path
-from patchbay.client.profiles.files import locked
+from patchbay.client.auth.methods import get_token_path
+from patchbay.client.profiles.files import lock_directory
 
 log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=BaseModel)
 
-SLACK = 30
+EXPIRY_MARGIN_SECONDS = 30
 """Seconds before its end from which on an access token is not used any more."""
 
 
@@ -35,17 +35,17 @@ class TokenFile:
     """The tokens of one server, as the SDK's `TokenStorage`."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.path = token_path(folder, url)
+        self.path = get_token_path(folder, url)
         self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:
         """The tokens; with an empty access token when that has ended."""
         kept = self._read()
-        tokens = _model(OAuthToken, kept.get("tokens"))
+        tokens = _validate_model(OAuthToken, kept.get("tokens"))
         ends = kept.get("ends")
         if tokens is None or not isinstance(ends, (int, float)):
             return tokens
-        left = int(ends - time.time()) - SLACK
+        left = int(ends - time.time()) - EXPIRY_MARGIN_SECONDS
         spent = {"access_token": ""} if left <= 0 else {}
         return tokens.model_copy(update={"expires_in": max(left, 0), **spent})
 
@@ -56,13 +56,13 @@ class TokenFile:
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """How this client is registered there."""
-        return _model(OAuthClientInformationFull, self._read().get("client"))
+        return _validate_model(OAuthClientInformationFull, self._read().get("client"))
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep the registration."""
         self._write({"client": client_info.model_dump(mode="json", exclude_none=True)})
 
-    def proof(self) -> tuple[str, str]:
+    def get_proof(self) -> tuple[str, str]:
         """The private key (PEM) and the access token that is bound to it; empty when there are none."""
         kept = self._read().get("proof")
         key, token = (kept.get(name) for name in ("key", "token")) if isinstance(kept, dict) else (None, None)
@@ -72,7 +72,7 @@ class TokenFile:
         """Keep them."""
         self._write({"proof": {"key": key, "token": token}})
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         """Drop everything that is kept of this server."""
         self.path.unlink(missing_ok=True)
 
@@ -89,7 +89,7 @@ class TokenFile:
     def _write(self, news: dict[str, Any]) -> None:
         folder = self.path.parent
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(folder, alone=True):  # the stages of a pipeline may sign in together
+        with lock_directory(folder, alone=True):  # the stages of a pipeline may sign in together
             number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")  # mode 0600 from the beginning
             try:
                 with os.fdopen(number, "wb") as file:
@@ -100,7 +100,7 @@ class TokenFile:
                 raise
 
 
-def _model(kind: type[M], value: Any) -> M | None:
+def _validate_model(kind: type[M], value: Any) -> M | None:
     if value is None:
         return None
     try:

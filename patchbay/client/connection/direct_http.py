@@ -30,25 +30,25 @@ from typing import Any, NamedTuple, Protocol
 import h11
 import orjson
 
-from patchbay.client.connection.event_bodies import EventBody, decoded
+from patchbay.client.connection.event_bodies import EventBody, decode_json
 from patchbay.client.connection.requests import Item, Json, RequestRun
 
-PLAIN = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+PLAIN_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """Methods that may go this way: one request, one answer, and nothing of the connection changes by them."""
 
-PROMPT = 0.05
+HANDOVER_SECONDS = 0.05
 """Seconds until an exchange is handed over, and in which a new connection has to stand."""
 
-IDLE_SECONDS_AND_COUNT, MOST_IDLE = 4.0, 16
+MAX_IDLE_SECONDS, MAX_IDLE_CONNECTIONS = 4.0, 16
 """How long a connection is kept for the next call, in seconds (less than servers do: five, often), and how many."""
 
-LARGEST_HEAD = 64 * 1024
-PIECE = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+READ_BYTES = 64 * 1024
 """Bytes of the largest head of an answer, and of one reading."""
 
 CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
 
-Stamp = Callable[[Json, Any], None]
+AddSessionFields = Callable[[Json, Any], None]
 """Adds what belongs to every request of a session: `_meta` to the message, `headers` to the options."""
 
 _numbers = itertools.count(1)
@@ -63,31 +63,31 @@ class HttpTarget(NamedTuple):
     target: bytes
 
 
-class Joining(Protocol):
+class RequestTable(Protocol):
     """Knows which requests are out (`streams.Traffic`)."""
 
-    def join(self, run: RequestRun, id: str) -> None: ...
-    def forget(self, run: RequestRun) -> None: ...
+    def register(self, run: RequestRun, id: str) -> None: ...
+    def unregister(self, run: RequestRun) -> None: ...
 
 
-def next_id() -> str:
+def make_request_id() -> str:
     """The id of a new request."""
     return f"patchbay-{next(_numbers)}"
 
 
-class Line:
+class HttpLine:
     """One kept connection: a socket that never blocks, and what HTTP/1.1 says on it."""
 
     def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port), PROMPT)
+        self.socket = socket.create_connection((host, port), HANDOVER_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
-        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
+        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self.idle_since = 0.0
         self._poll = select.poll()
         self._poll.register(self.socket, select.POLLIN)
 
-    def readable(self, seconds: float) -> bool:
+    def is_readable(self, seconds: float) -> bool:
         """Whether there is something to read, or the other end has gone, within so many seconds."""
         return bool(self._poll.poll(max(0.0, seconds) * 1000))
 
@@ -96,82 +96,82 @@ class HttpExchange:
     """An exchange that has begun. First the thread that began it reads, then, if it is handed over, the loop.
 
     `id` is the one that the request bears on the wire. `done` is given the line when nobody reads any more, and
-    whether the answer was read to its end. With `heard`, an answer may be an event stream too: progress and logs in
+    whether the answer was read to its end. With `on_item`, an answer may be an event stream too: progress and logs in
     it go there, and its end is waited for.
     """
 
     def __init__(
         self,
         id: str,
-        line: Line,
+        line: HttpLine,
         request: tuple[h11.Request, bytes],
-        done: Callable[[Line, bool], None],
-        heard: Callable[[Item], None] | None = None,
+        done: Callable[[HttpLine, bool], None],
+        on_item: Callable[[Item], None] | None = None,
     ) -> None:
         self.id = id
         self.head: h11.Response | None = None
         self.line = line
         self.pieces: list[bytes] = []
-        self.whole = self.closed = False
-        self.problem: Exception | None = None
-        self._done = done
+        self.complete = self.closed = False
+        self.failure: Exception | None = None
+        self._on_done = done
         self._size = 0
-        self._events = EventBody(id, heard) if heard is not None else None
+        self._events = EventBody(id, on_item) if on_item is not None else None
         http, (head, body) = line.http, request
         self.unsent = b"".join(
             part for event in (head, h11.Data(body), h11.EndOfMessage()) if (part := http.send(event))
         )
 
-    def answer(self, seconds: float, limit: int) -> Json | None:
+    def read_result(self, seconds: float, limit: int) -> Json | None:
         """The result, when it is whole within so many seconds and plain; else None, and this is to be handed over."""
         end = time.monotonic() + seconds
         try:
             while self.unsent:
                 self.unsent = self.unsent[self.line.socket.send(self.unsent) :]
-            while self._is_promising(limit) and not self.whole:
-                if self.advance():
+            while self._may_be_plain(limit) and not self.complete:
+                if self.process_event():
                     if self._events is not None and self._events.result is not None:
-                        return self._drained(self._events.result)
-                elif self.line.readable(end - time.monotonic()):
-                    self.line.http.receive_data(self.line.socket.recv(PIECE))
+                        return self._finish_stream(self._events.result)
+                elif self.line.is_readable(end - time.monotonic()):
+                    self.line.http.receive_data(self.line.socket.recv(READ_BYTES))
                 else:
                     return None
         except BlockingIOError:
             return None
         except (OSError, h11.ProtocolError) as problem:
-            self.problem = problem  # told by the loop, in its own words
+            self.failure = problem  # told by the loop, in its own words
             return None
-        return self._result() if self._is_promising(limit) else None
+        return self._parse_result() if self._may_be_plain(limit) else None
 
-    def _drained(self, result: Json) -> Json:
+    def _finish_stream(self, result: Json) -> Json:
         """The result of an event stream, which ends a moment later."""
-        end = time.monotonic() + PROMPT
-        while not self.whole and (self.advance() or self.line.readable(end - time.monotonic())):
-            if not self.whole:
-                self.line.http.receive_data(self.line.socket.recv(PIECE))
+        end = time.monotonic() + HANDOVER_SECONDS
+        while not self.complete and (self.process_event() or self.line.is_readable(end - time.monotonic())):
+            if not self.complete:
+                self.line.http.receive_data(self.line.socket.recv(READ_BYTES))
         return result
 
-    def _is_promising(self, limit: int) -> bool:
+    def _may_be_plain(self, limit: int) -> bool:
         """Whether this may still become a plain answer."""
         if self.unsent or self._size > limit:
             return False
         if self.head is None:
-            return not self.whole
+            return not self.complete
         headers = dict(self.head.headers)
         kind = headers.get(b"content-type", b"")
         if self.head.status_code != 200 or headers.keys() & {b"content-encoding", b"set-cookie"}:
             return False
         if kind.startswith(b"text/event-stream"):
-            return self._events is not None and self._events.plain
+            return self._events is not None and self._events.is_plain
         return kind.startswith(b"application/json")
 
-    def _result(self) -> Json | None:
+    def _parse_result(self) -> Json | None:
         try:
-            return plain_result(decoded(b"".join(self.pieces)))
+            return get_plain_result(decode_json(b"".join(self.pieces)))
         except ValueError:
             return None
 
-    def advance(self) -> bool:
+    def process_event(self) -> bool:
         """Take in what has arrived; whether there was anything."""
         event = self.line.http.next_event()
         if event is h11.NEED_DATA:
@@ -183,17 +183,17 @@ class HttpExchange:
         elif isinstance(event, h11.Data):
             self.pieces.append(bytes(event.data))
             self._size += len(event.data)
-            if self._events is not None and self._events.plain:
-                self.pieces = self._events.taken(self.pieces)
+            if self._events is not None and self._events.is_plain:
+                self.pieces = self._events.consume(self.pieces)
         elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
-            self.whole = True
+            self.complete = True
         return True
 
     def close(self) -> None:
         """Nobody reads any more: the line is kept when all was read, else closed, which cancels a modern call."""
         if not self.closed:
             self.closed = True
-            self._done(self.line, self.whole and self.problem is None)
+            self._on_done(self.line, self.complete and self.failure is None)
 
 
 class DirectHttp:
@@ -207,15 +207,15 @@ class DirectHttp:
         self,
         place: HttpTarget,
         headers: Mapping[str, str],
-        stamp: Stamp,
+        stamp: AddSessionFields,
         session_id: str | None,
         limit: int,
-        patience: float = PROMPT,
+        patience: float = HANDOVER_SECONDS,
     ) -> None:
-        self._place = place
-        self._stamp = stamp
+        self._target = place
+        self._add_session_fields = stamp
         self._limit = limit
-        self._patience = patience
+        self._handover_seconds = patience
         self._headers = {
             "host": place.authority,
             **headers,
@@ -223,49 +223,53 @@ class DirectHttp:
             "content-type": "application/json",
             **({"mcp-session-id": session_id} if session_id else {}),
         }
-        self._idle: list[Line] = []
+        self._idle: list[HttpLine] = []
         self._lock = threading.Lock()
         self._closed = False
 
-    def begin(
+    def send(
         self,
         run: RequestRun,
         method: str,
         params: Json,
-        traffic: Joining | None = None,
-        heard: Callable[[Item], None] | None = None,
+        traffic: RequestTable | None = None,
+        on_item: Callable[[Item], None] | None = None,
     ) -> Json | None:
         """The result of a request; None when the official client has to go on with it: `run.begun` says from where.
 
         Begins nothing where there is no connection to be had: what is wrong then, the official client will tell.
-        With `heard`, an event stream is read too: what the server says in it beside the result goes there.
+        With `on_item`, an event stream is read too: what the server says in it beside the result goes there.
         """
-        line = self._line()
+        line = self._get_line()
         if line is None:
             return None
-        id = next_id()
+        id = make_request_id()
         try:
-            post = run.begun = HttpExchange(id, line, self._request(id, run, method, params), self._give_back, heard)
+            post = run.exchange = HttpExchange(
+                id, line, self._build_request(id, run, method, params), self._release_line, on_item
+            )
             if traffic is not None:
-                traffic.join(run, id)
-            result = post.answer(min(math.inf if run.seconds is None else run.seconds, self._patience), self._limit)
+                traffic.register(run, id)
+            result = post.read_result(
+                min(math.inf if run.seconds is None else run.seconds, self._handover_seconds), self._limit
+            )
         except BaseException:
             if traffic is not None:
-                traffic.forget(run)
+                traffic.unregister(run)
             line.socket.close()
             raise
         if result is not None:
-            run.begun = None
+            run.exchange = None
             if traffic is not None:
-                traffic.forget(run)
+                traffic.unregister(run)
             post.close()
         return result
 
-    def _request(self, id: str, run: RequestRun, method: str, params: Json) -> tuple[h11.Request, bytes]:
+    def _build_request(self, id: str, run: RequestRun, method: str, params: Json) -> tuple[h11.Request, bytes]:
         """What the official session would send: it alone knows which headers and which `_meta` belong to a request."""
         data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
         options: Any = {}
-        self._stamp(data, options)
+        self._add_session_fields(data, options)
         meta = data["params"]["_meta"]
         if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
@@ -273,15 +277,15 @@ class DirectHttp:
             del data["params"]["_meta"]
         if not data["params"]:
             del data["params"]
-        body = _encoded({"jsonrpc": "2.0", "id": id, **data})
+        body = _encode({"jsonrpc": "2.0", "id": id, **data})
         stamped: Mapping[str, str] = options.get("headers") or {}
         headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
         headers["content-length"] = str(len(body))
-        return h11.Request(method="POST", target=self._place.target, headers=list(headers.items())), body
+        return h11.Request(method="POST", target=self._target.target, headers=list(headers.items())), body
 
-    def _line(self) -> Line | None:
+    def _get_line(self) -> HttpLine | None:
         """A connection on which nothing is under way."""
-        fresh = time.monotonic() - IDLE_SECONDS_AND_COUNT
+        fresh = time.monotonic() - MAX_IDLE_SECONDS
         while True:
             with self._lock:
                 if self._closed:
@@ -289,20 +293,20 @@ class DirectHttp:
                 line = self._idle.pop() if self._idle else None
             if line is None:
                 try:
-                    return Line(self._place.host, self._place.port)
+                    return HttpLine(self._target.host, self._target.port)
                 except OSError:
                     return None
-            if line.idle_since > fresh and not line.readable(0):
+            if line.idle_since > fresh and not line.is_readable(0):
                 return line
             line.socket.close()
 
-    def _give_back(self, line: Line, whole: bool) -> None:
+    def _release_line(self, line: HttpLine, whole: bool) -> None:
         http = line.http
         if whole and http.our_state is http.their_state is h11.DONE:
             http.start_next_cycle()
             line.idle_since = time.monotonic()
             with self._lock:
-                if not self._closed and len(self._idle) < MOST_IDLE:
+                if not self._closed and len(self._idle) < MAX_IDLE_CONNECTIONS:
                     self._idle.append(line)
                     return
         line.socket.close()
@@ -316,14 +320,14 @@ class DirectHttp:
             line.socket.close()
 
 
-def _encoded(message: Json) -> bytes:
+def _encode(message: Json) -> bytes:
     try:
         return orjson.dumps(message)
     except TypeError:  # what JSON can say and orjson does not: integers beyond 64 bits, keys that are numbers
         return json.dumps(message, ensure_ascii=False).encode()
 
 
-def plain_result(message: Any) -> Json | None:
+def get_plain_result(message: Any) -> Json | None:
     """The result in an answer that is complete; None for any other message."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or message.keys() & {"method", "error"}:
         return None

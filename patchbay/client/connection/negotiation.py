@@ -17,12 +17,12 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from patchbay.client.addresses.targets import Era
-from patchbay.client.connection.plan import Adopted
+from patchbay.client.connection.plan import AgreedSession
 
 log = logging.getLogger(__name__)
 
 
-async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: Adopted | None = None) -> bool:
+async def negotiate(session: ClientSession, era: Era, ended: anyio.Event, adopted: AgreedSession | None = None) -> bool:
     """Agree with a server; whether on a revision of the modern era. Raises MCPError when there is none for both.
 
     `ended` is set when the connection has ended, so that a dead server is not taken for an old one. `adopted` is what
@@ -35,7 +35,7 @@ async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: A
     if era == "modern":
         await session.discover()
         return True
-    if era == "auto" and await _discovered(session, ended):
+    if era == "auto" and await _try_discover(session, ended):
         return True
     try:
         await session.initialize()
@@ -48,11 +48,11 @@ async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: A
     return False
 
 
-async def _discovered(session: ClientSession, ended: anyio.Event) -> bool:
+async def _try_discover(session: ClientSession, ended: anyio.Event) -> bool:
     try:
         await session.discover()
     except MCPError as problem:
-        if ended.is_set() or _only_modern(problem):
+        if ended.is_set() or _is_modern_only(problem):
             raise
         return False
     except (RuntimeError, ValidationError) as problem:
@@ -61,7 +61,7 @@ async def _discovered(session: ClientSession, ended: anyio.Event) -> bool:
     return True
 
 
-def _only_modern(problem: MCPError) -> bool:
+def _is_modern_only(problem: MCPError) -> bool:
     """Whether a server said that it speaks revisions without a handshake only, and none of ours."""
     data = problem.error.data
     named = data.get("supported") if isinstance(data, dict) else None

@@ -29,7 +29,7 @@ MAX_QUEUED_ITEMS = 256
 """Items that wait for the caller of one request."""
 
 METHOD_NOT_FOUND = -32601
-LISTEN = "subscriptions/listen"
+LISTEN_METHOD = "subscriptions/listen"
 
 SLOW_CALLER_SECONDS = 5.0
 """Seconds that reading a connection stands still for a caller who does not take its items."""
@@ -82,7 +82,7 @@ class TimeBudget:
         if self._scope.cancelled_caught:
             raise TimeoutError
 
-    def spend(self, seconds: float) -> None:
+    def deduct(self, seconds: float) -> None:
         """Take what was spent before the clock runs."""
         self._left = max(0.0, self._left - seconds)
 
@@ -109,57 +109,57 @@ class RequestRun:
         self.seconds = seconds
         self.clock = TimeBudget(seconds)
         self.id: str | int | None = None
-        self.token: str | None = None
-        self.raw: Json | None = None
-        self.refused: str | None = None
+        self.progress_token: str | None = None
+        self.raw_result: Json | None = None
+        self.http_refusal: str | None = None
         self.capabilities: Mapping[str, Any] | None = None
-        self.sink: Callable[[Item], None] | None = None
-        self.by_hand = False
-        self.begun: BegunExchange | None = None
+        self.on_item: Callable[[Item], None] | None = None
+        self.manual_input = False
+        self.exchange: BegunExchange | None = None
         self._loop = loop
         self._items: deque[Item | PendingQuestion] = deque()
-        self._open: set[PendingQuestion] = set()
-        self._left = False
+        self._open_questions: set[PendingQuestion] = set()
+        self._is_abandoned = False
         self._end: RequestEnd | None = None
         self._dropped = 0
         self._stalled = False
         self._changed = threading.Condition()
         self._room = asyncio.Event()
 
-    def begin_round(self) -> None:
+    def reset_round(self) -> None:
         """Forget what the last message of this request brought."""
-        self.raw = self.refused = None
+        self.raw_result = self.http_refusal = None
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether it is known how it ended."""
         return self._end is not None
 
     # the loop's side
 
-    async def put(self, item: Item | PendingQuestion) -> None:
+    async def deliver(self, item: Item | PendingQuestion) -> None:
         """Add an item, or give it to the sink; waits for room as the rules of this file say."""
-        if self.sink is not None and not isinstance(item, PendingQuestion):
-            self.sink(item)
+        if self.on_item is not None and not isinstance(item, PendingQuestion):
+            self.on_item(item)
             return
-        if self._add(item):
+        if self._append(item):
             return
-        if isinstance(item, Progress) and self._replace(item):
+        if isinstance(item, Progress) and self._replace_last_progress(item):
             return
         if not self._stalled:
             self._room.clear()
             with anyio.move_on_after(SLOW_CALLER_SECONDS):
                 await self._room.wait()
-        if not self._add(item):
+        if not self._append(item):
             self._stalled = True
             self._dropped += 1
 
     async def ask(self, question: Question) -> Answer:
         """Put a question and wait for the answer; a refusal once the caller has left."""
-        if self._left:
-            return _GONE
+        if self._is_abandoned:
+            return _CALLER_LEFT
         asked = PendingQuestion(question, asyncio.get_running_loop().create_future())
-        self._open.add(asked)
+        self._open_questions.add(asked)
         try:
             with self.clock.paused():
                 with self._changed:
@@ -167,13 +167,13 @@ class RequestRun:
                     self._changed.notify_all()
                 return await asked.answer
         finally:
-            self._open.discard(asked)
+            self._open_questions.discard(asked)
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """The caller has left: what it was asked, and will be, is refused."""
-        self._left = True
-        for asked in self._open:
-            _settle(asked.answer, _GONE)
+        self._is_abandoned = True
+        for asked in self._open_questions:
+            _set_answer(asked.answer, _CALLER_LEFT)
 
     def finish(self, end: RequestEnd) -> None:
         """Say how it ended; the first time counts."""
@@ -181,7 +181,7 @@ class RequestRun:
             self._end = self._end or end
             self._changed.notify_all()
 
-    def _add(self, item: Item | PendingQuestion) -> bool:
+    def _append(self, item: Item | PendingQuestion) -> bool:
         with self._changed:
             if len(self._items) >= MAX_QUEUED_ITEMS:
                 return False
@@ -193,7 +193,7 @@ class RequestRun:
             self._changed.notify_all()
             return True
 
-    def _replace(self, progress: Progress) -> bool:
+    def _replace_last_progress(self, progress: Progress) -> bool:
         with self._changed:
             if not self._items or not isinstance(self._items[-1], Progress):
                 return False
@@ -202,7 +202,7 @@ class RequestRun:
 
     # the caller's side
 
-    def take(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
+    def next_item(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
         """The next item, then the End for ever; None when nothing came for `seconds`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items or self._end is not None, seconds):
@@ -212,32 +212,32 @@ class RequestRun:
             full = len(self._items) >= MAX_QUEUED_ITEMS
             item = self._items.popleft()
         if full:
-            self._loop.soon(self._room.set)
+            self._loop.call_soon(self._room.set)
         return item
 
     def reply(self, asked: PendingQuestion, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""
-        self._loop.soon(_settle, asked.answer, answer)
+        self._loop.call_soon(_set_answer, asked.answer, answer)
 
 
-_GONE = McpFailure(-32603, "whoever could have answered has left")
+_CALLER_LEFT = McpFailure(-32603, "whoever could have answered has left")
 
 
-def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
+def _set_answer(future: asyncio.Future[Answer], answer: Answer) -> None:
     if not future.done():
         future.set_result(answer)
 
 
-def refusal(question: Question) -> McpFailure:
+def make_refusal(question: Question) -> McpFailure:
     """The answer to a question that this client does not answer."""
     return McpFailure(METHOD_NOT_FOUND, f"this client does not answer {question.method}")
 
 
-CURRENT: ContextVar[RequestRun | None] = ContextVar("patchbay_client_run", default=None)
+CURRENT_RUN: ContextVar[RequestRun | None] = ContextVar("patchbay_client_run", default=None)
 """The request in whose name something happens on the loop; it travels with what is sent over HTTP."""
 
 
-def notification_item(method: str, params: Json) -> Item:
+def make_notification_item(method: str, params: Json) -> Item:
     """A notification of a server as an item."""
     progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
     if method == "notifications/progress" and isinstance(progress, (int, float)):

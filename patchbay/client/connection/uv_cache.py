@@ -12,14 +12,14 @@ from pathlib import PurePath
 
 from patchbay.client.addresses.targets import Stdio
 
-OFFLINE = "--offline"
-_ASKS = ("--refresh", "--upgrade", "--reinstall", OFFLINE)
+OFFLINE_OPTION = "--offline"
+_INDEX_OPTIONS = ("--refresh", "--upgrade", "--reinstall", OFFLINE_OPTION)
 
 
-def from_cache(reach: Stdio) -> Stdio | None:
+def make_offline_target(target: Stdio) -> Stdio | None:
     """The same program out of uv's cache; None when it is no package that uv runs, or its newest version is wanted."""
-    is_uv = PurePath(reach.command).name in ("uv", "uv.exe")
-    options = reach.args[: reach.args.index("--with") + 1] if "--with" in reach.args else ()
-    if not is_uv or not options or options[0] != "run" or any(word.startswith(_ASKS) for word in options):
+    is_uv = PurePath(target.command).name in ("uv", "uv.exe")
+    options = target.args[: target.args.index("--with") + 1] if "--with" in target.args else ()
+    if not is_uv or not options or options[0] != "run" or any(word.startswith(_INDEX_OPTIONS) for word in options):
         return None
-    return replace(reach, args=("run", OFFLINE, *reach.args[1:]))
+    return replace(target, args=("run", OFFLINE_OPTION, *target.args[1:]))

@@ -14,15 +14,22 @@ from urllib.parse import urljoin
 
 import yaml
 
-from patchbay.client.addresses.launchers import NAMED
-from patchbay.client.addresses.targets import masked_url
-from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, origin
+from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
+from patchbay.client.addresses.targets import mask_url
+from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, get_origin
 from patchbay.client.openapi.operations import Api, DocumentError
-from patchbay.client.openapi.requests import Call
+from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 
-USUAL = ("openapi.json", "swagger.json", "v3/api-docs", "openapi.yaml", "api/openapi.json", "swagger/v1/swagger.json")
+USUAL_PATHS = (
+    "openapi.json",
+    "swagger.json",
+    "v3/api-docs",
+    "openapi.yaml",
+    "api/openapi.json",
+    "swagger/v1/swagger.json",
+)
 """Where servers keep it, tried in this order below the URL given."""
 
 _SERVICE = re.compile(r'<([^>]*)>[^,]*;\s*rel\s*=\s*"?[^",;]*\bservice-desc\b')
@@ -54,7 +61,7 @@ for _tag, _rule, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_rule})\\Z"), _first)
 
 
-def api_of(data: bytes, where: str) -> Api:
+def parse_api(data: bytes, where: str) -> Api:
     """The API that some bytes describe. Raises DocumentError."""
     try:
         return Api(parse(data), where)
@@ -69,7 +76,7 @@ def api_of(data: bytes, where: str) -> Api:
         raise DocumentError(f"{where}: expected JSON or YAML; {str(problem)[:200]}") from problem
 
 
-def api_in_file(path: Path, limit: int) -> Api:
+def load_api_file(path: Path, limit: int) -> Api:
     """The API that a file describes. Raises DocumentError."""
     try:
         with path.open("rb") as file:
@@ -78,43 +85,45 @@ def api_in_file(path: Path, limit: int) -> Api:
         raise DocumentError(f"{path}: expected a readable file ({problem.strerror})") from problem
     if len(data) > limit:
         raise DocumentError(f"{path}: expected at most {limit} bytes")
-    return api_of(data, str(path))
+    return parse_api(data, str(path))
 
 
-def api_at(url: str, client: ApiClient) -> tuple[Api, str]:
+def fetch_api(url: str, client: ApiClient) -> tuple[Api, str]:
     """The API at a URL, and the URL its description was found at: there, where it points to, or in a usual place.
 
     Raises DocumentError with the places that were tried; Unreachable.
     """
     tried: list[str] = []
-    left = [url] if NAMED.search(url.partition("?")[0]) else [url, *_usual(url)]
+    left = [url] if API_DOCUMENT_PATH.search(url.partition("?")[0]) else [url, *_list_usual_urls(url)]
     while left:
         place = left.pop(0)
-        tried.append(masked_url(place))
+        tried.append(mask_url(place))
         try:
-            reply = client.send(Call("GET", place))
+            reply = client.send(HttpRequest("GET", place))
         except ApiFailure:
             if len(tried) == 1 and not left:
                 raise
             continue
         try:
-            return api_of(reply.body, masked_url(place)), reply.url
+            return parse_api(reply.body, mask_url(place)), reply.url
         except DocumentError:
             if len(tried) == 1 and not left:
                 raise
-        pointed = linked(reply) if place == url else ""
+        pointed = find_linked_document(reply) if place == url else ""
         left = [pointed, *left] if pointed else left
-    raise DocumentError(f"{masked_url(url)}: found no OpenAPI document; tried {', '.join(tried)}")
+    raise DocumentError(f"{mask_url(url)}: found no OpenAPI document; tried {', '.join(tried)}")
 
 
-def _usual(url: str) -> list[str]:
+def _list_usual_urls(url: str) -> list[str]:
     base = url.partition("?")[0].rstrip("/") + "/"
     root = urljoin(url, "/")
-    return list(dict.fromkeys([*(urljoin(base, name) for name in USUAL), *(urljoin(root, name) for name in USUAL)]))
+    return list(
+        dict.fromkeys([*(urljoin(base, name) for name in USUAL_PATHS), *(urljoin(root, name) for name in USUAL_PATHS)])
+    )
 
 
-def linked(reply: Reply) -> str:
+def find_linked_document(reply: Reply) -> str:
     """The description that an answer points to with `Link: <...>; rel="service-desc"`, of the same origin, or ""."""
     found = _SERVICE.search(reply.headers.get("link", ""))
     url = urljoin(reply.url, found[1]) if found else ""
-    return url if url and origin(url) == origin(reply.url) else ""
+    return url if url and get_origin(url) == get_origin(reply.url) else ""

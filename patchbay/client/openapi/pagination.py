@@ -19,7 +19,7 @@ from typing import Any
 
 from patchbay.errors import InvalidParams
 
-TYPES = ("cursor", "page", "offset", "link")
+PAGING_TYPES = ("cursor", "page", "offset", "link")
 _LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[^,;=]+(?:=(?:\"[^\"]*\"|[^,;]*))?)*)")
 _NEXT = re.compile(r";\s*rel\s*=\s*(?:\"(?:[^\"]*\s)?next(?:\s[^\"]*)?\"|next\s*(?:;|$))", re.IGNORECASE)
 _DEFAULT_PARAMETERS = {"cursor": ("cursor", "page_token", "pageToken", "after", "next"), "page": ("page",)}
@@ -37,29 +37,31 @@ class Paging:
     most: int = 1000
 
 
-def paging_of(given: Mapping[str, Any], where: str) -> Paging | None:
+def parse_paging(given: Mapping[str, Any], where: str) -> Paging | None:
     """The paging that a profile or an address describes; None when it says nothing. Raises InvalidParams."""
     if not given:
         return None
     known = {one.name for one in fields(Paging)}
     other = sorted(set(given) - known)
-    if other or given.get("type") not in TYPES:
+    if other or given.get("type") not in PAGING_TYPES:
         what = f"{other[0]!r}" if other else f"type {given.get('type')!r}"
-        raise InvalidParams(f"{where}: {what}; expected type ({', '.join(TYPES)}), field, param, items, start, most")
-    numbers = {key: _number(given[key], f"{where}: {key}") for key in ("start", "most") if key in given}
+        raise InvalidParams(
+            f"{where}: {what}; expected type ({', '.join(PAGING_TYPES)}), field, param, items, start, most"
+        )
+    numbers = {key: _parse_number(given[key], f"{where}: {key}") for key in ("start", "most") if key in given}
     words = {key: str(given[key]) for key in ("type", "field", "param", "items") if key in given}
     if words["type"] == "cursor" and not words.get("field"):
         raise InvalidParams(f"{where}: expected field, the name of what holds the next cursor")
     return Paging(**words, **numbers)  # type: ignore[arg-type]
 
 
-def _number(value: Any, where: str) -> int:
+def _parse_number(value: Any, where: str) -> int:
     if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
         raise InvalidParams(f"{where}: expected a number, got {value!r:.40}")
     return int(value)
 
 
-def parameter_of(paging: Paging, arguments: Mapping[str, Any], where: str) -> str:
+def find_page_parameter(paging: Paging, arguments: Mapping[str, Any], where: str) -> str:
     """The argument that is changed from page to page. Raises InvalidParams when it has to be said."""
     if paging.type == "link" or paging.param:
         return paging.param
@@ -71,19 +73,19 @@ def parameter_of(paging: Paging, arguments: Mapping[str, Any], where: str) -> st
     return found
 
 
-def at(value: Any, path: str) -> Any:
+def get_at_path(value: Any, path: str) -> Any:
     """What a path with points leads to in a JSON value, or None."""
     for word in path.split("."):
         value = value.get(word) if isinstance(value, dict) else None
     return value
 
 
-def items_of(value: Any, paging: Paging | None, where: str) -> list[Any]:
+def find_items(value: Any, paging: Paging | None, where: str) -> list[Any]:
     """The records of an answer: where `items` says, the answer itself, or the one list in it when it is paged."""
     if paging is None:
         return value if isinstance(value, list) else [value]
     if paging.items:
-        found = at(value, paging.items)
+        found = get_at_path(value, paging.items)
         if not isinstance(found, list):
             raise InvalidParams(f"{where}: the answer has no list at {paging.items!r}")
         return found
@@ -96,26 +98,26 @@ def items_of(value: Any, paging: Paging | None, where: str) -> list[Any]:
     return found_list
 
 
-def next_link(header: str, value: Any, paging: Paging) -> str:
+def find_next_link(header: str, value: Any, paging: Paging) -> str:
     """The URL of the next page, relative too, or ""."""
     if paging.field:
-        found = at(value, paging.field)
+        found = get_at_path(value, paging.field)
         return found if isinstance(found, str) else ""
     return next((url for url, rest in _LINK.findall(header) if _NEXT.search(rest)), "")
 
 
-def next_value(value: Any, count: int, before: Any, paging: Paging) -> Any:
+def find_next_value(value: Any, count: int, before: Any, paging: Paging) -> Any:
     """The value of the parameter for the next page; None when there is none. `count` records were on this one."""
     if paging.type == "cursor":
-        found = at(value, paging.field)
+        found = get_at_path(value, paging.field)
         return found if found not in (None, "", False) else None
-    if count == 0 or (paging.field and at(value, paging.field) in (None, "", False)):
+    if count == 0 or (paging.field and get_at_path(value, paging.field) in (None, "", False)):
         return None
     return before + (1 if paging.type == "page" else count)
 
 
-def first_value(paging: Paging, given: Any) -> int:
+def choose_first_value(paging: Paging, given: Any) -> int:
     """The number of the first page or record."""
     if given is not None:
-        return _number(given, "the first page")
+        return _parse_number(given, "the first page")
     return paging.start if paging.start is not None else (1 if paging.type == "page" else 0)

@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from patchbay.client.contracts.contract import contract_cid, recorded_tools, schema_hash
-from patchbay.client.contracts.drift import ContractChange, Tool, by_name, detect_schema_changes
+from patchbay.client.contracts.contract import compute_contract_cid, compute_schema_hash, list_recorded_tools
+from patchbay.client.contracts.drift import ContractChange, Tool, detect_schema_changes, index_tools
 from patchbay.client.profiles.layouts import Profile
 
 _RENAMED_TOOL = re.compile(r": Renamed to '(.+)'$", re.DOTALL)
 _RENAMED = re.compile(r": (?:Required|Optional) parameter '(.+)' renamed to '(.+)'$", re.DOTALL)
 _PARAMETER = re.compile(r"/inputSchema/properties/[^/]+")
 
-RECORDED = ("description", "inputSchema", "outputSchema")
+RECORDED_FIELDS = ("description", "inputSchema", "outputSchema")
 """What a profile records of a tool that it knew nothing about."""
 
 
@@ -35,12 +35,12 @@ class ProfileUpdate:
     steps: tuple[str, ...]
 
 
-def changes_of(profile: Profile, tools: Sequence[Tool], before: Sequence[Tool] | None = None) -> list[ContractChange]:
+def find_changes(profile: Profile, tools: Sequence[Tool], before: Sequence[Tool] | None = None) -> list[ContractChange]:
     """What changed on the server since the profile was written, from the kept snapshot when there is one."""
-    return detect_schema_changes(before if before is not None else recorded_tools(profile, tools), tools)
+    return detect_schema_changes(before if before is not None else list_recorded_tools(profile, tools), tools)
 
 
-def updated(
+def update_profile(
     profile: Profile,
     tools: Sequence[Tool],
     before: Sequence[Tool] | None = None,
@@ -53,9 +53,9 @@ def updated(
     that the profile does not have, `examples` renames in examples and in `tested_with` what was renamed.
     """
     known = set(profile.tools)
-    found = [change for change in changes_of(profile, tools, before) if before is not None or change.tool in known]
-    tool_names, parameters = renames(found)
-    present = by_name(tools)
+    found = [change for change in find_changes(profile, tools, before) if before is not None or change.tool in known]
+    tool_names, parameters = collect_renames(found)
+    present = index_tools(tools)
     steps: list[str] = []
     kept: dict[str, dict[str, Any]] = {}
     for name, tool in profile.tools.items():
@@ -67,40 +67,40 @@ def updated(
             steps.append(f"Rename the tool '{name}' to '{now}'")
         renamed = parameters.get(now, {})
         steps += [f"Update profile to use '{new}' instead of '{old}'" for old, new in renamed.items()]
-        steps += _parameter_steps(tool, present[now], renamed)
-        kept[now] = _tool(tool, present[now], renamed if examples else {})
+        steps += _list_parameter_steps(tool, present[now], renamed)
+        kept[now] = _update_tool(tool, present[now], renamed if examples else {})
     for name in sorted(present.keys() - kept.keys()) if everything or not known else ():
         if everything:
             steps.append(f"Record the tool '{name}'")
-            kept[name] = {key: present[name][key] for key in RECORDED if present[name].get(key) is not None}
-    fields = {**profile.fields, **pinned(tools, kept)}
+            kept[name] = {key: present[name][key] for key in RECORDED_FIELDS if present[name].get(key) is not None}
+    fields = {**profile.fields, **make_contract_fields(tools, kept)}
     if examples and "tested_with" in fields:
-        fields["tested_with"] = [renamed_reference(one, tool_names, parameters) for one in fields["tested_with"]]
+        fields["tested_with"] = [rename_in_reference(one, tool_names, parameters) for one in fields["tested_with"]]
     steps.append("Recalculate schema hash")
     return ProfileUpdate(replace(profile, tools=dict(sorted(kept.items())), fields=fields), tuple(found), tuple(steps))
 
 
-def with_contract(profile: Profile, tools: Sequence[Tool], wanted: Collection[str] = ()) -> Profile:
+def record_contract(profile: Profile, tools: Sequence[Tool], wanted: Collection[str] = ()) -> Profile:
     """A new profile with the server's tools (only the `wanted` ones, if any) and the contract expected of it."""
     recorded = {
-        tool["name"]: {key: tool[key] for key in RECORDED if tool.get(key) is not None}
+        tool["name"]: {key: tool[key] for key in RECORDED_FIELDS if tool.get(key) is not None}
         for tool in tools
         if not wanted or tool["name"] in wanted
     }
-    return replace(profile, tools=recorded, fields={**profile.fields, **pinned(tools, recorded)})
+    return replace(profile, tools=recorded, fields={**profile.fields, **make_contract_fields(tools, recorded)})
 
 
-def pinned(tools: Sequence[Tool], recorded: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def make_contract_fields(tools: Sequence[Tool], recorded: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The fields of a profile that say which contract it expects."""
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return {
-        "schema_hash": schema_hash(tools, recorded or None),
-        "schema_cid": contract_cid(tools),
+        "schema_hash": compute_schema_hash(tools, recorded or None),
+        "schema_cid": compute_contract_cid(tools),
         "schema_updated": now,
     }
 
 
-def renames(changes: Sequence[ContractChange]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+def collect_renames(changes: Sequence[ContractChange]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Old to new tool, and by the new tool's name old to new parameter."""
     tools: dict[str, str] = {}
     parameters: dict[str, dict[str, str]] = {}
@@ -112,9 +112,9 @@ def renames(changes: Sequence[ContractChange]) -> tuple[dict[str, str], dict[str
     return tools, parameters
 
 
-def _parameter_steps(tool: Mapping[str, Any], now: Tool, renamed: Mapping[str, str]) -> list[str]:
-    old = _properties(tool.get("inputSchema"))
-    new = _properties(now.get("inputSchema"))
+def _list_parameter_steps(tool: Mapping[str, Any], now: Tool, renamed: Mapping[str, str]) -> list[str]:
+    old = _get_properties(tool.get("inputSchema"))
+    new = _get_properties(now.get("inputSchema"))
     if "inputSchema" not in tool:
         return []
     schema = now.get("inputSchema")
@@ -124,35 +124,35 @@ def _parameter_steps(tool: Mapping[str, Any], now: Tool, renamed: Mapping[str, s
     return steps + [f"Drop '{name}' parameter" for name in old if name not in new and name not in renamed]
 
 
-def _properties(schema: Any) -> Mapping[str, Any]:
+def _get_properties(schema: Any) -> Mapping[str, Any]:
     found = schema.get("properties") if isinstance(schema, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def _tool(tool: Mapping[str, Any], now: Tool, renamed: Mapping[str, str]) -> dict[str, Any]:
+def _update_tool(tool: Mapping[str, Any], now: Tool, renamed: Mapping[str, str]) -> dict[str, Any]:
     found = dict(tool)
     if "inputSchema" in found:
         found["inputSchema"] = now.get("inputSchema", {"type": "object"})
     if "outputSchema" in found and now.get("outputSchema") is not None:
         found["outputSchema"] = now["outputSchema"]
     if "examples" in found:
-        found["examples"] = renamed_examples(found["examples"], renamed)
+        found["examples"] = rename_in_examples(found["examples"], renamed)
     return found
 
 
-def renamed_examples(examples: Any, renamed: Mapping[str, str]) -> Any:
+def rename_in_examples(examples: Any, renamed: Mapping[str, str]) -> Any:
     """A tool's `examples` with the names of parameters that are now in use."""
-    return [_example(one, renamed) for one in examples] if isinstance(examples, list) else examples
+    return [_rename_in_example(one, renamed) for one in examples] if isinstance(examples, list) else examples
 
 
-def _example(example: Any, renamed: Mapping[str, str]) -> Any:
+def _rename_in_example(example: Any, renamed: Mapping[str, str]) -> Any:
     given = example.get("input") if isinstance(example, dict) else None
     if not isinstance(given, dict):
         return example
     return {**example, "input": {renamed.get(key, key): value for key, value in given.items()}}
 
 
-def renamed_reference(text: str, tools: Mapping[str, str], parameters: Mapping[str, Mapping[str, str]]) -> str:
+def rename_in_reference(text: str, tools: Mapping[str, str], parameters: Mapping[str, Mapping[str, str]]) -> str:
     """`search?gene=BRAF` with the names of tools and, by tool, of parameters that are now in use."""
     place, mark, query = text.partition("?")
     start, slash, tool = place.rpartition("/")

@@ -26,30 +26,30 @@ LIST_RECORDS: Mapping[str, str] = {
 }
 """What `list=` names, and the type of each of its records."""
 
-PLAIN = "text/plain"
-_SAID_ELSEWHERE = frozenset({"io.modelcontextprotocol/serverInfo"})
+PLAIN_TEXT = "text/plain"
+_OMITTED_META_KEYS = frozenset({"io.modelcontextprotocol/serverInfo"})
 
 
-def of_content(item: Mapping[str, Any]) -> Record:
+def make_content_fields(item: Mapping[str, Any]) -> Record:
     """The fields of one content item; what no revision has is kept as `content`."""
     kind = item.get("type")
     if kind == "text":
-        return {"text": item.get("text", ""), "mimeType": PLAIN}
+        return {"text": item.get("text", ""), "mimeType": PLAIN_TEXT}
     if kind in ("image", "audio"):
         return {"blob": item.get("data", ""), "mimeType": item.get("mimeType", "application/octet-stream")}
     if kind == "resource" and isinstance(item.get("resource"), Mapping):
-        return _of_resource(item["resource"])
+        return _make_resource_fields(item["resource"])
     if kind == "resource_link":
         return {key: item[key] for key in ("uri", "name", "title", "description", "mimeType", "size") if key in item}
     return {"content": dict(item)}
 
 
-def _of_resource(content: Mapping[str, Any]) -> Record:
+def _make_resource_fields(content: Mapping[str, Any]) -> Record:
     found = {key: content[key] for key in ("uri", "mimeType", "text", "blob") if key in content}
-    return {"mimeType": PLAIN, **found} if "text" in found else found
+    return {"mimeType": PLAIN_TEXT, **found} if "text" in found else found
 
 
-def _objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def _get_objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """The objects of a list in a result, none where it is absent. Raises McpFailure for anything else."""
     found = result.get(key)
     if found is None:
@@ -59,33 +59,35 @@ def _objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return found
 
 
-def of_call(tool: str, result: Mapping[str, Any]) -> Iterator[Record]:
+def make_call_records(tool: str, result: Mapping[str, Any]) -> Iterator[Record]:
     """The records of a tool's result; one without content when it has none."""
     said = result.get("_meta")
-    meta = {key: value for key, value in said.items() if key not in _SAID_ELSEWHERE} if isinstance(said, dict) else {}
+    meta = (
+        {key: value for key, value in said.items() if key not in _OMITTED_META_KEYS} if isinstance(said, dict) else {}
+    )
     beside = {"structuredContent": result["structuredContent"]} if result.get("structuredContent") is not None else {}
     beside |= {"_meta": meta} if meta else {}
     failed = {"isError": True} if result.get("isError") else {}
-    for item in _objects(result, "content") or [{}]:
-        yield {"type": "tool_result", "tool": tool, **(of_content(item) if item else {}), **failed, **beside}
+    for item in _get_objects(result, "content") or [{}]:
+        yield {"type": "tool_result", "tool": tool, **(make_content_fields(item) if item else {}), **failed, **beside}
         beside = {}
 
 
-def of_read(result: Mapping[str, Any]) -> Iterator[Record]:
+def make_resource_records(result: Mapping[str, Any]) -> Iterator[Record]:
     """The records of a resource that was read."""
-    for content in _objects(result, "contents"):
-        yield {"type": "resource_content", **_of_resource(content)}
+    for content in _get_objects(result, "contents"):
+        yield {"type": "resource_content", **_make_resource_fields(content)}
 
 
-def of_prompt(prompt: str, result: Mapping[str, Any]) -> Iterator[Record]:
+def make_prompt_records(prompt: str, result: Mapping[str, Any]) -> Iterator[Record]:
     """The records of a prompt."""
-    for message in _objects(result, "messages"):
+    for message in _get_objects(result, "messages"):
         content = message.get("content") or {}
-        for item in _objects({"content": content if isinstance(content, list) else [content]}, "content"):
-            yield {"type": "prompt_message", "prompt": prompt, "role": message.get("role"), **of_content(item)}
+        for item in _get_objects({"content": content if isinstance(content, list) else [content]}, "content"):
+            yield {"type": "prompt_message", "prompt": prompt, "role": message.get("role"), **make_content_fields(item)}
 
 
-def of_list(what: str, items: Iterable[Mapping[str, Any]], container: str = "") -> Iterator[Record]:
+def make_list_records(what: str, items: Iterable[Mapping[str, Any]], container: str = "") -> Iterator[Record]:
     """The records of a list; with `container`, those of a list of everything, which say what they are (JN-C14)."""
     kind = LIST_RECORDS[what]
     for item in items:
@@ -93,6 +95,6 @@ def of_list(what: str, items: Iterable[Mapping[str, Any]], container: str = "") 
         yield {"type": kind, **item, **mark}
 
 
-def arguments_of(record: Mapping[str, Any]) -> Record:
+def get_arguments(record: Mapping[str, Any]) -> Record:
     """A record as arguments: without the keys that start with `_` (J-F8)."""
     return {key: value for key, value in record.items() if not key.startswith("_")}

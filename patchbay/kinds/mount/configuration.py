@@ -20,10 +20,10 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
-from patchbay.client.addresses.resolution import reached
-from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Reach, Stdio, is_secret_name
+from patchbay.client.addresses.resolution import resolve_address
+from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Stdio, Target, is_secret_name
 from patchbay.client.addresses.variables import substitute_env_vars_recursive
-from patchbay.client.profiles.lookup import Profiles, homes
+from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
 
 START_TIMEOUT = 60.0
@@ -56,10 +56,10 @@ class Mount:
         """The CID of how it is reached: lists that were read from elsewhere are not shown."""
         return cid_of(orjson.dumps([self.address, self.headers, self.environment, self.era]))
 
-    def reach(self, environ: Mapping[str, str]) -> Reach:
+    def reach(self, environ: Mapping[str, str]) -> Target:
         """How it is reached now. Raises ConfigError for a profile or a variable that is not there."""
         address = parse_address(self.address)
-        found = reached(address, Profiles(homes(Path.cwd(), environ)), environ)
+        found = resolve_address(address, Profiles(find_homes(Path.cwd(), environ)), environ).target
         more = {"headers": dict(self.headers), "environment": dict(self.environment)}
         more = substitute_env_vars_recursive(more, environ, self.name)
         if isinstance(found, Http):

@@ -220,7 +220,7 @@ def _round(
         progress=call.progress_token is not None,
         capabilities=capabilities,
         pauses=pauses(call),
-        by_hand=True,
+        manual_input=True,
     )
     answer: Answer | None = None
     try:

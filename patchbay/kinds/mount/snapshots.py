@@ -111,7 +111,7 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None, cha
         try:
             reader = ListReader(key)
             lists[method] = reader.read(
-                connection.pages(method, key, lambda page: via.extend(ways_of(page.get("_meta"))))
+                connection.iterate_pages(method, key, lambda page: via.extend(ways_of(page.get("_meta"))))
             )
             left_out[method] = reader.left_out
         except McpFailure as problem:

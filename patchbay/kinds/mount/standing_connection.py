@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Reach
-from patchbay.client.connection.environment import launch_environment
+from patchbay.client.addresses.targets import Era, Target
+from patchbay.client.connection.environment import make_launch_environment
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
@@ -100,7 +100,7 @@ class StandingConnection:
         self.id = f"{ground.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
-        self.reach: Reach | None = mount.direct_reach
+        self.reach: Target | None = mount.direct_reach
         """How it was reached last; before that what the address alone says, None where that is in a file."""
         self.lanes = CallConnections(self._lane)
         self.settled = threading.Event()
@@ -187,15 +187,15 @@ class StandingConnection:
         environ = self._ground.environ
         # The official SDK takes half a second to load: a hub that mounts nothing does without.
         connections = import_module("patchbay.client.connection.connection")
-        reach = self.reach = self.mount.reach(environ)
+        target = self.reach = self.mount.reach(environ)
         connection: Connection = connections.Connection.open(
-            reach,
+            target,
             era=era or self.mount.era,
             version=self._ground.version,
             start_timeout=START_TIMEOUT,
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
             listener=self._heard,
-            environ=launch_environment(environ),
+            environ=make_launch_environment(environ),
         )
         if not connection.modern and "logging" in connection.capabilities:
             # All of it: what each caller wants to see is decided here, and differs.
@@ -266,16 +266,16 @@ class StandingConnection:
         self, connection: Connection, uris: list[str]
     ) -> AbstractContextManager[Future[None]] | AbstractContextManager[None]:
         if not connection.modern:
-            return connection.listening()
+            return connection.listen()
         offered = connection.capabilities
         kinds = [kind for kind in ("tools", "resources", "prompts") if (offered.get(kind) or {}).get("listChanged")]
         uris = uris if (offered.get("resources") or {}).get("subscribe") else []
-        return connection.listening(kinds, uris) if kinds or uris else nullcontext()
+        return connection.listen(kinds, uris) if kinds or uris else nullcontext()
 
     def _try(self, connection: Connection, method: str, params: Mapping[str, Any]) -> None:
         """Ask for something that the upstream may refuse. Raises Unreachable."""
         try:
-            connection.result(method, params, timeout=PROBE_TIMEOUT)
+            connection.get_result(method, params, timeout=PROBE_TIMEOUT)
         except McpFailure as problem:
             log.info("the upstream %s refused %s: %s", self.mount.name, method, problem.message)
 
@@ -284,7 +284,7 @@ class StandingConnection:
         if connection.closed:
             raise Unreachable("the connection ended")
         try:
-            connection.result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT)
+            connection.get_result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT)
         except McpFailure as problem:
             if problem.code != MethodNotFound.code:  # whoever says that it knows no ping is there
                 raise Unreachable(problem.message) from problem

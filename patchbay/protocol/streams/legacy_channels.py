@@ -16,7 +16,7 @@ import orjson
 from patchbay.activation import PAUSE
 from patchbay.errors import UnknownSession
 from patchbay.events import Pause
-from patchbay.store import Store
+from patchbay.store import Store, Wait
 from patchbay.topics import CHANNELS, ENDING
 
 WAITING = 600.0
@@ -85,7 +85,7 @@ class Channel:
 
     def messages(
         self, keepalive: float, ending: Callable[[], bool], busy: Callable[[], bool]
-    ) -> Iterator[bytes | Pause]:
+    ) -> Iterator[bytes | Pause | Wait]:
         """The messages as they come, until the channel ended or the hub stops; a Pause after each silence.
 
         A hub that stops (`ending`) answers first what it is still answering on this channel (`busy`).
@@ -108,5 +108,6 @@ class Channel:
                     continue
                 if over:
                     return
-                if mailbox.get(DRAIN_POLL_SECONDS if stopping else keepalive) is None and not stopping:
+                yield Wait(mailbox, DRAIN_POLL_SECONDS if stopping else keepalive)
+                if mailbox.get(0) is None and not stopping:
                     yield PAUSE

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.contracts.canonical_json import ContractError, canonical_json
-from patchbay.client.contracts.contract import contract_cid, schema_hash
-from patchbay.client.contracts.drift import contract_of, detect_schema_changes, gravest_change
+from patchbay.client.contracts.canonical_json import ContractError, encode_canonical_json
+from patchbay.client.contracts.contract import compute_contract_cid, compute_schema_hash
+from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_kind, get_contract_fields
 from tests.client.tools import OTHER, SEARCH
 
 
@@ -213,7 +213,7 @@ def test_tools_come_go_and_are_renamed() -> None:
         ("search", "breaking", "Tool 'search': Renamed to 'find'"),
         ("new", "non-breaking", "Tool 'new': New tool added"),
     ]
-    assert gravest_change(found) == "breaking" and gravest_change([]) is None
+    assert find_gravest_kind(found) == "breaking" and find_gravest_kind([]) is None
 
 
 def test_a_tool_of_another_input_is_not_taken_for_a_renamed_one() -> None:
@@ -294,12 +294,12 @@ def test_there_are_changes_exactly_when_contracts_differ(old: list[Any], new: li
     """JN-45: equal contracts have no changes, different ones at least one; the CID says the same."""
 
     def all_of(tools: list[Any]) -> bytes:
-        return canonical_json(sorted((contract_of(one) for one in tools), key=lambda one: one["name"]))
+        return encode_canonical_json(sorted((get_contract_fields(one) for one in tools), key=lambda one: one["name"]))
 
     found = detect_schema_changes(old, new)
-    assert bool(found) == (all_of(old) != all_of(new)) == (contract_cid(old) != contract_cid(new))
+    assert bool(found) == (all_of(old) != all_of(new)) == (compute_contract_cid(old) != compute_contract_cid(new))
     assert detect_schema_changes(old, copy.deepcopy(old)) == []
-    assert all(len(schema_hash(tools)) == 64 for tools in (old, new))
+    assert all(len(compute_schema_hash(tools)) == 64 for tools in (old, new))
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,8 @@ def test_a_change_before_the_mount_listens_is_not_missed(
         original, told = StandingConnection._listening, list[str]()
 
         def listening(keeper: StandingConnection, connection: Connection, uris: list[str]) -> Any:
-            reach, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
-            with Connection.open(reach, era="modern", listener=heard) as watcher, watcher.listening():
+            target, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
+            with Connection.open(target, era="modern", listener=heard) as watcher, watcher.listen():
                 (up.servers / "hello.py").write_text('def late() -> str:\n    return "late"\n', "utf-8")
                 until(lambda: "notifications/tools/list_changed" in told, "the change to be told")
             return original(keeper, connection, uris)

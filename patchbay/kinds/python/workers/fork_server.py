@@ -34,8 +34,9 @@ import orjson
 
 from patchbay.kinds.python.workers.worker import live
 from patchbay.processes.confinement import landlock, namespaces, privacy
-from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, in_force
-from patchbay.processes.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user
+from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, active_protections
+from patchbay.processes.limits import count_user_tasks, forbid_new_privileges, name_process
+from patchbay.processes.process_trees import adopt_orphans
 
 ORDER = Struct("<BQd")
 SPAWN, STOP, PING = 1, 2, 3
@@ -76,7 +77,7 @@ class ForkServer:
         self._cleaners: set[int] = set()
         self._deadlines: list[tuple[float, int, signal.Signals]] = []
         self._ending = False
-        self._tasks = tasks_of_user()
+        self._tasks = count_user_tasks()
         self._pid = os.getpid()
         self._protections = protections or Protections()
         self._init = 0
@@ -301,10 +302,10 @@ def main(
         signal.signal(number, signal.SIG_IGN)
     name_process("patchbay-hosts")
     adopt_orphans()
-    gain_nothing()
+    forbid_new_privileges()
     gc.collect()
     gc.freeze()
     places = tuple(Path(one).resolve() for one in (*hidden, folder))
-    protections = Protections(in_force(wanted), places, tuple(Path(one).resolve() for one in kept))
+    protections = Protections(active_protections(wanted), places, tuple(Path(one).resolve() for one in kept))
     ForkServer(control, Path(folder).resolve(), protections).run()
     sys.exit(0)

@@ -30,24 +30,24 @@ from patchbay.activation import Call, described
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.functions import work
+from patchbay.kinds.python.functions import run_function
 from patchbay.kinds.python.runner_threads import Stopped
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
 from patchbay.kinds.python.workers.leftovers import empty_folder, has_children, open_descriptors
 from patchbay.kinds.python.workers.output import CapturedOutput
-from patchbay.processes.confinement.paths import AllowedPaths, existing
+from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
 from patchbay.processes.confinement.protections import Protections
 from patchbay.processes.limits import (
     MIB,
     CpuTime,
-    adopt_orphans,
-    bound_memory,
-    bound_process,
     die_with_parent,
+    limit_memory,
+    limit_process,
     name_process,
-    peak,
+    peak_memory_bytes,
 )
+from patchbay.processes.process_trees import adopt_orphans
 from patchbay.settings import adopt
 
 SLOW_LOAD_SECONDS = 0.1
@@ -229,10 +229,10 @@ class Worker:
         adopt({"TMPDIR": folder} | variables)
         tempfile.tempdir = None
         name_process(self._name)
-        places = AllowedPaths(own=(self._folder, *existing(own)), writes=existing(writes))
-        self._protections.take_on(places, self._memory)
+        places = AllowedPaths(own=(self._folder, *existing_folders(own)), writes=existing_folders(writes))
+        self._protections.apply(places, self._memory)
         self._definition = Definition(source, cid, self._name)
-        bound_memory(self._memory)
+        limit_memory(self._memory)
 
     def _call(self, fields: list[Any]) -> None:
         target, arguments, deadline, principal, capabilities, level, token, meta, chain, hub = fields
@@ -278,7 +278,7 @@ class Worker:
         assert self._definition is not None
         try:
             slow = self._make_ready()
-            events = work(self._definition, job.call, job)
+            events = run_function(self._definition, job.call, job)
             return slow + b"".join([frames.event_frame(event) for event in events]) + frames.frame(frames.END)
         except Stopped:
             raise
@@ -302,7 +302,7 @@ class Worker:
         begun = time.monotonic()
         self._definition.load()
         self._loaded = True
-        self._base = peak()
+        self._base = peak_memory_bytes()
         gc.collect()
         return frames.frame(frames.SLOW_START) if time.monotonic() - begun > SLOW_LOAD_SECONDS else b""
 
@@ -317,7 +317,7 @@ class Worker:
     def _is_spent(self) -> bool:
         """Whether a call left something behind that the next one should not find."""
         self._calls += 1
-        if has_children() or self._base < 0 or peak() - self._base > self._memory * MIB // 2:
+        if has_children() or self._base < 0 or peak_memory_bytes() - self._base > self._memory * MIB // 2:
             return True
         return self._calls % 16 == 1 and open_descriptors() > OPEN
 
@@ -369,7 +369,7 @@ def live(descriptor: int, parent: int, folder: Path, tasks: int, protections: Pr
     try:
         die_with_parent(parent)
         adopt_orphans()
-        bound_process(tasks)
+        limit_process(tasks)
         os.chdir(folder)
         sys.argv = ["tool"]
         gc.enable()

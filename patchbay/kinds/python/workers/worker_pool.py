@@ -266,7 +266,7 @@ class WorkerPool:
     def _blank(self, order: WorkerOrder) -> WorkerConnection:
         """A host that knows nothing yet: one that stands by, and another in its place."""
         if order.limits.sandbox:
-            return self._spawn(order.key, sandbox.walls(self.hidden))
+            return self._spawn(order.key, sandbox.sandbox_command(self.hidden))
         spares, self._spares = self._spares, []
         for host in spares:
             if host.ended():

@@ -13,7 +13,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from tests.kinds.calls import SmallHub, alive, call_of, events, heard, wait_until
+from tests.kinds.calls import SmallHub, alive, call_of, events, next_event, wait_until
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
 
 
@@ -318,7 +318,7 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
     """
     hub, note = SmallHub(), tmp_path / "pid"
     running = activate(hosted(hosts, source), call_of({"note": str(note)}, hub=hub))
-    assert heard(running) == Text("a")
+    assert next_event(running) == Text("a")
 
     def waits_for_room() -> bool:
         pid = note.read_text() if note.exists() else ""
@@ -343,7 +343,7 @@ def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> Non
     """
     hub = SmallHub()
     running = activate(hosted(hosts, source), call_of(hub=hub))
-    assert heard(running) == Text("a")
+    assert next_event(running) == Text("a")
     running.close()
     wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
 
@@ -360,7 +360,7 @@ def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: 
     """
     note = tmp_path / "pid"
     running = activate(hosted(hosts, source), call_of({"note": str(note)}))
-    first = heard(running)
+    first = next_event(running)
     wait_until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
     found = [first, *(event for event in running if not isinstance(event, Pause))]
     words, end = Log("debug", "dying words", "output"), Failed("the tool ended its process with exit code 3")
@@ -373,7 +373,7 @@ def test_a_call_that_removes_its_folder_does_not_fail_the_next(hosts: WorkerPool
     assert [value(handler), value(handler, "after")] == ["x", [[]]]
 
 
-def test_limits_beyond_what_a_system_can_count_mean_what_there_is(hosts: WorkerPool) -> None:
+def test_limits_beyond_the_range_of_a_system_mean_its_maximum(hosts: WorkerPool) -> None:
     assert value(hosted(hosts, "def main(): return 'x'", memory=10**15)) == "x"
     assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
 

@@ -24,7 +24,7 @@ from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from tests.checkout import ROOT
-from tests.kinds.calls import alive, call_of, events, heard, wait_until
+from tests.kinds.calls import alive, call_of, events, next_event, wait_until
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
 
 PID = "import os\nloaded = []\ndef main():\n    loaded.append(1)\n    return [os.getpid(), len(loaded)]"
@@ -60,7 +60,7 @@ def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run
     """X2: one that hangs starves nobody else."""
     handler = hosted(hosts, WAITS, "greedy")
     running = [activate(handler, call_of()) for _ in range(3)]
-    assert [heard(one) for one in running] == [Text("here")] * 3
+    assert [next_event(one) for one in running] == [Text("here")] * 3
     assert failure(handler, left=0.3).startswith("greedy is busy")
     assert value(hosted(hosts, "def main(): return 'fine'", "modest")) == "fine"
     for one in running:
@@ -154,7 +154,7 @@ def test_closing_ends_every_process_and_descriptor() -> None:
     hosts = WorkerPool()
     pid = value(hosted(hosts, PID))[0]
     running = activate(hosted(hosts, WAITS), call_of())
-    assert heard(running) == Text("here")
+    assert next_event(running) == Text("here")
     zygotes = hosts.pids
     hosts.close()
     assert not any(map(alive, (pid, *zygotes)))
@@ -246,7 +246,7 @@ def test_any_number_of_idle_hosts_may_be_gone() -> None:
     try:
         handler = hosted(own, "import os\ndef main():\n    yield os.getpid()")
         running = [activate(handler, call_of()) for _ in range(5)]
-        pids = [heard(one).value for one in running]  # type: ignore[union-attr]
+        pids = [next_event(one).value for one in running]  # type: ignore[union-attr]
         assert [list(one)[-1] for one in running] == [Done()] * 5
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
