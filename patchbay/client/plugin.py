@@ -1,11 +1,11 @@
-"""The source for MCP servers as a program of its own: the plugin `mcp_` of JN (JN-39).
+"""The source for MCP servers as a program of its own: the plugin `mcp_` of JN.
 
-    mcp_.py --mode read ADDRESS      the records at an address, as NDJSON on standard output
+    mcp_.py --mode read ADDRESS      write the records at an address to standard output, as NDJSON
     mcp_.py --mode write ADDRESS     call the tool once per record of standard input
-    mcp_.py --mode inspect ADDRESS   what the server offers, as one JSON object; also: explore, validate, version
+    mcp_.py --mode inspect ADDRESS   write what the server offers, as one JSON object; also: explore, validate, version
 
-What goes wrong is a record with `_error`, and the exit code stays 0 (J-F7). `scripts/single_file.py` makes one
-self-contained file of this module and everything it needs. Sources: JN-19 to JN-21, JN-39, J-F7, J-F14.
+A failure is a record with `_error`, and the exit code stays 0. `scripts/single_file.py` makes one self-contained file
+of this module and everything it needs.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ RESOLVER_EXPORTS = (
     list_server_tools,
     resolve_profile_reference,
 )
-"""What others may import from the single file (JN-39)."""
+"""Functions that other programs may import from the single file."""
 
 MODES = ("read", "write", "inspect", "explore", "validate", "version")
 MAX_QUOTED_CHARACTERS = 100
 
 
 def reads(url: str, context: SourceContext, **arguments: Any) -> Iterator[Record]:
-    """The records at an address."""
+    """Read the records at an address."""
     return McpSource().reads(url, context, arguments)
 
 
 def writes(url: str, context: SourceContext, **arguments: Any) -> Iterator[Record]:
-    """What comes of each record of standard input."""
+    """Call the tool of an address once per record of standard input, and give the records of each result."""
     return McpSource().writes(url, _read_input_records(context.limit), context, arguments)
 
 
 def run_mode(mode: str, url: str, context: SourceContext) -> Iterator[Record]:
-    """The records of one mode."""
+    """Give the records of one mode."""
     source = McpSource()
     if mode == "read":
         yield from reads(url, context)
@@ -100,7 +100,7 @@ def _write_record(record: Record) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the plugin; answers the exit code, 0 unless nobody reads what it says."""
+    """Run the plugin. Return the exit code: 0, or 1 when standard output was closed by its reader."""
     parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
     parser.add_argument("--mode", required=True, choices=MODES, help="what to do")
     parser.add_argument("--timeout", type=float, help="seconds per request [default 60]")

@@ -1,4 +1,4 @@
-"""The names that are nearest to one that does not exist, for an error that says the next step."""
+"""The known names that are most similar to an unknown one, for errors that suggest the next step."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 
 
 def split_words(name: str) -> str:
-    """The words of a name in lower case, whatever its style: `getTime`, `get_time`, `get-time` and `GET.time` agree."""
+    """Split a name into words in lower case: `getTime`, `get_time`, `get-time` and `GET.time` give the same words."""
     return " ".join(_WORD.findall(name)).lower() or name.lower()
 
 
 def find_similar_names(name: str, known: Sequence[str]) -> list[str]:
-    """The known names that are most like a name, the best first."""
+    """Find the known names that are most similar to a name, the best first."""
     by_words: dict[str, list[str]] = {}
     for one in known:
         by_words.setdefault(split_words(one), []).append(one)
@@ -27,7 +27,7 @@ def find_similar_names(name: str, known: Sequence[str]) -> list[str]:
 
 
 def describe_unknown_name(name: str, known: Sequence[str], what: str = "tool") -> str:
-    """A sentence: a name is not among the known ones, and which are nearest."""
+    """Say that a name is not among the known ones, and which of them are similar."""
     close = find_similar_names(name, known)
     if close:
         return f"there is no {what} {name!r}; did you mean {' or '.join(repr(one) for one in close)}?"

@@ -275,7 +275,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
 def test_an_id_that_is_none_is_refused_and_one_that_is_gone_is_none(hub: Hub) -> None:
     activity = hub.activity
     for text in ("", "7", "a-b", "7-", "-1-2", "1-99999", "9" * 30 + "-1"):
-        with pytest.raises(InvalidParams, match="no record's id"):
+        with pytest.raises(InvalidParams, match="not the id of a record"):
             activity.find(text)
     assert activity.find("999999999-0") is None
     hub.call("quick", "say")

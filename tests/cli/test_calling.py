@@ -6,6 +6,7 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.client.addresses import address
+from patchbay.client.addresses.query import check_text
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import Profiles
 from tests.cli.desk import SEARCH, Desk, launch
@@ -27,7 +28,7 @@ def test_a_command_parses_its_address_once_and_loads_its_profile_once(
     """Issue 13 part 3: the parsed address travels with its profile; contract, timeout and output format read that."""
     texts: list[str] = []
     names: list[str] = []
-    check_text, load = address.check_text, Profiles.load
+    load = Profiles.load
 
     def count_parse(text: str, place: str) -> str:
         texts.append(text)

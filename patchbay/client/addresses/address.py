@@ -1,4 +1,4 @@
-"""Addresses: one string that says how a server is reached, what to do there and with which arguments.
+"""Addresses: one string that names a server, an operation on it, and the arguments.
 
     mcp+LAUNCHER://PLACE[?QUERY]      a naked URI, no configuration needed (launchers.py)
     mcp+stdio:COMMAND LINE[?QUERY]    any command line
@@ -7,10 +7,9 @@
     @PROFILE[/TOOL][?QUERY]           a profile
     /mcp/SERVER[@CID][/TOOL][?QUERY]  a server of this hub, in process; `/mcp` is all of them
 
-Pure: nothing is started, no file is read, no variable is looked up (`${VAR}` stays as written until it is resolved).
-Starting a program from an address is for the local command line and operator configuration only (JN-C19, X-16).
-docs/addresses.md is the grammar for people; its examples are run by a test. Sources: JN-7 to JN-11, JN-22 to JN-31,
-JN-69, JN-C9 to JN-C14, J-F1, J-F4.
+Parsing starts nothing, reads no file and looks up no variable (`${VAR}` stays as written until the address is
+resolved). Starting a program from an address is for the local command line and the operator's configuration only.
+docs/addresses.md describes the grammar; a test runs its examples.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from patchbay.client.contracts.coercion import coerce_arguments
 Operation = Literal["none", "list", "call", "read", "prompt"]
 
 LISTABLE = ("tools", "resources", "templates", "prompts", "all")
-"""What `list=` may ask for."""
+"""Values of `list=`."""
 
 ADDRESS_FORMS = (
     "mcp+LAUNCHER://..., mcp+stdio:COMMAND LINE, mcp://PRESET, http(s)://..., @PROFILE[/TOOL] or /mcp/SERVER"
@@ -48,17 +47,17 @@ class NamedServer:
 
     @property
     def label(self) -> str:
-        """The reference as one writes it."""
+        """The reference as it is written in an address."""
         return f"@{self.name}" if self.kind == "profile" else f"mcp://{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What one address says.
+    """A parsed address.
 
-    `target` is how the server is reached, or the name under which that is kept. `name` is the tool, the resource's
-    URI, the prompt, or what is listed (one of LISTS); empty for the operation "none". `arguments` are as written,
-    strings or lists of strings; `exact` were given as JSON. `schema` is the CID of the contract expected, or "".
+    `target` is the server, or the name under which a file describes it. `name` is the tool, the resource's URI, the
+    prompt, or the list (one of LISTABLE); empty for the operation "none". `arguments` are as written, strings or lists
+    of strings; `exact` are JSON values. `schema` is the CID of the expected contract, or "".
     """
 
     target: Target | NamedServer
@@ -71,19 +70,19 @@ class Address:
     def with_arguments(
         self, text: Mapping[str, str | list[str]] | None = None, exact: Mapping[str, Any] | None = None
     ) -> Address:
-        """The same address with a caller's arguments, which win over those of the address (JN-31, JN-C12)."""
+        """Return the same address with a caller's arguments, which replace arguments of the same names."""
         text, exact = text or {}, exact or {}
         kept = {key: value for key, value in self.arguments.items() if key not in exact}
         kept_exact = {key: value for key, value in self.exact.items() if key not in text}
         return replace(self, arguments={**kept, **text}, exact={**kept_exact, **exact})
 
     def make_call_arguments(self, input_schema: Mapping[str, Any] | bool | None) -> dict[str, Any]:
-        """The JSON arguments of the call: what was written as text takes the types the schema wants (JN-C13)."""
+        """Make the JSON arguments of the call: text arguments take the types that the schema asks for."""
         return {**coerce_arguments(self.arguments, input_schema), **self.exact}
 
 
 def parse_address(text: str) -> Address:
-    """An address from its text. Raises AddressError saying what is wrong, where, and what was expected."""
+    """Parse an address. Raises AddressError, which says what is wrong, where, and what was expected."""
     check_text(text, "the address")
     if text.startswith("@"):
         return _parse_profile_reference(text[1:])
@@ -100,10 +99,11 @@ def parse_address(text: str) -> Address:
 
 
 def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """JN's form of the answer (JN-28): the server's configuration and every other parameter, control keys included.
+    """Parse a naked URI to the pair that JN uses: the server's configuration, and every other parameter with control
+    keys.
 
-    The configuration has `command`, `args` and `transport`, or `url` and `transport`; repeated keys are lists.
-    Raises AddressError.
+    The configuration has `command`, `args` and `transport`, or `url` and `transport`; repeated keys are lists. Raises
+    AddressError.
     """
     scheme = _SCHEME.match(uri)
     if not scheme or not scheme[1].lower().startswith("mcp+"):
@@ -120,7 +120,10 @@ def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def to_profile_fields(target: Target | NamedServer) -> dict[str, Any]:
-    """A reach as fields of a profile: `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`."""
+    """Convert a target to fields of a profile:
+
+    `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`.
+    """
     if isinstance(target, Stdio):
         found: dict[str, Any] = {"command": target.command, "args": list(target.args), "transport": "stdio"}
         return found | ({"env": dict(target.env)} if target.env else {}) | ({"cwd": target.cwd} if target.cwd else {})
@@ -132,9 +135,9 @@ def to_profile_fields(target: Target | NamedServer) -> dict[str, Any]:
 
 
 def find_preset(name: str, rows: Mapping[str, Any], where: str) -> Stdio:
-    """The launch of `mcp://name` out of a presets file. Raises AddressError, with the names there are."""
+    """Find the launch of `mcp://name` in a presets file. Raises AddressError with the names in it."""
     if name not in rows:
-        known = ", ".join(sorted(rows)) or "none at all"
+        known = ", ".join(sorted(rows)) or "no presets"
         raise AddressError(f"mcp://{name}: no such preset in {where}; it has {known}")
     return parse_preset(name, rows[name], where)
 
@@ -158,9 +161,9 @@ def _parse_naked_uri(kind: str, rest: str) -> Address:
 
 
 def _parse_preset(name: str, rows: Sequence[Pair]) -> Address:
-    """`mcp://name`, or `mcp://name?launcher=uvx&package=...`, which says all of it itself (JN-69).
+    """Parse `mcp://name`, or `mcp://name?launcher=uvx&package=...`, which needs no presets file.
 
-    In the second form the name is the executable for `uvx`, and no more than a label for the others.
+    In the second form the name is the executable for `uvx`; for other launchers it is only a label.
     """
     _check_name(name, "mcp://", "the name of a preset")
     if not any(key == "launcher" for key, _ in rows):
@@ -229,7 +232,7 @@ def _refuse_launch_options(query: Query, place: str, home: str) -> None:
     if query.launch:
         key = query.launch[0][0]
         raise AddressError(
-            f"{place}: {key}= says how a server is reached, which belongs into {home};"
+            f"{place}: {key}= says how to start or connect to a server, which belongs into {home};"
             f" an argument of this name is written arg.{key}="
         )
 
@@ -243,7 +246,7 @@ def _build_address(target: Target | NamedServer, query: Query, path_tool: str) -
 
 
 def _parse_operation(control: Mapping[str, str], path_tool: str) -> tuple[Operation, str]:
-    """JN-C11: exactly one thing is asked for; a tool may stand in the path and in the query when it is the same."""
+    """Read the operation: exactly one. A tool may stand in the path and in the query when both name the same one."""
     asked = [key for key in ("tool", "resource", "list", "prompt") if key in control]
     if path_tool and asked == ["tool"] and control["tool"] != path_tool:
         raise AddressError(f"the path names the tool {path_tool!r} and tool= names {control['tool']!r}; expected one")

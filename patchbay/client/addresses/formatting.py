@@ -1,6 +1,6 @@
-"""An address back to its text: what is written here parses to the same address.
+"""Format an address as text that parses to the same address.
 
-A program is written as `mcp+stdio:`, whatever launcher it came from: that form can say every command line.
+A program is written as `mcp+stdio:`, which can express every command line, whichever launcher it came from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ESCAPED_KEYS = frozenset({*CONTROL_KEYS, "prompt", "args"})
 
 
 def format_address(address: Address) -> str:
-    """One line that `parse_address` reads as the same address."""
+    """Format an address as one line that `parse_address` reads as the same address."""
     target = address.target
     if isinstance(target, Http) and address == Address(Http(target.url)) and not _has_operation_key(target.url):
         return target.url
@@ -83,6 +83,6 @@ def _is_launch_key(key: str) -> bool:
 
 
 def _has_operation_key(url: str) -> bool:
-    """Whether a plain URL would be refused: its query has a key that looks like something to do."""
+    """Whether `parse_address` refuses a plain URL: its query has a key that looks like an operation."""
     keys = (piece.partition("=")[0] for piece in url.partition("?")[2].split("&"))
     return any(key in ("tool", "resource", "list", "prompt") for key in keys)

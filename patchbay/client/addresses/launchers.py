@@ -1,4 +1,4 @@
-"""Launchers: the part of a naked URI between `://` and `?`, made into a program or a URL.
+"""Launchers: build a program or a URL from the part of a naked URI between `://` and `?`.
 
     mcp+uvx://PACKAGE[/EXECUTABLE]?command=WORD   uv run --with PACKAGE EXECUTABLE [WORD...]
                      launch.with=REQUIREMENT      uv run --with PACKAGE --with REQUIREMENT EXECUTABLE
@@ -7,9 +7,8 @@
     mcp+stdio:COMMAND LINE                        any command line, split as a shell splits it; no shell runs
     mcp+http://HOST/PATH, mcp+https://HOST/PATH   a URL
 
-Split by hand: a URL parser takes `@upstash` and `.` for an authority (J-F4). Nothing is started here and no variable
-is looked up. Presets (`.jn/mcp-launchers.json`) name such launches: `{"biomcp": {"launcher": "uvx", ...}}`.
-Sources: JN-22 to JN-27, JN-69, JN-C9, J-F4.
+The text is split by hand, because a URL parser takes `@upstash` and `.` for an authority. Nothing is started here and
+no variable is looked up. Presets (`.jn/mcp-launchers.json`) name such launches: `{"biomcp": {"launcher": "uvx", ...}}`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from patchbay.client.addresses.targets import ANY_ISSUER, AddressError, Http, St
 API_DOCUMENT_PATH = re.compile(
     r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$"
 )
-"""A path that names the description of an API."""
+"""The path of a document that describes an API."""
 
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"latest|[0-9][A-Za-z0-9.!+_-]*")
@@ -36,7 +35,7 @@ _FORBIDDEN_IN_URL = re.compile(r"[\s\x00-\x1f\x7f<>\"\\^`{|}]")
 
 
 def build_target(launcher: str, rest: str, options: Sequence[Pair]) -> Target:
-    """How a naked URI reaches its server: the launcher's name, what stands before the `?`, and the reach options.
+    """Build the target of a naked URI from the launcher's name, the text before the `?`, and the launch options.
 
     Raises AddressError naming the launcher, the place and what was expected.
     """
@@ -83,7 +82,7 @@ _URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query=, one laun
 
 
 def _check_word(text: str, what: str, place: str) -> str:
-    """A word of a command line that may not be taken for an option of the launcher."""
+    """Check a word of a command line, which must not be taken for an option of the launcher."""
     if not text or text.startswith("-"):
         raise AddressError(f"{place}: expected {what}, got {text!r}")
     return text
@@ -111,7 +110,7 @@ def _build_uvx_command(rest: str, words: Sequence[str], place: str) -> list[str]
 
 
 def _format_requirement(package: str) -> str:
-    """`name@1.2` and `name@latest`, as `uvx` takes them, in the form that `--with` takes."""
+    """Convert `name@1.2` and `name@latest`, as `uvx` takes them, to the form that `--with` takes."""
     name, sign, version = package.rpartition("@")
     if not sign or not name or not _VERSION.fullmatch(version):
         return package
@@ -145,7 +144,7 @@ def _split_command_line(rest: str, _words: Sequence[str], place: str) -> list[st
     except ValueError as problem:
         raise AddressError(f"{place}: expected a command line; {problem}") from problem
     if not words:
-        raise AddressError(f"{place}: expected a command line, got nothing")
+        raise AddressError(f"{place}: expected a command line, got an empty one")
     return [_check_word(words[0], "a program as the first word", place), *words[1:]]
 
 
@@ -160,7 +159,7 @@ URLS = ("http", "https")
 
 
 def check_url(url: str, place: str) -> str:
-    """The URL itself, when it has a host and could stand on a wire. Raises AddressError."""
+    """Return a URL that has a host and no forbidden character. Raises AddressError."""
     bad = _FORBIDDEN_IN_URL.search(url)
     try:
         parts = urlsplit(url)
@@ -199,7 +198,7 @@ def _build_http(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
 
 
 def check_issuer(url: str, place: str) -> str:
-    """The URL of an authorization server, or ANY_ISSUER. Raises AddressError."""
+    """Return the URL of an authorization server, or ANY_ISSUER. Raises AddressError."""
     if url == ANY_ISSUER:
         return url
     if not url.startswith(("http://", "https://")):
@@ -221,7 +220,7 @@ def _parse_transport(value: str, place: str) -> Transport:
 
 
 def parse_preset(name: str, row: Any, where: str) -> Stdio:
-    """One row of a presets file: `launcher`, `package`, and optionally `command`, `args`, `env`, `cwd`.
+    """Parse one row of a presets file: `launcher`, `package`, and optionally `command`, `args`, `env`, `cwd`.
 
     `where` is the file. Raises AddressError naming it, the row and what was expected.
     """
@@ -242,7 +241,7 @@ def parse_preset(name: str, row: Any, where: str) -> Stdio:
 
 
 def encode_package(launcher: str, package: str) -> str:
-    """A package or script as it stands before the `?`: for `uvx` its slashes are encoded, since one ends it there."""
+    """Encode a package or script as it stands before the `?`. For `uvx`, slashes in it are encoded."""
     return quote(package, safe="@" if launcher == "uvx" else "/@")
 
 

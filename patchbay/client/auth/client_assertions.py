@@ -1,8 +1,8 @@
-"""Signing in with a token that somebody else issued: how one is got from an identity provider, and how one is used.
+"""Signing in with a token that another service issued: requesting the token, and using it.
 
 `make_token_exchanger` is the first leg of SEP-990 (RFC 8693): an identity token becomes an assertion for one server.
-`WorkloadAuth` is SEP-1933: the platform's own token is the grant (RFC 7523), and nothing else is tried after it was
-refused. The authorization server is configured, never learnt from the server that wants the token.
+`WorkloadAuth` is SEP-1933: the platform's own token is the grant (RFC 7523); when the server refuses it, no other grant
+is tried. The authorization server is configured, never learnt from the server that asks for the token.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ REQUEST_SECONDS = 30.0
 
 
 def make_token_exchanger(endpoint: str, client_id: str, id_token: str) -> Callable[[str, str], Awaitable[str]]:
-    """Gives assertions for `(audience, resource)` in exchange for an identity token, at an identity provider."""
+    """Make a function that exchanges an identity token for an assertion for `(audience, resource)`, at an identity
+    provider.
+    """
 
     async def assertion(audience: str, resource: str) -> str:
         form = {
@@ -48,14 +50,14 @@ def make_token_exchanger(endpoint: str, client_id: str, id_token: str) -> Callab
             raise OAuthTokenError(f"the identity provider refused the exchange with HTTP {answer.status_code}")
         found = answer.json()
         if found.get("issued_token_type") != ID_JAG_TOKEN_TYPE or not isinstance(found.get("access_token"), str):
-            raise OAuthTokenError("the identity provider issued something else than an assertion")
+            raise OAuthTokenError("the identity provider did not issue an assertion")
         return str(found["access_token"])
 
     return assertion
 
 
 class WorkloadAuth(httpx2.Auth):
-    """Signs requests with an access token that the platform's token was given for."""
+    """Adds an access token to requests; the platform's token is the grant for it."""
 
     requires_response_body = True
 
@@ -79,7 +81,7 @@ class WorkloadAuth(httpx2.Auth):
         self._expires_at: float | None = None
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """The SDK's contract: the request, and between its two tries the requests for a token."""
+        """Send the request, and between its two tries the requests for a token (the contract of `httpx2.Auth`)."""
         async with self._lock:
             if self._tokens is None:
                 self._set_tokens(await self._storage.get_tokens())
@@ -95,7 +97,7 @@ class WorkloadAuth(httpx2.Auth):
                     endpoint = str(metadata.token_endpoint)
                     break
             if endpoint is None:
-                raise OAuthFlowError(f"{self._issuer} says nothing about itself as an authorization server")
+                raise OAuthFlowError(f"{self._issuer} has no authorization server metadata")
             answer = yield await self._build_token_request(endpoint)
             if answer.status_code != 200:
                 raise OAuthTokenError(f"the platform's token was refused with HTTP {answer.status_code}")

@@ -1,9 +1,10 @@
-"""Tokens that are of no use to a thief (DPoP, RFC 9449, SEP-1932): every request proves that it holds our key.
+"""Proof of possession (DPoP, RFC 9449, SEP-1932): each request proves that it holds our key, so a stolen token is
+useless.
 
-`DpopAuth` stands around any other way of signing in. It watches that flow's own requests: when the authorization
-server says that it knows ES256 proofs, the request for a token carries one, and when the token that comes back is
-bound to our key, so does every request that uses it, under the scheme `DPoP`. A nonce that is asked for is sent, once.
-The key is kept beside the tokens, since they are worth nothing without it.
+`DpopAuth` wraps any other way of signing in and reads its requests and answers: when the authorization server supports
+ES256 proofs, the request for a token carries a proof; when the returned token is bound to our key, so does every
+request that uses it, under the scheme `DPoP`. A nonce that the server asks for is sent once. The key is kept beside the
+tokens, because the tokens cannot be used without it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
 class DpopAuth(httpx2.Auth):
-    """Another way of signing in, with proofs where the server knows them."""
+    """Wraps another way of signing in and adds proofs for servers that support them."""
 
     requires_response_body = True
 
@@ -45,7 +46,7 @@ class DpopAuth(httpx2.Auth):
         self._nonces: dict[str, str] = {}
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """The inner flow, with each of its requests proved and each answer read."""
+        """Run the inner flow; add a proof to each of its requests and read each answer."""
         flow = self._inner.async_auth_flow(request)
         try:
             outgoing = await flow.__anext__()
@@ -86,19 +87,19 @@ class DpopAuth(httpx2.Auth):
         return jwt.encode(claims, self._key, ALGORITHM, {"typ": "dpop+jwt", "jwk": self._public_jwk})
 
     async def _is_nonce_required(self, response: httpx2.Response) -> bool:
-        """Whether a request is to be sent again with a nonce that just came."""
+        """Whether a request has to be sent again with the nonce that this answer brought."""
         nonce, origin = response.headers.get("DPoP-Nonce"), _get_origin(response.request)
         if nonce is None or "DPoP" not in response.request.headers:
             return False
-        news = nonce != self._nonces.get(origin)
+        is_new = nonce != self._nonces.get(origin)
         self._nonces[origin] = nonce
-        if not news or response.status_code not in (400, 401):
+        if not is_new or response.status_code not in (400, 401):
             return False
-        said = response.headers.get("WWW-Authenticate", "") + (await response.aread()).decode("utf-8", "replace")
-        return "use_dpop_nonce" in said
+        error = response.headers.get("WWW-Authenticate", "") + (await response.aread()).decode("utf-8", "replace")
+        return "use_dpop_nonce" in error
 
     async def _inspect_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        """Learn from an answer of an authorization server; a bound token is handed on as if it were a plain one."""
+        """Learn from an answer of an authorization server. The inner flow gets a bound token as a plain one."""
         if response.status_code != 200 or not _is_json(response):
             return response
         if _is_token_request(request):
@@ -144,5 +145,5 @@ async def _read_object(response: httpx2.Response) -> dict[str, Any]:
     try:
         found = orjson.loads(await response.aread())
     except ValueError:
-        return {}  # whoever asked for it says so
+        return {}  # the inner flow reads the same answer and raises the error
     return found if isinstance(found, dict) else {}

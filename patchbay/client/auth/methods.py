@@ -1,6 +1,6 @@
-"""The ways to sign in to a server, as frozen values, and where the tokens of a server are kept.
+"""The ways to sign in to a server, as frozen values, and the path of a server's token file.
 
-`signin.py` and `tokens.py` do the work; this file needs nothing of the official client.
+`oauth.py` and `token_files.py` use them; this module does not load the official client.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ShowUrl = Callable[[str], None]
-"""Shows a person the URL to sign in at, such as by opening a browser; may block, raises nothing."""
+"""Shows a person the URL to sign in at, for example in a browser. May block; raises nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrowserSignIn:
-    """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
+    """A person signs in with a browser. Without `show_url` a sign-in fails: SignInNeeded with `hint`.
 
-    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
-    document, for servers that know those; else the client registers itself. `issuer` is an authorization server that
-    may be at a private address; others that the server names have to be public.
+    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata document,
+    for servers that support those; without both the client registers itself. `issuer` is an authorization server that
+    may be at a private address; other authorization servers that the server names have to be public.
     """
 
     folder: Path
@@ -39,7 +39,7 @@ class BrowserSignIn:
 class ClientCredentials:
     """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
 
-    `issuer` is the authorization server that knows it; its credentials go nowhere else.
+    `issuer` is the authorization server that knows the client; the credentials are sent only there.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class IdentityAssertion:
-    """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
+    """A client that presents an assertion. `assertion(audience, resource)` requests it, on the loop (SEP-990)."""
 
     folder: Path
     client_id: str
@@ -66,7 +66,7 @@ class IdentityAssertion:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadIdentity:
-    """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
+    """A program that presents a token of its platform. `assertion(audience)` requests it, on the loop (SEP-1933)."""
 
     folder: Path
     client_id: str
@@ -79,5 +79,5 @@ SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentit
 
 
 def get_token_path(folder: Path, url: str) -> Path:
-    """The file of the tokens of the server at `url`."""
+    """Get the path of the token file of the server at `url`."""
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"

@@ -1,12 +1,16 @@
-"""Signing in to servers at URLs with OAuth 2.1, as the SDK does it, and the ways in which a client proves who it is.
+"""Signing in to servers at URLs with OAuth 2.1, as the SDK does it.
 
-The ways: a person in a browser, who is sent back to a port of the loopback interface (`BrowserSignIn`); a client with a
-secret or a key of its own (`ClientCredentials`); an assertion that an identity provider (`IdentityAssertion`) or the platform that the
-program runs on (`WorkloadIdentity`) issued. A server that wants a
-sign-in where none of them is configured gives SignInNeeded, which says what to run.
-Rules: tokens are kept by `tokens.py` only; a code is taken once, on 127.0.0.1, and only with the state we sent (the
-SDK compares it); while a person signs in, no request runs out of time.
-Sources: MCP specification 2025-11-25 and 2026-07-28, basic/authorization; RFC 8252, 8707, 9207; SEP-990, SEP-1933.
+A client proves its identity in one of four ways: a person signs in with a browser, which returns to a port of the
+loopback interface (`BrowserSignIn`); the client has a secret or a key of its own (`ClientCredentials`); an identity
+provider issues an assertion (`IdentityAssertion`); the platform that runs the program issues a token
+(`WorkloadIdentity`). A server that requires a sign-in raises SignInNeeded when none is configured; the message names
+the command to run.
+
+Only `token_files.py` stores tokens. A code is accepted once, on 127.0.0.1, and only with the state that we sent. While
+a person signs in, no request times out.
+
+Sources: MCP specification 2025-11-25 and 2026-07-28, basic/authorization; RFC 8252, RFC 8707, RFC 9207; SEP-990,
+SEP-1933.
 """
 
 from __future__ import annotations
@@ -59,7 +63,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 FIRST_PORT, PORT_COUNT = 20000, 12000
-"""Where a browser may come back to: below the ports that Linux gives to connections by itself."""
+"""Ports that a browser may return to: below the range from which Linux assigns ports itself."""
 
 CALLBACK = "/callback"
 MAX_LINE_BYTES = 16384
@@ -68,7 +72,11 @@ SIGN_IN_SECONDS = 300.0
 
 
 def make_auth(url: str, way: SignIn) -> httpx2.Auth:
-    """What signs the requests to a server, with proofs where it knows them; to be used on the loop only."""
+    """Make the object that authenticates requests to a server, with proofs of possession where the server supports
+    them.
+
+    Used on the event loop only.
+    """
     return DpopAuth(_make_plain_auth(url, way), TokenFile(way.folder, url))
 
 
@@ -123,7 +131,7 @@ def _make_browser_auth(url: str, way: BrowserSignIn) -> httpx2.Auth:
 
 
 class _RegisteredTokenFile(TokenFile):
-    """The kept tokens, with the registration that was made beforehand if there is one."""
+    """The stored tokens, with the registration that was made beforehand if there is one."""
 
     def __init__(self, url: str, way: BrowserSignIn, back: str) -> None:
         super().__init__(way.folder, url)
@@ -142,9 +150,9 @@ class _RegisteredTokenFile(TokenFile):
 
 
 class _BrowserCallback:
-    """Where a browser comes back to: a port of the loopback interface that listens only while somebody signs in.
+    """The address that a browser returns to: a port of the loopback interface that is open only during a sign-in.
 
-    The port follows from the server's URL, so that a registration made once stays good.
+    The port is computed from the server's URL, so that a registration made once stays valid.
     """
 
     def __init__(self, url: str, way: BrowserSignIn) -> None:
@@ -157,13 +165,16 @@ class _BrowserCallback:
         self._state: str | None = None
 
     async def open_page(self, url: str) -> None:
-        """Listen, and show a person where to sign in. Only a web page is shown: what else opens a program."""
+        """Open the port, and show a person where to sign in.
+
+        Only a web page is shown; another URL could open a program.
+        """
         if urlsplit(url).scheme not in ("https", "http"):
             raise SignInNeeded(f"{self._server_url} names no web page to sign in at: {url[:200]!r}")
         self._state = parse_qs(urlsplit(url).query).get("state", [None])[0]
         if self._sign_in.show_url is None:
             raise SignInNeeded(
-                f"{self._server_url} wants somebody to sign in, and this program may not ask: {self._sign_in.hint}"
+                f"{self._server_url} requires a person to sign in, and this program may not ask: {self._sign_in.hint}"
             )
         self._code = asyncio.get_running_loop().create_future()
         try:
@@ -180,13 +191,13 @@ class _BrowserCallback:
             raise
 
     async def wait_for_code(self) -> AuthorizationCodeResult:
-        """What the browser brought."""
+        """Wait for the authorization code that the browser brings."""
         assert self._listener is not None and self._code is not None
         try:
             with _pause_request_clock(), anyio.fail_after(SIGN_IN_SECONDS):
                 return await self._code
         except TimeoutError as problem:
-            raise SignInNeeded(f"nobody signed in to {self._server_url} within {SIGN_IN_SECONDS:g} s") from problem
+            raise SignInNeeded(f"no person signed in to {self._server_url} within {SIGN_IN_SECONDS:g} s") from problem
         finally:
             self._listener.close()
 
@@ -199,21 +210,23 @@ class _BrowserCallback:
             writer.write(head.encode() + b"Connection: close\r\n\r\n" + page)
             await writer.drain()
         except (OSError, ValueError, TimeoutError) as problem:
-            log.debug("a visitor on port %s said nothing of use: %s", self._port, problem)
+            log.debug("ignored an unusable request on port %s: %s", self._port, problem)
         finally:
             writer.close()
 
     def _handle_redirect(self, target: str) -> tuple[str, str]:
         parts = urlsplit(target)
-        said = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        ours = parts.path == CALLBACK and said.get("state") == self._state  # any page may send its visitor here
-        if not ours or not {"code", "error"} & set(said) or self._code is None or self._code.done():
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        ours = parts.path == CALLBACK and query.get("state") == self._state  # any page may send its visitor here
+        if not ours or not {"code", "error"} & set(query) or self._code is None or self._code.done():
             return "404 Not Found", "There is nothing here."
-        if "code" not in said:
-            why = said.get("error_description") or said["error"]
+        if "code" not in query:
+            why = query.get("error_description") or query["error"]
             self._code.set_exception(SignInNeeded(f"signing in to {self._server_url} was refused: {why[:500]}"))
             return "200 OK", f"Signing in was refused: {why[:500]}"
-        self._code.set_result(AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss")))
+        self._code.set_result(
+            AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
+        )
         return "200 OK", "You are signed in. You may close this page."
 
 

@@ -1,10 +1,11 @@
-"""What signing in gave us, kept in a folder of the user's: one file for each server, which nobody else can read.
+"""Tokens, kept in a folder of the user: one file for each server, readable only by the user.
 
-A file holds the client's registration and the tokens of one server, when the access token ends, and the key it may
-be bound to. Rules: folder mode 0700, files mode 0600, replaced as a whole by one process at a time; a file that cannot
-be read as ours is told and taken for empty.
-An access token that has ended is given out as none, so that it is refreshed and not used.
-Sources: THREATS 1.7 (tokens); RFC 6749 section 6; MCP specification, basic/authorization, token storage.
+A file holds the client's registration and the tokens of one server, the time at which the access token expires, and the
+key that it may be bound to. The folder has mode 0700, files have mode 0600, and one process at a time replaces a whole
+file. A file that cannot be read is logged and treated as empty. An expired access token is returned as an empty one, so
+that the client refreshes it.
+
+Sources: RFC 6749 section 6; MCP specification, basic/authorization, token storage.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 M = TypeVar("M", bound=BaseModel)
 
 EXPIRY_MARGIN_SECONDS = 30
-"""Seconds before its end from which on an access token is not used any more."""
+"""Seconds before its expiry from which an access token is not used any more."""
 
 
 class TokenFile:
@@ -39,7 +40,7 @@ class TokenFile:
         self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens; with an empty access token when that has ended."""
+        """Get the tokens, with an empty access token when it has expired."""
         kept = self._read()
         tokens = _validate_model(OAuthToken, kept.get("tokens"))
         ends = kept.get("ends")
@@ -50,30 +51,30 @@ class TokenFile:
         return tokens.model_copy(update={"expires_in": max(left, 0), **spent})
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep the tokens."""
+        """Store the tokens."""
         ends = None if tokens.expires_in is None else time.time() + tokens.expires_in
         self._write({"tokens": tokens.model_dump(mode="json", exclude_none=True), "ends": ends})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """How this client is registered there."""
+        """Get the client's registration at the authorization server."""
         return _validate_model(OAuthClientInformationFull, self._read().get("client"))
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep the registration."""
+        """Store the registration."""
         self._write({"client": client_info.model_dump(mode="json", exclude_none=True)})
 
     def get_proof(self) -> tuple[str, str]:
-        """The private key (PEM) and the access token that is bound to it; empty when there are none."""
+        """Get the private key (PEM) and the access token that is bound to it; two empty strings when there are none."""
         kept = self._read().get("proof")
         key, token = (kept.get(name) for name in ("key", "token")) if isinstance(kept, dict) else (None, None)
         return (key, token) if isinstance(key, str) and isinstance(token, str) else ("", "")
 
     def set_proof(self, key: str, token: str) -> None:
-        """Keep them."""
+        """Store the private key (PEM) and the access token that is bound to it."""
         self._write({"proof": {"key": key, "token": token}})
 
     def delete(self) -> None:
-        """Drop everything that is kept of this server."""
+        """Delete everything that is stored for this server."""
         self.path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any]:
@@ -106,5 +107,5 @@ def _validate_model(kind: type[M], value: Any) -> M | None:
     try:
         return kind.model_validate(value)
     except ValidationError as problem:
-        log.warning("kept tokens are not what they should be (%s); sign in again", problem.title)
+        log.warning("stored tokens have an unknown form (%s); sign in again", problem.title)
         return None

@@ -1,9 +1,10 @@
-"""One connection on the loop: the transport is opened, the revision agreed on, requests are sent, all of it is closed.
+"""One connection on the event loop: open the transport, agree on a revision, send requests, close.
 
-The official session does the protocol; this file decides what is tried, and says what went wrong in one sentence.
-A program that ends while it is asked for its era is started once more for the handshake; a URL that refuses the POST
-is tried as the HTTP+SSE pair.
-Sources: SPEC-DIGEST 1.7, 1.11, 2.4; MCP specification, basic/lifecycle, versioning; REQUIREMENTS JN-1.
+The official SDK session implements the protocol; this module chooses what to try, and reports failures in one sentence.
+A program that ends during `server/discover` is started once more for the handshake; a URL that refuses the POST is
+tried as the HTTP+SSE pair.
+
+Sources: MCP specification 2025-11-25 and 2026-07-28, basic/lifecycle, basic/transports, versioning.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ import anyio.abc
 import anyio.to_thread
 import mcp_types as types
 from mcp import ClientSession
-from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import HEADER_MISMATCH
 from pydantic import BaseModel, ValidationError
 
@@ -38,7 +37,12 @@ from patchbay.client.connection.failure_messages import (
 )
 from patchbay.client.connection.http import OLD_TRANSPORT_STATUSES, HttpConnection
 from patchbay.client.connection.in_process import open_exchange_streams
-from patchbay.client.connection.message_streams import MessageRouter, SessionReadStream, SessionWriteStream
+from patchbay.client.connection.message_streams import (
+    MessageRouter,
+    SessionDispatcher,
+    SessionReadStream,
+    SessionWriteStream,
+)
 from patchbay.client.connection.negotiation import negotiate
 from patchbay.client.connection.plan import MAX_LIST_PAGES, ConnectionPlan
 from patchbay.client.connection.requests import CURRENT_RUN, Answer, Json, RequestEnd, RequestRun
@@ -49,54 +53,46 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Question
 
 log = logging.getLogger(__name__)
-for _name in ("mcp", "client"):  # the SDK's loggers: what they say is for a log, never for somebody's terminal
+for _name in ("mcp", "client"):  # without a handler, the SDK's log lines would be printed on the user's terminal
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 MAX_QUESTION_ROUNDS = 20
-"""How often one request may come back with questions (2026-07-28)."""
+"""Times that one request may come back with questions (2026-07-28)."""
 
 FIRST_BACKOFF, LAST_BACKOFF = 0.05, 1.0
-"""Seconds between two tries when the server asks to come again without a question."""
+"""Seconds between two tries when the server asks for a retry without a question."""
 
 IN_SESSION_ERROR_CODES = frozenset({types.METHOD_NOT_FOUND, -32002})
-"""Errors of servers that know the session, also with HTTP 404: what they do not have is the method, the resource."""
+"""JSON-RPC errors of servers that know the session, also with HTTP 404: the method or the resource is missing."""
 
 LOSS_GRACE_SECONDS = 2.0
-"""Seconds in which it is learnt why a connection ended."""
+"""Seconds to wait for the cause after a connection ended."""
+
+
+OpenStreams = Callable[[], AbstractAsyncContextManager[Any]]
+"""Opens the two streams of a transport."""
 
 
 class _AnyRequest(types.Request[dict[str, Any], str]):
-    """A request of any method, as it is."""
+    """A request of any method, with unchanged params."""
 
     method: str
     params: dict[str, Any]
 
 
 class _TaskRequest(_AnyRequest):
-    """One of the tasks extension, which names its task in a header too (SPEC-DIGEST 1.2)."""
+    """A request of the tasks extension, which names its task in a header too (MCP 2026-07-28, `Mcp-Name`)."""
 
     name_param: ClassVar[str] = "taskId"
 
 
-class _Dispatcher(JSONRPCDispatcher[Any]):
-    """The SDK's; it goes on with a request that has begun under the id that this one has already."""
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
-    ) -> Json:
-        run = CURRENT_RUN.get()
-        if run is not None and run.exchange is not None:
-            opts = {**(opts or {}), "request_id": run.exchange.id}
-        return await super().send_raw_request(method, params, opts, **more)
-
-
 class _AnyResult(BaseModel):
-    """A result of any method: what came is taken from the wire itself."""
+    """A result of any method; the raw result is taken from the transport."""
 
 
 @dataclass
 class AsyncConnection:
-    """One connection; everything here happens on the loop, but for `at_once`."""
+    """One connection. Everything here runs on the event loop, except `try_direct`."""
 
     plan: ConnectionPlan
     listener: Callable[[str, Json], None]
@@ -112,7 +108,7 @@ class AsyncConnection:
     closed: threading.Event = field(default_factory=threading.Event)
 
     async def run(self, opening: RequestRun) -> None:
-        """Open, say so by ending `opening`, stay until `closing` is set, close."""
+        """Open the connection, finish `opening`, stay open until `closing` is set, then close."""
         CURRENT_RUN.set(opening)
         try:
             await self._try_transports(opening)
@@ -127,44 +123,40 @@ class AsyncConnection:
             opening.finish(RequestEnd(problem=Unreachable(f"{self.plan.target.label}: the connection was closed")))
 
     async def _try_transports(self, opening: RequestRun) -> None:
-        ways = self._list_transports()
-        for number, (era, way) in enumerate(ways, 1):
+        transports = self._list_transports()
+        for number, (era, open_streams) in enumerate(transports, 1):
             try:
-                await self._run_session(opening, era, way())
+                await self._run_session(opening, era, open_streams())
                 return
             except BaseException as problem:
-                if number == len(ways) or not self._can_try_next(opening, problem):
+                if number == len(transports) or not self._can_try_next(opening, problem):
                     raise
-                log.debug("tried the next way to %s after %r", self.plan.target.label, problem)
+                log.debug("tried the next transport to %s after %r", self.plan.target.label, problem)
 
-    def _list_transports(self) -> Sequence[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]:
-        """What is tried, in this order: an era, and the streams to speak it over."""
+    def _list_transports(self) -> Sequence[tuple[Era, OpenStreams]]:
+        """List what to try, in this order: an era, and the function that opens the streams."""
         target, era = self.plan.target, self.plan.era
         if isinstance(target, Stdio):
             eras: list[Era] = [era, "legacy"] if era == "auto" else [era]
             cached = make_offline_target(target)
-            kept = [(era, partial(self._open_program, cached))] if cached is not None else []
-            return kept + [(one, partial(self._open_program, target)) for one in eras]
+            offline = [(era, partial(self._open_program, cached))] if cached is not None else []
+            return offline + [(one, partial(self._open_program, target)) for one in eras]
         if isinstance(target, Http):
             check_headers(target.headers, target.label)
-            web = self.http = HttpConnection(
-                target, self.plan.auth, self.plan.limit, self.plan.agreed, self.plan.issuer
-            )
-            if self.plan.agreed is not None:
-                return [(era, web.open_streamable)]
-            ways: dict[str, list[tuple[Era, Callable[[], AbstractAsyncContextManager[Any]]]]] = {
-                "streamable-http": [(era, web.open_streamable)],
-                "sse": [("legacy" if era == "auto" else era, web.open_sse)],
-            }
-            both = ways["streamable-http"] + ([("legacy", web.open_sse)] if era != "modern" else [])
-            return ways.get(target.transport, both)
+            plan = self.plan
+            http = self.http = HttpConnection(target, plan.auth, plan.limit, plan.agreed, plan.issuer)
+            if target.transport == "sse" and plan.agreed is None:
+                return [("legacy" if era == "auto" else era, http.open_sse)]
+            if plan.agreed is not None or target.transport == "streamable-http" or era == "modern":
+                return [(era, http.open_streamable)]
+            return [(era, http.open_streamable), ("legacy", http.open_sse)]
         if self.plan.exchange is None:
-            raise Unreachable(f"{target.label} is a server of a hub, and there is no hub in this process")
+            raise Unreachable(f"{target.label} is a server of a hub, but this process runs no hub")
         exchange = self.plan.exchange
         return [(era, lambda: open_exchange_streams(exchange))]
 
     def _can_try_next(self, opening: RequestRun, problem: BaseException) -> bool:
-        """Whether the next way is worth a try after this one failed."""
+        """Whether the next transport may be tried after this failure."""
         inner = unwrap_group(problem)
         if isinstance(inner, (asyncio.CancelledError, TimeoutError, PatchbayError)) or opening.is_settled:
             return False
@@ -177,21 +169,20 @@ class AsyncConnection:
         async with run_program(target, self.plan.environ, self.plan.limit) as (self.child, streams):
             yield streams
 
-    async def _run_session(self, opening: RequestRun, era: Era, way: AbstractAsyncContextManager[Any]) -> None:
+    async def _run_session(self, opening: RequestRun, era: Era, streams: AbstractAsyncContextManager[Any]) -> None:
         async with anyio.create_task_group() as tasks:
             self.router = MessageRouter(self.listener, self.ask, tasks.start_soon)
-            patience = anyio.CancelScope()
-            tasks.start_soon(self._enforce_deadline, opening, patience, tasks.cancel_scope)
-            async with way as (reading, writing):
+            deadline = anyio.CancelScope()
+            tasks.start_soon(self._enforce_deadline, opening, deadline, tasks.cancel_scope)
+            async with streams as (reading, writing):
                 outlet = SessionWriteStream(writing, self.router)
                 async with self._make_session(SessionReadStream(reading, outlet, self.router), outlet) as self.session:
                     self.router.modern = await negotiate(self.session, era, self.router.ended, self.plan.agreed)
                     await self._set_log_level()
                     self.router.unregister(opening)
-                    patience.cancel()
-                    self.direct = (
-                        self.http.make_direct(self.session, self.router.modern) if self.http is not None else None
-                    )
+                    deadline.cancel()
+                    if self.http is not None:
+                        self.direct = self.http.make_direct(self.session, self.router.modern)
                     opening.finish(RequestEnd({}))
                     try:
                         await self._wait_until_closed()
@@ -203,15 +194,15 @@ class AsyncConnection:
             raise self.failure
 
     async def _enforce_deadline(
-        self, opening: RequestRun, patience: anyio.CancelScope, everything: anyio.CancelScope
+        self, opening: RequestRun, deadline: anyio.CancelScope, session: anyio.CancelScope
     ) -> None:
-        with patience:
+        with deadline:
             try:
                 with opening.clock.running():
                     await anyio.sleep_forever()
             except TimeoutError as problem:
                 self._set_failure(problem)
-                everything.cancel()
+                session.cancel()
 
     def _set_failure(self, problem: BaseException) -> None:
         self.failure = self.failure or problem
@@ -221,7 +212,7 @@ class AsyncConnection:
         declared = {f"{name}_callback": _refuse_callback for name in self.plan.capabilities}
         level: Any = self.plan.log_level
         return ClientSession(
-            dispatcher=_Dispatcher(inlet, outlet),
+            dispatcher=SessionDispatcher(inlet, outlet),
             client_info=types.Implementation(name=self.plan.name, version=self.plan.version),
             extensions=dict(self.plan.extensions) if self.plan.extensions else None,
             log_level=level,
@@ -250,7 +241,7 @@ class AsyncConnection:
     # requests
 
     def try_direct(self, run: RequestRun, method: str, params: Json) -> bool:
-        """Whether a plain request had its answer by the short way, on the caller's thread; else it is `perform`ed."""
+        """Send a plain request from the caller's thread. Return False when it has to be sent with `perform`."""
         if self.direct is None or method not in PLAIN_METHODS:
             return False
         result = self.direct.send(run, method, params, self.router)
@@ -259,8 +250,11 @@ class AsyncConnection:
         return result is not None
 
     def abandon(self, run: RequestRun) -> None:
-        """Its caller has left. What it began, and the session has not gone on with, is cancelled here: the session
-        cancels only what it has sent itself. Closing the exchange does it in 2026-07-28, a notification before."""
+        """Cancel a request whose caller has left.
+
+        The session cancels only requests that it has sent itself; a request that the caller began is cancelled here: by
+        closing the exchange in 2026-07-28, by a notification before.
+        """
         run.abandon()
         if run.exchange is None:
             return
@@ -275,7 +269,7 @@ class AsyncConnection:
             await self.session.send_notification(types.CancelledNotification(params=params))
 
     async def perform(self, run: RequestRun, method: str, params: Json) -> None:
-        """One request with all its rounds; what comes of it is the end of the run."""
+        """Send one request with all its rounds, and finish its run with the result or the error."""
         CURRENT_RUN.set(run)
         try:
             with run.clock.running():
@@ -305,18 +299,22 @@ class AsyncConnection:
                 if wanted
                 else {}
             )
-        raise McpFailure(-32603, f"the server asked {MAX_QUESTION_ROUNDS} times for more input")
+        raise McpFailure(
+            -32603, f"the server asked for more input {MAX_QUESTION_ROUNDS} times; the limit is {MAX_QUESTION_ROUNDS}"
+        )
 
     async def _answer_question(self, run: RequestRun, wanted: Any) -> Mapping[str, Any]:
         if not isinstance(wanted, dict) or not isinstance(wanted.get("method"), str):
-            raise McpFailure(-32603, "the server asked for input in a form that no revision has")
+            raise McpFailure(
+                -32603, "the server's request for input has an unknown form; expected an object with a method"
+            )
         answer = await run.ask(Question(wanted["method"], wanted.get("params") or {}))
         if isinstance(answer, McpFailure):
             raise answer
         return dict(answer)
 
     async def _send_with_headers(self, run: RequestRun, method: str, params: Json) -> Json:
-        """One round. A tool whose headers have changed is looked up again, once."""
+        """Send one round. When the server reports wrong headers for a tool, list the tools again and retry once."""
         try:
             return await self._send_once(run, method, params)
         except McpFailure as problem:
@@ -326,7 +324,7 @@ class AsyncConnection:
         return await self._send_once(run, method, params)
 
     async def load_tool_headers(self) -> None:
-        """List all tools, for the session to know which arguments go into headers."""
+        """List all tools, so that the session knows which arguments go into headers."""
         cursor = None
         for _ in range(MAX_LIST_PAGES):
             listed = await self.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
@@ -345,7 +343,7 @@ class AsyncConnection:
         except ValidationError:
             if run.raw_result is None:
                 raise
-            log.debug("passed on an answer to %s that is not what the revision says", method)
+            log.debug("passed on an answer to %s that does not fit the revision's schema", method)
             return run.raw_result
         except MCPError as problem:
             if problem.code == types.CONNECTION_CLOSED:
@@ -361,7 +359,7 @@ class AsyncConnection:
             raise McpFailure(problem.code, problem.error.message + on_item, problem.error.data) from problem
 
     def _has_lost_session(self, problem: MCPError, run: RequestRun) -> bool:
-        """Whether a request was refused because the server knows its session no more: a new one has to be begun.
+        """Whether a request was refused because the server has ended the session, so that a new one is needed.
 
         MCP specification 2025-11-25, basic/transports, session management.
         """
@@ -379,7 +377,7 @@ class AsyncConnection:
         )
 
     async def _list_tools(self, run: RequestRun, params: Json) -> Json:
-        """A page of tools: without those whose header annotations a client has to refuse."""
+        """List a page of tools, without those whose header annotations a client has to refuse."""
         listed = await self.session.list_tools(params=types.PaginatedRequestParams.model_validate(params))
         assert run.raw_result is not None
         kept = {tool.name for tool in listed.tools}
@@ -394,10 +392,10 @@ class AsyncConnection:
 
     async def _make_lost_error(self, why: str, run: RequestRun) -> Unreachable:
         if self.router.ended.is_set():
-            with anyio.move_on_after(LOSS_GRACE_SECONDS):  # what ended it is learnt a moment later
+            with anyio.move_on_after(LOSS_GRACE_SECONDS):  # the cause becomes known a moment later
                 await self.failure_known.wait()
         return make_connection_lost_error(self._make_context(run), why)
 
 
 async def _refuse_callback(*_: object) -> Any:
-    raise AssertionError("questions are taken out before they reach the session")
+    raise AssertionError("the message router answers questions before the session sees them")

@@ -1,9 +1,10 @@
-"""A connection to a server, for code that is not asynchronous: open it, ask it, close it.
+"""A connection to a server, for synchronous code: open it, send requests, close it.
 
-`Connection.request` is the heart: a generator that gives what the server says, takes the answers to its questions,
-and returns the result. Everything else here is a loop over it. Results are JSON objects as the server sent them.
-A connection may be used from any thread, by many at a time; closing a generator cancels its request upstream.
-Sources: REQUIREMENTS JN-1 to JN-5, JN-70; DESIGN sections 1 and 7; SPEC-DIGEST 1.2, 1.7.
+`Connection.request` is a generator that gives the server's messages, takes the answers to its questions, and returns
+the result; every other method is a loop over it. Results are JSON objects as the server sent them. A connection may be
+used from any thread, by several at a time; closing a generator cancels its request on the server.
+
+Source: MCP specification, basic/lifecycle, basic/utilities/cancellation.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from patchbay.activation import PAUSE
 from patchbay.client.addresses.targets import Era, Target
 from patchbay.client.auth.methods import SignIn
 from patchbay.client.connection.event_loop import EventLoopThread, get_shared_loop
-from patchbay.client.connection.link import SessionLink, get_result, wait_for_end
+from patchbay.client.connection.link import SessionLink, get_result, make_async_asker, wait_for_end
 from patchbay.client.connection.plan import MAX_LIST_PAGES, ConnectionPlan
 from patchbay.client.connection.requests import (
     LISTEN_METHOD,
     METHOD_NOT_FOUND,
     Answer,
+    Asker,
     Item,
     Json,
     PendingQuestion,
@@ -51,6 +51,7 @@ START_TIMEOUT_SECONDS = 120.0
 """Seconds until a server has answered for the first time; a package may have to be fetched first."""
 
 REQUEST_TIMEOUT_SECONDS = 60.0
+"""Seconds for one request by default."""
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Bytes in one message from a server."""
 
@@ -59,20 +60,17 @@ MAX_LISTED_ITEMS = 100_000
 
 LIST_KINDS = ("tools", "resources", "resources/templates", "prompts")
 QUESTIONS = frozenset({"elicitation", "sampling", "list_roots"})
-"""What a server may be allowed to ask for."""
-
-Asker = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""Answers a question, given its method and params, with the result of that method. Raises McpFailure to refuse."""
+"""The requests that a server may be allowed to send to the client."""
 
 _tokens = itertools.count(1)
 
 
 def _ignore_item(item: Item) -> None:
-    log.debug("nobody listens to %r", item)
+    log.debug("ignored %r", item)
 
 
 def _ignore_notification(method: str, params: Mapping[str, Any]) -> None:
-    log.debug("nobody listens to %s", method)
+    log.debug("ignored the notification %s", method)
 
 
 class Connection:
@@ -109,23 +107,23 @@ class Connection:
         limit: int = MAX_MESSAGE_BYTES,
         quick: bool = False,
     ) -> Connection:
-        """Reach a server and agree on a revision.
+        """Connect to a server and agree on a revision.
 
-        `ask` answers questions that no caller of a request answers; `questions` says which of QUESTIONS the server is
-        told that it may ask, all of them when `ask` is given, else none. `listener` is given the method and params of
-        every notification that belongs to no request, on the loop's thread: it has to return quickly. `environ` is
-        the environment that a program inherits from (see `pipes.INHERITED`), `exchange` the server of a Local reach,
-        `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. `quick` loads the official
-        client when it is needed, for programs of a few plain calls. Seconds everywhere; time in which a person is
-        asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
-        cannot be sent.
+        `ask` answers questions that no caller of a request answers; `questions` are those of QUESTIONS that the client
+        declares: all of them with `ask`, else none. `listener` receives the method and params of every notification
+        that belongs to no request, on the loop's thread, and has to return quickly. `environ` is the environment that a
+        program inherits from (see `stdio.INHERITED_VARIABLES`), `exchange` the server of a Local target, `signin` the
+        way to sign in to a URL, `limit` the bytes of the largest message. `quick` delays loading the official client
+        until a request needs it. Timeouts are in seconds; the time in which a person answers does not count.
+
+        Raises Unreachable, ServerTimeout, McpFailure; InvalidParams for a header that cannot be sent.
         """
         allowed = frozenset(questions if questions is not None else QUESTIONS if ask else ())
         plan = ConnectionPlan(
             target, era, name, version, environ or {}, limit, allowed, extensions, None, exchange, log_level
         )
         loop = get_shared_loop()
-        link = SessionLink(plan, loop, start_timeout, listener, _make_async_asker(ask) if ask else None, signin)
+        link = SessionLink(plan, loop, start_timeout, listener, make_async_asker(ask) if ask else None, signin)
         link.open(quick)
         return cls(loop, link, timeout, ask)
 
@@ -136,17 +134,17 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """End the connection and everything it started. Returns when that is done; may be called twice."""
+        """End the connection and the program that it started, and wait for that. May be called twice."""
         self._link.close()
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended, from whichever side."""
+        """Whether either side has ended the connection."""
         return self._link.closed
 
     @property
     def info(self) -> Json:
-        """The server's `serverInfo`; empty when it told none (2026-07-28)."""
+        """The server's `serverInfo`; empty when it sent none (2026-07-28)."""
         return self._link.info
 
     @property
@@ -156,7 +154,7 @@ class Connection:
 
     @property
     def modern(self) -> bool:
-        """Whether that is 2026-07-28 or later."""
+        """Whether the revision is 2026-07-28 or later."""
         return self._link.modern
 
     @property
@@ -166,7 +164,7 @@ class Connection:
 
     @property
     def instructions(self) -> str | None:
-        """What the server tells a model about itself."""
+        """The server's instructions for a model."""
         return self._link.instructions
 
     def request(
@@ -181,14 +179,16 @@ class Connection:
         manual_input: bool = False,
         on_item: Callable[[Item], None] | None = None,
     ) -> Generator[Item | Pause, Answer | None, Json]:
-        """Send a request; give what the server says until it answers; return the result.
+        """Send a request, give the server's messages until the result arrives, and return the result.
 
-        A Question wants an answer by `send`: its result, or an McpFailure to refuse; nothing is a refusal.
-        `timeout` in seconds, `inf` for none. `progress` asks the server for it. `capabilities` replaces the declared
-        ones for this request (2026-07-28). With `pauses`, a Pause is given after so many seconds of silence each.
-        `manual_input` leaves an InputRequiredResult to the caller, and errors as the server worded them. `on_item` may be
-        given progress and logs instead of the caller of this generator, on this thread; a plain session needs it.
-        Raises InvalidParams for what JSON cannot say, McpFailure, Unreachable, Overdue. Closing the generator
+        A Question is answered with `send`: its result, or an McpFailure to refuse; None refuses. `timeout` is in
+        seconds, `inf` for no limit. `progress` asks the server for progress. `capabilities` replaces the declared ones
+        for this request (2026-07-28). With `pauses`, a Pause is given after each of these numbers of seconds without a
+        message. `manual_input` returns an InputRequiredResult to the caller, and keeps the server's words in errors.
+        `on_item` receives progress and logs on this thread, in place of the generator's caller; a plain session needs
+        it.
+
+        Raises InvalidParams for params that are not JSON, McpFailure, Unreachable, ServerTimeout. Closing the generator
         cancels the request.
         """
         _check_json(method, params or {})
@@ -224,7 +224,10 @@ class Connection:
         timeout: float | None = None,
         on_event: Callable[[Item], None] | None = None,
     ) -> Json:
-        """The result of a request; questions go to the `ask` of this connection, the rest to `on_event`."""
+        """Send a request and return its result.
+
+        The `ask` of this connection answers questions; `on_event` receives the rest.
+        """
         running = self.request(
             method, params, timeout=timeout, progress=on_event is not None, on_item=on_event or _ignore_item
         )
@@ -250,29 +253,29 @@ class Connection:
             return problem
 
     def list_tools(self) -> list[Json]:
-        """All tools, of all pages, as the server describes them; none when the server has no such thing."""
+        """List all tools, of all pages, as the server describes them; [] when the server has no tools."""
         return list(self.iterate_pages("tools/list", "tools"))
 
     def list_resources(self) -> list[Json]:
-        """All resources."""
+        """List all resources."""
         return list(self.iterate_pages("resources/list", "resources"))
 
     def list_resource_templates(self) -> list[Json]:
-        """All resource templates."""
+        """List all resource templates."""
         return list(self.iterate_pages("resources/templates/list", "resourceTemplates"))
 
     def list_prompts(self) -> list[Json]:
-        """All prompts."""
+        """List all prompts."""
         return list(self.iterate_pages("prompts/list", "prompts"))
 
     @contextmanager
     def listen(
         self, kinds: Collection[str] = ("tools", "resources", "prompts"), uris: Collection[str] = ()
     ) -> Iterator[Future[None]]:
-        """Have the server tell of changed lists and of these resources while the block runs: to the listener.
+        """Subscribe to changed lists and to these resources while the block runs; the listener is notified.
 
-        The future is done when it stops telling. Before 2026-07-28, changed lists are told anyway.
-        Raises McpFailure, Unreachable, Overdue.
+        The future is done when the subscription ends. Before 2026-07-28, servers send changes of lists without a
+        subscription. Raises McpFailure, Unreachable, ServerTimeout.
         """
         if not self.modern:
             for uri in uris:
@@ -290,7 +293,8 @@ class Connection:
         try:
             if not begun.wait(self._timeout):
                 raise ServerTimeout(
-                    f"{self._async_connection.plan.target.label} did not begin to listen within {self._timeout:g} s"
+                    f"{self._async_connection.plan.target.label} did not confirm the subscription"
+                    f" within {self._timeout:g} s"
                 )
             if future.done():
                 wait_for_end(run)
@@ -305,7 +309,10 @@ class Connection:
             self._async_connection.listener(item.method, dict(item.params))
 
     def iterate_pages(self, method: str, key: str, on_page: Callable[[Json], object] | None = None) -> Iterator[Json]:
-        """All items of all pages of a list, `key` in each; `on_page` is given each page. Too many are a failure."""
+        """Give all items of all pages of a list, `key` in each; `on_page` receives each page.
+
+        Raises McpFailure for too many.
+        """
         params: Json = {}
         cursors: set[str] = set()
         count = 0
@@ -315,7 +322,7 @@ class Connection:
                 on_page(page)
             items = page.get(key)
             if not isinstance(items, list):
-                raise McpFailure(-32603, f"the answer to {method} has no list {key!r}")
+                raise McpFailure(-32603, f"the answer to {method} has no list {key!r}; expected one")
             count += len(items)
             if count > MAX_LISTED_ITEMS:
                 raise McpFailure(-32603, f"the server lists more than {MAX_LISTED_ITEMS} {key}")
@@ -330,7 +337,10 @@ class Connection:
         raise McpFailure(-32603, f"{method} has more than {MAX_LIST_PAGES} pages")
 
     def _request_page(self, method: str, key: str, params: Json) -> Json:
-        """A page; an empty one from a server that neither declares such things (none can templates) nor knows them."""
+        """Request a page. A server that neither declares this list nor knows its method has an empty one.
+
+        Templates have no capability of their own.
+        """
         kind = method.rpartition("/")[0]
         try:
             return self.get_result(method, params)
@@ -364,30 +374,14 @@ class Connection:
         return self.get_result("prompts/get", {"name": name} | given, timeout=timeout)
 
     def complete(self, ref: Mapping[str, Any], name: str, value: str, context: Mapping[str, str] | None = None) -> Json:
-        """Completions of one argument; `ref` is a `ref/prompt` or `ref/resource` object."""
+        """Complete one argument; `ref` is a `ref/prompt` or `ref/resource` object."""
         params: Json = {"ref": dict(ref), "argument": {"name": name, "value": value}}
         more = {"context": {"arguments": dict(context)}} if context else {}
         return self.get_result("completion/complete", params | more)
 
 
-def _make_async_asker(ask: Asker) -> Callable[[Question], Any]:
-    """Answer questions on a thread, so that the loop goes on meanwhile."""
-    threads = anyio.CapacityLimiter(64)
-
-    def answer(question: Question) -> Answer:
-        try:
-            return ask(question.method, question.params)
-        except McpFailure as problem:
-            return problem
-
-    async def asking(question: Question) -> Answer:
-        return await anyio.to_thread.run_sync(answer, question, limiter=threads, abandon_on_cancel=True)
-
-    return asking
-
-
 def _check_json(method: str, params: Mapping[str, Any]) -> None:
-    """Refuse what would break the connection for everybody: no JSON, half a surrogate pair."""
+    """Refuse params that would end the connection: values that JSON does not have, half a surrogate pair."""
     try:
         json.dumps(params, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as problem:

@@ -1,18 +1,19 @@
-"""The short way for a plain call over HTTP: the caller's own thread sends it and takes the answer, if that comes soon.
+"""Direct calls over HTTP: the caller's own thread sends a plain request and reads a prompt answer.
 
-The official client hands every request from thread to thread and task to task, which costs more than a call to a
-server nearby. So a call that is plain is posted from the thread that makes it, on a connection that is kept, as the
-official session would have worded it. An answer that is one JSON result, whole within PROMPT seconds, is the answer.
-Whatever else comes of it (a stream, an error, a question, a refusal, silence) is handed over: the official client
-makes the request once more, and its HTTP transport is given the exchange that has begun instead of sending anything.
-So all rules for those stay in one place, and nothing is ever sent twice.
+The official client passes every request between threads and tasks, which takes longer than a call to a server nearby.
+So a plain call is posted from the calling thread, on a kept connection, with the same headers and body as the official
+session would send. One JSON result that is complete within HANDOVER_SECONDS is the answer. Any other answer (a stream,
+an error, a question, a refusal, silence) is handed over: the official client makes the request again, and its HTTP
+transport takes the exchange that has begun instead of sending anything. So the rules for such answers are in one place,
+and no request is sent twice.
 
-    Direct    the short way to one server: kept connections, and how a request is worded
-    Post      one exchange that has begun: a body that either side can go on reading
-    Handover  the transport of the official client's requests to that server (`handover.py`)
+    DirectHttp    direct calls to one server: kept connections, and the headers and body of a request
+    HttpExchange  one exchange that has begun: a body that either side can go on reading
+    handover.py   the transport of the official client's requests to that server
 
-Only `http:` URLs go this way, without a sign-in, a proxy or cookies: over anything else what is saved is little beside
-what the way costs. Sources: issue 5 part 7 (mount overhead); MCP specification, basic/transports; RFC 9112 section 9.
+Only `http:` URLs are called directly, without a sign-in, a proxy or cookies: elsewhere the saving is small.
+
+Sources: MCP specification, basic/transports; RFC 9112 section 9.
 """
 
 from __future__ import annotations
@@ -34,28 +35,29 @@ from patchbay.client.connection.event_bodies import EventBody, decode_json
 from patchbay.client.connection.requests import Item, Json, RequestRun
 
 PLAIN_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
-"""Methods that may go this way: one request, one answer, and nothing of the connection changes by them."""
+"""Methods that may be called directly: one request, one answer, and no effect on the connection."""
 
 HANDOVER_SECONDS = 0.05
-"""Seconds until an exchange is handed over, and in which a new connection has to stand."""
+"""Seconds until an exchange is handed over, and for opening a connection."""
 
 MAX_IDLE_SECONDS, MAX_IDLE_CONNECTIONS = 4.0, 16
-"""How long a connection is kept for the next call, in seconds (less than servers do: five, often), and how many."""
+"""How long an idle connection is kept (shorter than servers do: five seconds, often), and how many."""
 
 MAX_HEAD_BYTES = 64 * 1024
+"""Bytes of the largest head of an answer, and of one read."""
 READ_BYTES = 64 * 1024
 """Bytes of the largest head of an answer, and of one reading."""
 
 CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
 
 AddSessionFields = Callable[[Json, Any], None]
-"""Adds what belongs to every request of a session: `_meta` to the message, `headers` to the options."""
+"""Adds the fields of every request of a session: `_meta` to the message, `headers` to the options."""
 
 _numbers = itertools.count(1)
 
 
 class HttpTarget(NamedTuple):
-    """Where a server is: what to connect to, the header Host, and the target of requests."""
+    """The address to connect to, the header Host, and the request target."""
 
     host: str
     port: int
@@ -64,19 +66,19 @@ class HttpTarget(NamedTuple):
 
 
 class RequestTable(Protocol):
-    """Knows which requests are out (`streams.Traffic`)."""
+    """Knows the open requests (`message_streams.MessageRouter`)."""
 
     def register(self, run: RequestRun, id: str) -> None: ...
     def unregister(self, run: RequestRun) -> None: ...
 
 
 def make_request_id() -> str:
-    """The id of a new request."""
+    """Make the id of a new request."""
     return f"patchbay-{next(_numbers)}"
 
 
 class HttpLine:
-    """One kept connection: a socket that never blocks, and what HTTP/1.1 says on it."""
+    """One kept connection: a non-blocking socket and its HTTP/1.1 state."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), HANDOVER_SECONDS)
@@ -88,16 +90,15 @@ class HttpLine:
         self._poll.register(self.socket, select.POLLIN)
 
     def is_readable(self, seconds: float) -> bool:
-        """Whether there is something to read, or the other end has gone, within so many seconds."""
+        """Whether there is something to read, or the server has closed the connection, within so many seconds."""
         return bool(self._poll.poll(max(0.0, seconds) * 1000))
 
 
 class HttpExchange:
-    """An exchange that has begun. First the thread that began it reads, then, if it is handed over, the loop.
+    """An exchange that has begun. The thread that began it reads first; after a handover the event loop does.
 
-    `id` is the one that the request bears on the wire. `done` is given the line when nobody reads any more, and
-    whether the answer was read to its end. With `on_item`, an answer may be an event stream too: progress and logs in
-    it go there, and its end is waited for.
+    `id` is the request's id in the message. `done` receives the connection when reading has ended, and whether the
+    answer was read completely. With `on_item`, an answer may be an event stream too: its progress and logs go there.
     """
 
     def __init__(
@@ -123,7 +124,9 @@ class HttpExchange:
         )
 
     def read_result(self, seconds: float, limit: int) -> Json | None:
-        """The result, when it is whole within so many seconds and plain; else None, and this is to be handed over."""
+        """Read the result; None when it is not complete in time or not plain, so that the exchange has to be handed
+        over.
+        """
         end = time.monotonic() + seconds
         try:
             while self.unsent:
@@ -139,12 +142,12 @@ class HttpExchange:
         except BlockingIOError:
             return None
         except (OSError, h11.ProtocolError) as problem:
-            self.failure = problem  # told by the loop, in its own words
+            self.failure = problem  # the event loop reports it
             return None
         return self._parse_result() if self._may_be_plain(limit) else None
 
     def _finish_stream(self, result: Json) -> Json:
-        """The result of an event stream, which ends a moment later."""
+        """Read the end of an event stream, which follows the result shortly."""
         end = time.monotonic() + HANDOVER_SECONDS
         while not self.complete and (self.process_event() or self.line.is_readable(end - time.monotonic())):
             if not self.complete:
@@ -172,7 +175,7 @@ class HttpExchange:
             return None
 
     def process_event(self) -> bool:
-        """Take in what has arrived; whether there was anything."""
+        """Process the received bytes; return whether there was an event."""
         event = self.line.http.next_event()
         if event is h11.NEED_DATA:
             return False
@@ -190,17 +193,17 @@ class HttpExchange:
         return True
 
     def close(self) -> None:
-        """Nobody reads any more: the line is kept when all was read, else closed, which cancels a modern call."""
+        """End reading: keep the connection when the answer is complete, else close it, which cancels a modern call."""
         if not self.closed:
             self.closed = True
             self._on_done(self.line, self.complete and self.failure is None)
 
 
 class DirectHttp:
-    """The short way to the server at `url`, for a session that has agreed on a revision.
+    """Direct calls to the server at `url`, for a session that has agreed on a revision.
 
-    `headers` go with every request, under names in lower case; `limit` is the largest answer in bytes; `patience` is
-    the longest time in seconds until an exchange is handed over.
+    `headers` are sent with every request, under names in lower case; `limit` is the largest answer in bytes; `patience`
+    is the longest time in seconds until an exchange is handed over.
     """
 
     def __init__(
@@ -235,10 +238,10 @@ class DirectHttp:
         traffic: RequestTable | None = None,
         on_item: Callable[[Item], None] | None = None,
     ) -> Json | None:
-        """The result of a request; None when the official client has to go on with it: `run.begun` says from where.
+        """Send a request and return its result; None when the official client has to continue with `run.exchange`.
 
-        Begins nothing where there is no connection to be had: what is wrong then, the official client will tell.
-        With `on_item`, an event stream is read too: what the server says in it beside the result goes there.
+        Sends nothing without a connection; the official client then reports the failure. With `on_item`, an event
+        stream is read too: its progress and logs go there.
         """
         line = self._get_line()
         if line is None:
@@ -266,7 +269,7 @@ class DirectHttp:
         return result
 
     def _build_request(self, id: str, run: RequestRun, method: str, params: Json) -> tuple[h11.Request, bytes]:
-        """What the official session would send: it alone knows which headers and which `_meta` belong to a request."""
+        """Build the request that the official session would send: its stamp adds the headers and `_meta`."""
         data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
         options: Any = {}
         self._add_session_fields(data, options)
@@ -284,7 +287,7 @@ class DirectHttp:
         return h11.Request(method="POST", target=self._target.target, headers=list(headers.items())), body
 
     def _get_line(self) -> HttpLine | None:
-        """A connection on which nothing is under way."""
+        """Get an idle connection, or open one."""
         fresh = time.monotonic() - MAX_IDLE_SECONDS
         while True:
             with self._lock:
@@ -312,7 +315,7 @@ class DirectHttp:
         line.socket.close()
 
     def close(self) -> None:
-        """End all connections that nobody uses; none is kept afterwards."""
+        """Close all idle connections; afterwards none is kept."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -323,12 +326,12 @@ class DirectHttp:
 def _encode(message: Json) -> bytes:
     try:
         return orjson.dumps(message)
-    except TypeError:  # what JSON can say and orjson does not: integers beyond 64 bits, keys that are numbers
+    except TypeError:  # JSON that orjson cannot write: integers beyond 64 bits, keys that are numbers
         return json.dumps(message, ensure_ascii=False).encode()
 
 
 def get_plain_result(message: Any) -> Json | None:
-    """The result in an answer that is complete; None for any other message."""
+    """Get the result of a complete answer; None for any other message."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or message.keys() & {"method", "error"}:
         return None
     result = message.get("result")

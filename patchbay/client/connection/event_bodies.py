@@ -1,7 +1,9 @@
-"""An event stream that is read on the caller's thread, as long as it says nothing but progress, logs and the result.
+"""Read an event stream on the caller's thread, as long as it holds only progress, logs and the result.
 
-Whatever else it says is left in the stream for the official client, with the id of the last event before it, so that
-the client can resume the stream. Sources: SPEC-DIGEST 2.2; MCP specification, basic/transports, resumability.
+Any other event is left in the stream for the official client, with the id of the last event before it, so that the
+client can resume the stream.
+
+Source: MCP specification, basic/transports, resumability.
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _LARGE_INTEGER = re.compile(rb"\d{19}")
 PLAIN_NOTIFICATIONS = frozenset({"notifications/progress", "notifications/message"})
+"""Notifications that are delivered here."""
 
 
 def decode_json(data: bytes) -> Any:
-    """A JSON value; integers beyond 64 bits stay whole, which orjson turns into floats. Raises ValueError."""
+    """Decode a JSON value; integers beyond 64 bits stay exact, which orjson converts to floats. Raises ValueError."""
     return json.loads(data) if _LARGE_INTEGER.search(data) else orjson.loads(data)
 
 
 class EventBody:
-    """The events of one answer. `plain` turns False at the first event that is left to the official client."""
+    """The events of one answer. `is_plain` becomes False at the first event that is left to the official client."""
 
     def __init__(self, id: str, on_item: Callable[[Item], None]) -> None:
         self.is_plain = True
@@ -37,7 +40,7 @@ class EventBody:
         self._resume_fields: dict[bytes, bytes] = {}
 
     def consume(self, pieces: list[bytes]) -> list[bytes]:
-        """What is left of the body after its plain events."""
+        """Consume the plain events of a body, and return the rest."""
         body = b"".join(pieces)
         while self.is_plain and self.result is None and (end := _EVENT_END.search(body)) is not None:
             if self._consume_event(body[: end.start()]):
@@ -49,7 +52,7 @@ class EventBody:
         return [body] if body else []
 
     def _consume_event(self, event: bytes) -> bool:
-        """Use one event; False when it is not plain."""
+        """Consume one event; return False when it is not plain."""
         fields = [line.partition(b":") for line in _LINE_END.split(event) if not line.startswith(b":")]
         found = [(name, value.removeprefix(b" ")) for name, _, value in fields]
         data = b"\n".join(value for name, value in found if name == b"data")

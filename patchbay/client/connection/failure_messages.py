@@ -1,7 +1,4 @@
-"""What went wrong, as one sentence for people: what was tried, what was heard, what was seen of it.
-
-Sources: REQUIREMENTS JN-1 (shown on failure); THREATS X18, X20.
-"""
+"""Failures as one sentence for people: what was tried, what the server answered, and what else was observed."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ UNAUTHORIZED = 401
 
 @dataclass(frozen=True, slots=True)
 class FailureContext:
-    """What is known when something goes wrong. `status` is that of the last refused HTTP request."""
+    """The facts about a failure. `status` is that of the last refused HTTP request."""
 
     target: Target
     run: RequestRun | None
@@ -39,21 +36,21 @@ class FailureContext:
 
     @property
     def details(self) -> str:
-        """What was seen beside the answer: of the program, or of the HTTP answer."""
+        """Observations beside the answer: the report about the program, or the HTTP status."""
         if self.child is not None:
             return f"; {self.child.report}"
         return f" ({self.run.http_refusal})" if self.run is not None and self.run.http_refusal else ""
 
 
 def make_client_error(scene: FailureContext, problem: BaseException) -> PatchbayError:
-    """Any failure as one of this package."""
+    """Convert any failure to an error of this package."""
     problem, target = unwrap_group(problem), scene.target.label
     if isinstance(problem, PatchbayError):
         return problem
     if isinstance(problem, asyncio.CancelledError):
         return Unreachable(f"{target}: the connection was closed")
     if scene.is_opening and scene.status == UNAUTHORIZED and not scene.has_auth:
-        return SignInNeeded(f"{target} wants a sign-in or other credentials{scene.details}")
+        return SignInNeeded(f"{target} requires a sign-in or other credentials{scene.details}")
     if isinstance(problem, TimeoutError):
         return _make_timeout_error(scene)
     if isinstance(problem, MCPError):
@@ -75,7 +72,7 @@ def _make_timeout_error(scene: FailureContext) -> ServerTimeout:
 
 
 def make_connection_lost_error(scene: FailureContext, why: str) -> Unreachable:
-    """The failure of what was under way when a connection ended."""
+    """Make the error of a request that was open when the connection ended."""
     if isinstance(scene.cause, Unreachable):
         return scene.cause
     told_already = scene.cause is not None and str(scene.cause).lower() in why.lower()
@@ -84,7 +81,7 @@ def make_connection_lost_error(scene: FailureContext, why: str) -> Unreachable:
 
 
 def unwrap_group(problem: BaseException) -> BaseException:
-    """The first real failure in a group of them."""
+    """Find the first exception in a group that is not a cancellation."""
     while isinstance(problem, BaseExceptionGroup):
         inner = problem.exceptions
         problem = next((one for one in inner if not isinstance(one, asyncio.CancelledError)), inner[0])

@@ -1,8 +1,9 @@
-"""The transport of the official client's HTTP requests that goes on with an exchange which a caller has begun.
+"""The HTTP transport of the official client, which continues an exchange that a caller has begun.
 
-The caller's thread has sent a request by the short way (`direct.py`). When what comes of it is not plain, the official
-client makes the same request, and gets the answer of the exchange that has begun: nothing is sent twice.
-Sources: issue 5 part 7 (mount overhead); MCP specification, basic/transports.
+The caller's thread has sent a request directly (`direct_http.py`). When the answer is not plain, the official client
+makes the same request and gets the answer of that exchange: no request is sent twice.
+
+Source: MCP specification, basic/transports.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from patchbay.client.connection.requests import CURRENT_RUN
 
 
 class UnreadAnswer(httpx2.AsyncByteStream):
-    """What the caller has not read of an exchange, read on the loop."""
+    """The part of an answer that the caller has not read; read on the event loop."""
 
     def __init__(self, post: HttpExchange) -> None:
         self._exchange = post
 
     async def make_response(self) -> httpx2.Response:
-        """The answer, once its head is here. Raises httpx2.TransportError."""
+        """Wait for the head of the answer and make a response. Raises httpx2.TransportError."""
         post = self._exchange
         await self._read_until(lambda: post.head is not None)
         if post.head is None:
@@ -46,7 +47,7 @@ class UnreadAnswer(httpx2.AsyncByteStream):
             yield b"".join(pieces)
 
     async def _read_until(self, enough: Callable[[], bool]) -> None:
-        """Read until there is enough or nothing more comes."""
+        """Read until `enough` returns True or the answer ends."""
         loop, post, line = asyncio.get_running_loop(), self._exchange, self._exchange.line
         try:
             if post.failure is not None:
@@ -65,7 +66,7 @@ class UnreadAnswer(httpx2.AsyncByteStream):
 
 
 class HandoverTransport(httpx2.AsyncHTTPTransport):
-    """Sends requests, but for one that has begun: of that the answer is passed on."""
+    """Sends requests, except one that a caller has begun: it returns the answer of that exchange."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         run = CURRENT_RUN.get()
@@ -74,7 +75,7 @@ class HandoverTransport(httpx2.AsyncHTTPTransport):
             return await super().handle_async_request(request)
         run.exchange = None
         if post.closed:
-            return httpx2.Response(202)  # its caller has left: nobody waits for what is said here
+            return httpx2.Response(202)  # the caller has left: the answer is not used
         try:
             return await UnreadAnswer(post).make_response()
         except BaseException:
@@ -83,6 +84,6 @@ class HandoverTransport(httpx2.AsyncHTTPTransport):
 
 
 def is_direct_http_possible(target: Http) -> bool:
-    """Whether a server may be spoken to in this way, as far as can be known before it was spoken to."""
+    """Whether a server may be called directly, as far as its URL tells."""
     url = httpx2.URL(target.url)
     return url.scheme == "http" and not url.userinfo and not target.public and not getproxies()

@@ -1,10 +1,11 @@
-"""A server at a URL: Streamable HTTP or the older pair of GET and POST, with bounds on what a server may send.
+"""A server at a URL: Streamable HTTP or the older HTTP+SSE pair, with limits on the size and rate of answers.
 
-Redirects are followed within the server's own origin only (the SDK's rule), so that no header and no token goes
-elsewhere. Bodies beyond the limit and compressed bodies end the connection. A request that leaves the server's origin,
-as sign-in metadata can cause, goes to a public address only, and to the very one that was checked: the host is looked
-up once. Excepted are the origins that a person or an operator named (`issuer`).
-Sources: SPEC-DIGEST 2.1 to 2.4; THREATS 1.8, X19, X20; MCP specification, basic/transports, backwards compatibility.
+Redirects are followed within the server's own origin only (the SDK's rule), so that headers and tokens go to no other
+server. Bodies beyond the limit and compressed bodies end the connection. A request to another origin, as sign-in
+metadata can cause, goes to a public address only, and to the address that was checked: the host is looked up once.
+Origins that a person or an operator named (`issuer`) are excepted.
+
+Sources: MCP specification, basic/transports, backwards compatibility; CWE-918 (server-side request forgery).
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.rate_limit import count_text_units, make_text_limiter
 
 CONNECT_SECONDS = 30.0
-"""Seconds to connect, and to write a piece. Reading has no bound of its own: every request has a deadline."""
+"""Seconds to connect, and to write a piece. Reading has no limit here: every request has a deadline."""
 
 _ORIGINAL_URL = "patchbay.asked"
-"""Extension of a request: its URL before the address took the place of the host."""
+"""Extension of a request: its URL before the address replaced the host."""
 
 OLD_TRANSPORT_STATUSES = frozenset({400, 404, 405, 406, 415})
 """Statuses of a POST after which a server of 2024-11-05 is tried."""
@@ -41,12 +42,12 @@ OLD_TRANSPORT_STATUSES = frozenset({400, 404, 405, 406, 415})
 
 @cache
 def _load_certificates() -> ssl.SSLContext:
-    """What is trusted: read once, because that takes longer than opening a connection."""
+    """Load the trusted certificates once, because that takes longer than opening a connection."""
     return httpx2.create_ssl_context()
 
 
 class _RateLimitedStream(httpx2.AsyncByteStream):
-    """An event stream that is read no faster than `pace.py` says."""
+    """An event stream that is read no faster than `rate_limit.py` allows."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
@@ -62,7 +63,7 @@ class _RateLimitedStream(httpx2.AsyncByteStream):
 
 
 class _SizeLimitedStream(httpx2.AsyncByteStream):
-    """A body that fails when it grows too large."""
+    """A body that fails when it is larger than the limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int, url: str) -> None:
         self._inner = inner
@@ -82,14 +83,15 @@ class _SizeLimitedStream(httpx2.AsyncByteStream):
 
 
 class HttpConnection:
-    """How one server is spoken to over HTTP; `status` is that of the last refused request."""
+    """The HTTP side of one connection; `status` is that of the last refused request."""
 
     def __init__(
         self, target: Http, auth: httpx2.Auth | None, limit: int, adopted: AgreedSession | None = None, issuer: str = ""
     ) -> None:
-        """`adopted` is what a plain session has agreed on with the server.
+        """Prepare a connection.
 
-        `issuer` is the authorization server that the way of signing in names, where it names one.
+        `agreed` is the session that a plain session has agreed on with the server. `issuer` is the authorization server
+        of the configured way to sign in, "" without one.
         """
         self.target = target
         self.status: int | None = None
@@ -110,7 +112,10 @@ class HttpConnection:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        """An HTTP client that keeps the rules of this file. The arguments are those the SDK gives its factories."""
+        """Make an HTTP client that keeps the rules of this module.
+
+        The arguments are those that the SDK gives its factories.
+        """
         return httpx2.AsyncClient(
             headers={"Accept-Encoding": "identity", **self._session_headers, **self.target.headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=None),
@@ -128,7 +133,7 @@ class HttpConnection:
         return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
     def make_direct(self, session: ClientSession, modern: bool) -> DirectHttp | None:
-        """The short way for plain calls, where there is one, once a revision is agreed on."""
+        """Make the object for direct calls, once a revision is agreed on; None when they are not possible."""
         if not self._can_be_direct:
             return None
         session_id = None if modern else self._session_id
@@ -145,7 +150,7 @@ class HttpConnection:
 
     @asynccontextmanager
     async def open_streamable(self) -> AsyncIterator[Any]:
-        """The two streams of Streamable HTTP."""
+        """Open the two streams of Streamable HTTP."""
         async with (
             self.make_client() as client,
             streamable_http_client(self.target.url, http_client=client, max_sse_event_size=self._limit) as streams,
@@ -155,7 +160,7 @@ class HttpConnection:
 
     @asynccontextmanager
     async def open_sse(self) -> AsyncIterator[Any]:
-        """The two streams of HTTP+SSE, as of 2024-11-05."""
+        """Open the two streams of HTTP+SSE, as of 2024-11-05."""
         self._can_be_direct = False
         url, day = self.target.url, 24 * 3600.0
         async with sse_client(url, None, CONNECT_SECONDS, day, self.make_client, self._auth) as streams:
@@ -169,13 +174,13 @@ class HttpConnection:
                 f"to allow it, name it with launch.issuer={scheme}://{host}:{port}" if not self.target.public else ""
             )
             await _pin_to_public_address(request, self.target.label, remedy)
-            request.headers["Connection"] = "close"  # a kept connection would serve another name at this address
+            request.headers["Connection"] = "close"  # a kept connection could be used for another host at this address
         elif self.target.public:
             await _pin_to_public_address(request, self.target.label)
 
     async def _check_response(self, response: httpx2.Response) -> None:
         asked = response.request
-        asked.url = asked.extensions.get(_ORIGINAL_URL, asked.url)  # the rest reads the URL as it was written
+        asked.url = asked.extensions.get(_ORIGINAL_URL, asked.url)  # the SDK reads the original URL
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise httpx2.ReadError(f"{response.request.url} sent a compressed body, which was not asked for")
         self._session_id = response.headers.get("mcp-session-id", self._session_id)
@@ -184,7 +189,7 @@ class HttpConnection:
         if refused:
             self.status = response.status_code
         run = CURRENT_RUN.get()
-        if run is not None:  # what is answered in the end counts: before that a sign-in may have been refused something
+        if run is not None:  # the last answer counts: requests of a sign-in may have been refused before it
             run.http_refusal = f"HTTP {response.status_code} {response.reason_phrase}".rstrip() if refused else None
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-type", "").startswith("text/event-stream"):
@@ -196,9 +201,9 @@ class HttpConnection:
 
 
 async def _pin_to_public_address(request: httpx2.Request, who: str, remedy: str = "") -> None:
-    """Let a request go to the very address that was checked; names and certificates stay those of the host.
+    """Send a request to the address that was checked; the Host header and the certificate stay those of the host.
 
-    Raises Unreachable when the host is not, or may not be, a public one.
+    Raises Unreachable when the host is not public.
     """
     _, host, port = _get_origin(request.url)
     address = await anyio.to_thread.run_sync(resolve_public_address, host, port, who, remedy)

@@ -1,7 +1,6 @@
-"""A server of this very process: an Exchange, spoken to by the official session over streams in memory.
+"""A server of this process: an Exchange, spoken to by the official session over streams in memory.
 
-Every message is carried by a worker thread while the exchange speaks. A cancelled request's exchange is closed.
-Sources: DESIGN section 1 (Exchange).
+A worker thread carries each message while the exchange runs. The exchange of a cancelled request is closed.
 """
 
 from __future__ import annotations
@@ -20,14 +19,15 @@ from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 from patchbay.client.connection.stdio import Received, Streams
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Exchange, encode, message
+from patchbay.store import Wait
 
 MAX_CONCURRENT_MESSAGES = 64
-"""Messages that are carried at the same time by one connection."""
+"""Messages that one connection carries at the same time."""
 
 
 @asynccontextmanager
 async def open_exchange_streams(exchange: Exchange) -> AsyncIterator[Streams]:
-    """The two streams to an exchange."""
+    """Open the two streams to an exchange."""
     inward, received = anyio.create_memory_object_stream[Received](0)
     sent, outward = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks, inward, received, sent, outward:
@@ -70,8 +70,11 @@ async def _run_message(
 def _exchange_message(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[Received]) -> None:
     body = orjson.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True))
     for answer in exchange(message(body)):
-        if isinstance(answer, (Pause, Detach)):
+        if isinstance(answer, (Pause, Detach, Wait)):
             anyio.from_thread.check_cancelled()
+            continue
+        if isinstance(answer, Wait):
+            answer.mailbox.wait(answer.seconds)
             continue
         parsed = jsonrpc_message_adapter.validate_json(encode(answer), by_name=False)
         anyio.from_thread.run(to.send, SessionMessage(parsed))

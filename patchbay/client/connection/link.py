@@ -1,8 +1,8 @@
-"""What a connection runs on: the official client on the loop, or, until that is needed, a plain session.
+"""The session of a connection: the official client on the event loop or, until that is needed, a plain session.
 
-The official client takes longer to import than a plain call takes altogether. So a program that makes one call asks
-for a plain session first (`quick`); the official client is loaded when something comes that is not plain, and adopts
-what was agreed on. Sources: issue 12 part 18; REQUIREMENTS JN-1.
+Importing the official client takes longer than a plain call. So a program that makes one call starts with a plain
+session (`quick`); the official client is loaded when a request is not plain, and continues the session that was agreed
+on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
 
 from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.methods import SignIn, get_token_path
@@ -21,6 +23,7 @@ from patchbay.client.connection.plain_session import PlainSession, open_plain_se
 from patchbay.client.connection.plan import ConnectionPlan
 from patchbay.client.connection.requests import (
     Answer,
+    Asker,
     Item,
     Json,
     PendingQuestion,
@@ -28,7 +31,7 @@ from patchbay.client.connection.requests import (
     RequestRun,
     make_refusal,
 )
-from patchbay.client.errors import Unreachable
+from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.events import Question
 
 if TYPE_CHECKING:
@@ -66,7 +69,7 @@ class SessionLink:
         self._closed = False
 
     def open(self, quick: bool) -> None:
-        """Reach the server and agree on a revision, with a plain session when `quick` and possible.
+        """Connect to the server and agree on a revision, with a plain session when `quick` and possible.
 
         Raises Unreachable, ServerTimeout, McpFailure; InvalidParams for a header that cannot be sent.
         """
@@ -81,7 +84,7 @@ class SessionLink:
         return way is not None and isinstance(target, Http) and get_token_path(way.folder, target.url).exists()
 
     def get_async_connection(self) -> AsyncConnection:
-        """The official client, which is loaded and opened when it is not yet. Raises what `open` raises."""
+        """Get the official client; load and open it the first time. Raises the errors of `open`."""
         with self._lock:
             if self._async_connection is None:
                 if self._closed:
@@ -109,13 +112,13 @@ class SessionLink:
             raise
 
     def request_plain(self, run: RequestRun, method: str, params: Json, on_item: Callable[[Item], None]) -> Json | None:
-        """The result of a plain request, from a plain session; None when the official client has to go on with it."""
+        """Send a plain request in the plain session; None when the official client has to continue with it."""
         with self._lock:
             plain = self._plain if self._async_connection is None else None
         return plain.request(run, method, params, on_item) if plain is not None else None
 
     def try_direct(self, run: RequestRun, method: str, params: Json) -> bool:
-        """Whether a request has its answer already, by the short way of the official client."""
+        """Send a request directly; return False when the official client has to send it."""
         core = self.get_async_connection()
         if run.exchange is not None:  # the plain session has sent it
             core.router.register(run, run.exchange.id)
@@ -131,13 +134,13 @@ class SessionLink:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended, from whichever side."""
+        """Whether either side has ended the connection."""
         if self._async_connection is None:
             return self._closed
         return self._async_connection.failure_known.is_set() or self._async_connection.closed.is_set()
 
     def close(self) -> None:
-        """End the connection and everything it started. Returns when that is done; may be called twice."""
+        """End the connection and the program that it started, and wait for that. May be called twice."""
         with self._lock:
             core, plain, self._plain, self._closed = self._async_connection, self._plain, None, True
         if core is not None:
@@ -149,11 +152,11 @@ class SessionLink:
         if plain is not None:
             plain.close()
 
-    # what the server says about itself
+    # the server's description of itself
 
     @property
     def info(self) -> Json:
-        """The server's `serverInfo`; empty when it told none (2026-07-28)."""
+        """The server's `serverInfo`; empty when it sent none (2026-07-28)."""
         if self._async_connection is None and self._plain is not None:
             return self._plain.info
         info = self.get_async_connection().session.server_info
@@ -168,7 +171,7 @@ class SessionLink:
 
     @property
     def modern(self) -> bool:
-        """Whether that is 2026-07-28 or later."""
+        """Whether the revision is 2026-07-28 or later."""
         if self._async_connection is None and self._plain is not None:
             return self._plain.agreed.modern
         return self.get_async_connection().router.modern
@@ -183,23 +186,39 @@ class SessionLink:
 
     @property
     def instructions(self) -> str | None:
-        """What the server tells a model about itself."""
+        """The server's instructions for a model."""
         if self._async_connection is None and self._plain is not None:
-            told = self._plain.agreed.result.get("instructions")
-            return told if isinstance(told, str) else None
+            instructions = self._plain.agreed.result.get("instructions")
+            return instructions if isinstance(instructions, str) else None
         return self.get_async_connection().session.instructions
 
 
 def get_result(end: RequestEnd) -> Json:
-    """The result of a request. Raises what went wrong."""
+    """Get the result of a request. Raises its error."""
     if end.problem is not None:
         raise end.problem
     return end.result or {}
 
 
 def wait_for_end(run: RequestRun) -> None:
-    """Wait for the end of a run whose items nobody wants; refuses questions."""
+    """Wait for the end of a run, drop its messages, and refuse questions. Raises its error."""
     while not isinstance(item := run.next_item(), RequestEnd):
         if isinstance(item, PendingQuestion):
             run.reply(item, make_refusal(item.question))
     get_result(item)
+
+
+def make_async_asker(ask: Asker) -> Callable[[Question], Any]:
+    """Make a function that answers questions on a worker thread, so that the loop is not blocked."""
+    threads = anyio.CapacityLimiter(64)
+
+    def answer(question: Question) -> Answer:
+        try:
+            return ask(question.method, question.params)
+        except McpFailure as problem:
+            return problem
+
+    async def asking(question: Question) -> Answer:
+        return await anyio.to_thread.run_sync(answer, question, limiter=threads, abandon_on_cancel=True)
+
+    return asking

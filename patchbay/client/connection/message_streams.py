@@ -1,10 +1,11 @@
-"""Between a transport and the official session: the server's own messages are taken out, the answers let through.
+"""Between a transport and the official session: route the server's own messages, and pass on answers.
 
-`SessionReadStream` stands in for the stream that the SDK's session reads. What the server says beside its answers goes
-to the request it belongs to: a progress by its token, a change by its subscription, everything else by the HTTP answer
-it came in, or, where there is but a pipe, to the only request there is. What belongs to none goes to the listener.
-`SessionWriteStream` stands in for the stream it writes and notes which request went out under which id.
-Sources: SPEC-DIGEST 1.5, 1.7, 1.10; REQUIREMENTS JN-1.
+`SessionReadStream` wraps the stream that the SDK's session reads. Each other message goes to its request: progress by
+its token, a change by its subscription, every other message by the HTTP answer that brought it, or over standard input
+and output to the only open request. Messages without a request go to the listener. `SessionWriteStream` wraps the
+stream that the session writes, and records the id of each request.
+
+Source: MCP specification 2025-11-25 and 2026-07-28, basic/transports, basic/utilities.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import contextvars
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol
 
 import anyio
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import (
@@ -45,7 +48,7 @@ from patchbay.jsonrpc import Notification
 log = logging.getLogger(__name__)
 
 MAX_OPEN_SERVER_REQUESTS = 64
-"""Answers that a server waits for at a time; what it asks beyond that is dropped."""
+"""Requests of a server that wait for an answer at a time; more are dropped."""
 
 _CHANGE_NOTIFICATION = re.compile(r"notifications/(\w+/list_changed|resources/updated)")
 
@@ -65,9 +68,9 @@ class TransportWriteStream(Protocol):
 
 
 class MessageRouter:
-    """Which requests are out, and what is done with what the server says by itself.
+    """The open requests of a connection, and the delivery of the server's own messages.
 
-    `listener` gets notifications that belong to no request, `ask` the questions, `spawn` starts a task.
+    `listener` receives notifications that belong to no request, `ask` answers questions, `spawn` starts a task.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class MessageRouter:
         self._open_requests = 0
 
     def register_sent(self, message: SessionMessage) -> None:
-        """Note a request that goes out."""
+        """Register a request that is being sent."""
         run, body = CURRENT_RUN.get(), message.message
         if run is None or not isinstance(body, JSONRPCRequest):
             return
@@ -99,19 +102,22 @@ class MessageRouter:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
 
     def register(self, run: RequestRun, id: str) -> None:
-        """Note a request that its caller sends under this id, on a thread of its own."""
+        """Register a request that its caller sends under this id, on another thread."""
         run.id = id
         self.runs[id] = run
 
     def unregister(self, run: RequestRun) -> None:
-        """A request is over."""
+        """Remove a finished request."""
         if run.id is not None:
             self.runs.pop(run.id, None)
 
     async def route(self, item: SessionMessage | Exception, run: RequestRun | None, out: TransportWriteStream) -> bool:
-        """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
+        """Route a message.
+
+        Return True for an answer, which the session reads. `run` is the request whose answer brought it.
+        """
         if run is not None and self.runs.get(run.id or "") is not run:
-            run = None  # the standing stream was opened in the name of a request that is long over
+            run = None  # the standing stream carries the context of a request that has ended
         if isinstance(item, Exception):
             self.unreadable_messages = [*self.unreadable_messages[-2:], str(item)[:200]]
             return False
@@ -153,7 +159,7 @@ class MessageRouter:
             self._listener(method, params)
 
     def _get_only_run(self) -> RequestRun | None:
-        runs = [*self.runs.values()]  # at once, because callers add theirs from their own threads
+        runs = [*self.runs.values()]  # a copy, because callers register requests on their own threads
         return runs[0] if len(runs) == 1 else None
 
     def _cancel_question(self, id: object) -> None:
@@ -165,11 +171,9 @@ class MessageRouter:
 
     async def _accept_request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         if self.modern and body.method != "ping":
-            log.debug("dropped the request %s: this revision has none from a server", body.method)
+            log.debug("dropped the request %s: this revision has no requests from servers", body.method)
         elif self._open_requests >= MAX_OPEN_SERVER_REQUESTS:
-            log.debug(
-                "dropped the request %s: %d of this server wait for their answers", body.method, self._open_requests
-            )
+            log.debug("dropped the request %s: %d requests of the server are open", body.method, self._open_requests)
         else:
             self._open_requests += 1
             self.spawn(self._handle_request, body, run or self._get_only_run(), out)
@@ -193,7 +197,9 @@ class MessageRouter:
                 self._question_scopes.pop(body.id, None)
 
     async def find_answer(self, question: Question, run: RequestRun | None) -> Answer:
-        """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
+        """Find the answer to a question: from the caller of the request it belongs to, else from the connection's
+        `ask`.
+        """
         if run is not None:
             return await run.ask(question)
         if self._ask is not None:
@@ -215,7 +221,7 @@ async def _write_reply(out: TransportWriteStream, message: JSONRPCResponse | JSO
 
 
 class SessionReadStream:
-    """What the session reads: answers only."""
+    """The stream that the session reads: answers only."""
 
     def __init__(self, inner: TransportReadStream, out: TransportWriteStream, traffic: MessageRouter) -> None:
         self._inner = inner
@@ -225,7 +231,7 @@ class SessionReadStream:
         self.last_context: contextvars.Context | None = None
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next answer."""
+        """Receive the next answer."""
         while True:
             try:
                 item = await self._inner.receive()
@@ -261,14 +267,14 @@ class SessionReadStream:
 
 
 class SessionWriteStream:
-    """What the session writes."""
+    """The stream that the session writes."""
 
     def __init__(self, inner: TransportWriteStream, traffic: MessageRouter) -> None:
         self._inner = inner
         self._router = traffic
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Note a request and pass it on."""
+        """Register a request and send it."""
         self._router.register_sent(item)
         await self._inner.send(item)
 
@@ -282,3 +288,15 @@ class SessionWriteStream:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> Any:
         await self.aclose()
+
+
+class SessionDispatcher(JSONRPCDispatcher[Any]):
+    """The SDK's dispatcher; a request that a caller has begun keeps its id."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> Json:
+        run = CURRENT_RUN.get()
+        if run is not None and run.exchange is not None:
+            opts = {**(opts or {}), "request_id": run.exchange.id}
+        return await super().send_raw_request(method, params, opts, **more)

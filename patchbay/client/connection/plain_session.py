@@ -1,9 +1,10 @@
 """A session with a server at an `http:` URL without the official client, whose import takes longer than a plain call.
 
-It agrees on a revision as the official client does, and says plain requests in the same words. Everything else (a
-sign-in, a question, an error, a header that the server wants, the older pair of GET and POST) is left to the official
-client, which adopts what was agreed on or begins anew; no call of a tool is sent twice.
-Sources: issue 12 part 18; SPEC-DIGEST 1.2, 1.11, 2.1; MCP specification, basic/lifecycle, basic/versioning.
+It negotiates the revision like the official client and sends the same requests. Everything else (a sign-in, a question,
+an error, a header that the server requires, the older HTTP+SSE pair) is left to the official client, which continues
+the session or begins anew; no tool call is sent twice.
+
+Sources: MCP specification, basic/lifecycle, basic/versioning.
 """
 
 from __future__ import annotations
@@ -35,16 +36,17 @@ from patchbay.client.errors import ServerTimeout
 from patchbay.settings import names_proxy
 
 MODERN_REVISION = "2026-07-28"
+"""The revision with `server/discover`."""
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The revisions with `server/discover`, and with `initialize`; the last is offered."""
+"""The revisions with `initialize`; the last one is offered."""
 
 LIST_METHODS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 SESSION_METHODS = PLAIN_METHODS | LIST_METHODS
-"""What can be asked in a plain session."""
+"""Methods that a plain session can send."""
 
 NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 HEADER_KEYWORD = "x-mcp-header"
-"""In a tool's schema: an argument that goes into a header, which the official client knows how to do."""
+"""Keyword of a tool's schema: the argument goes into a header, which only the official client supports."""
 
 CAPABILITIES: Mapping[str, tuple[str, Json]] = {
     "elicitation": ("elicitation", {"form": {}, "url": {}}),
@@ -53,7 +55,7 @@ CAPABILITIES: Mapping[str, tuple[str, Json]] = {
 }
 
 NEGOTIATION_SECONDS = 5.0
-"""Time in which a server has to agree on a revision, before the official client asks it."""
+"""Seconds in which a server has to agree on a revision, before the official client tries."""
 
 CLOSE_SECONDS = 0.5
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
@@ -62,7 +64,7 @@ _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
 class PlainSession:
-    """A server that has agreed on a revision. Made by `open_plain_session`."""
+    """A session with a server that has agreed on a revision. Made by `open_plain_session`."""
 
     def __init__(self, plan: ConnectionPlan, place: HttpTarget) -> None:
         assert isinstance(plan.target, Http)
@@ -79,7 +81,7 @@ class PlainSession:
 
     @property
     def info(self) -> Json:
-        """The server's `serverInfo`; empty when it told none."""
+        """The server's `serverInfo`; empty when it sent none."""
         result = self.agreed.result
         holder = result.get("_meta") if self.agreed.modern else result
         found = holder.get(_SERVER_INFO if self.agreed.modern else "serverInfo") if isinstance(holder, dict) else None
@@ -92,7 +94,7 @@ class PlainSession:
         return found if isinstance(found, dict) else {}
 
     def request(self, run: RequestRun, method: str, params: Json, on_item: Callable[[Item], None]) -> Json | None:
-        """The result of a request; None when the official client has to go on with it (see `DirectHttp.begin`)."""
+        """Send a request and return its result; None when the official client has to send it (see `DirectHttp`)."""
         name = params.get(NAME_PARAMETERS.get(method, ""))
         if self._direct is None or method not in SESSION_METHODS or run.manual_input or run.capabilities is not None:
             return None
@@ -182,7 +184,9 @@ class PlainSession:
         return stamp
 
     def _request_result(self, data: Json, headers: Mapping[str, str]) -> tuple[Json | None, h11.Response | None]:
-        """The result of a request before there is a session, and the head of its answer; None for what is missing."""
+        """Send a request before there is a session; return its result and the head of the answer, None for each if
+        missing.
+        """
         id = make_request_id()
         body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
         post = self._start_exchange(id, "POST", headers, body)
@@ -196,7 +200,7 @@ class PlainSession:
     def _send_message(
         self, method: str, headers: Mapping[str, str], body: bytes, seconds: float
     ) -> h11.Response | None:
-        """The head of the answer to a message that has no result."""
+        """Send a message that has no result, and return the head of the answer."""
         post = self._start_exchange("", method, headers, body)
         if post is None:
             return None
@@ -225,7 +229,7 @@ class PlainSession:
         return HttpExchange(id, line, (request, body), lambda line, _: line.socket.close(), lambda _: None)
 
     def _send_cancelled(self, run: RequestRun) -> None:
-        """Tell a server of the older revisions that the caller has left; closing the connection tells the newest."""
+        """Cancel a request whose caller has left: by closing the connection in 2026-07-28, by a notification before."""
         if run.exchange is None:
             return
         run.exchange.close()
@@ -237,7 +241,7 @@ class PlainSession:
 
 
 def open_plain_session(plan: ConnectionPlan) -> PlainSession | None:
-    """A plain session with a server; None where there can be none, or the server does not answer plainly."""
+    """Open a plain session with a server; None when that is not possible or the server's answer is not plain."""
     place = _find_http_target(plan)
     if place is None:
         return None
@@ -254,7 +258,7 @@ def open_plain_session(plan: ConnectionPlan) -> PlainSession | None:
 
 
 def is_plain_header(text: str) -> bool:
-    """Whether a text can be a header's value as it is."""
+    """Whether a text can be sent as a header value without encoding."""
     return bool(_HEADER_VALUE.fullmatch(text)) and not text.startswith(_ENCODED_PREFIX)
 
 

@@ -1,7 +1,7 @@
-"""How a connection is to be opened: a frozen value that the official client and the plain HTTP session both read.
+"""How to open a connection: a frozen value that the official client and the plain HTTP session both read.
 
-`AgreedSession` is what is known of a server with which a plain HTTP session has agreed on a revision: the official client
-takes it over instead of asking again. Sources: SPEC-DIGEST 1.2, 1.7.
+`AgreedSession` holds the answers of a server that has agreed on a revision with a plain HTTP session: the official
+client uses them instead of asking again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MAX_LIST_PAGES = 1000
-"""Most pages of one list."""
+"""Pages of one list."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AgreedSession:
 
 @dataclass(frozen=True)
 class ConnectionPlan:
-    """How a connection is to be opened. `limit` is the largest message in bytes."""
+    """How to open a connection. `limit` is the largest message in bytes."""
 
     target: Target
     era: Era

@@ -1,7 +1,4 @@
-"""Connections that are kept: one for each reach, however many records or threads want it.
-
-Sources: REQUIREMENTS JN-5 (one connection for all records of a batch).
-"""
+"""A pool of connections: one per target, shared by all records and threads."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ class _Slot:
 
 
 class ConnectionPool:
-    """Open connections by reach. `opener` opens one; `Connection.open` with the same options for all by default."""
+    """Open connections by target. `opener` opens one; `Connection.open` with the same options for all by default."""
 
     def __init__(self, opener: Callable[[Target], Connection] | None = None, **options: Any) -> None:
         self._open = opener or (lambda target: Connection.open(target, **options))
@@ -37,13 +34,14 @@ class ConnectionPool:
         self.close()
 
     def get(self, target: Target) -> Connection:
-        """The connection to a server, opened when there is none or it has ended.
+        """Get the connection to a server; it is opened when there is none or it has ended.
 
-        Others who want the same wait for it. Raises what `Connection.open` raises, RuntimeError after `close`.
+        Other threads that need the same connection wait. Raises the errors of `Connection.open`, RuntimeError after
+        `close`.
         """
         with self._lock:
             if self._closed:
-                raise RuntimeError("these connections were closed")
+                raise RuntimeError("this pool of connections is closed")
             place = self._slots.setdefault(target, _Slot())
         with place.lock:
             if place.connection is not None and place.connection.closed:
@@ -54,7 +52,7 @@ class ConnectionPool:
             return place.connection
 
     def close(self) -> None:
-        """End all connections, at the same time; none can be had afterwards."""
+        """Close all connections at the same time; afterwards `get` raises RuntimeError."""
         with self._lock:
             self._closed = True
             places, self._slots = list(self._slots.values()), {}

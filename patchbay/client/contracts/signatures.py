@@ -1,4 +1,4 @@
-"""A tool as one line: its parameters with their types, choices and defaults, and the type of what it answers.
+"""Format a tool as one line: its parameters with types, choices and defaults, and the type of its output.
 
 convert(time: string, zone: "UTC" | "CET", rounds?: integer = 10) -> {difference: string}
 """
@@ -24,7 +24,7 @@ MAX_SHOWN_DEPTH = 3
 
 
 def format_signature(tool: Mapping[str, Any]) -> str:
-    """The one line of a tool. Whatever its schemas hold, this raises nothing."""
+    """Format the one line of a tool. Raises nothing, for any schema."""
     schema = tool.get("inputSchema")
     needed = collect_required(schema, schema)
     rows = [

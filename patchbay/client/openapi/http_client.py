@@ -1,9 +1,10 @@
-"""Requests to an HTTP API, with bounds on what it may send and on where it may lead.
+"""Requests to an HTTP API, with limits on the size of answers and on the servers that may be contacted.
 
-Credentials go to the origins that the caller named and nowhere else; redirects are followed inside one origin only.
-Whatever else a document names that came from a server has to be public, and is connected to at the very address that
-was checked. Bodies beyond the limit, and compressed ones, which were not asked for, are refused.
-Sources: THREATS 1.7; JN-66; RFC 9110, RFC 9457 (problem details).
+Credentials go only to the origins that the caller named; redirects are followed inside one origin only. Every other
+server that a fetched document names has to be public, and the connection goes to the address that was checked. Bodies
+beyond the limit and compressed bodies, which were not asked for, are refused.
+
+Sources: RFC 9110; RFC 9457 (problem details); CWE-918 (server-side request forgery).
 """
 
 from __future__ import annotations
@@ -51,9 +52,14 @@ class Reply:
         """The media type, without its parameters."""
         return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
+    def find_link(self, relation: str) -> str:
+        """Find the URL of a link with this relation in the header `Link` (RFC 8288); it may be relative; "" without."""
+        links = httpx2.Response(self.status, headers=self.headers).links.values()
+        return next((one["url"] for one in links if relation in one.get("rel", "").lower().split()), "")
+
 
 def get_origin(url: str) -> str:
-    """Scheme, host and port of a URL."""
+    """Get scheme, host and port of a URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"
 
@@ -78,7 +84,7 @@ class ApiClient:
         self._client.close()
 
     def send(self, call: HttpRequest, unread: str = "") -> Reply:
-        """Send a request; a body of the media type `unread`, which may never end, is not waited for.
+        """Send a request. A body of the media type `unread`, which may never end, is not read.
 
         Raises ApiFailure for a status of 400 or above, Unreachable, ServerTimeout.
         """
@@ -103,12 +109,12 @@ class ApiClient:
         mine = get_origin(call.url) in self._named_origins
         if self._headers and not mine:
             raise Unreachable(
-                f"the document names a server at {get_origin(call.url)}, to which no headers are sent unless it is named;"
+                f"the document names a server at {get_origin(call.url)}; headers go only to a server that you name;"
                 f" expected launch.base_url={mask_url(call.url.partition('?')[0])} or its beginning"
             )
         headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
-        said = {name.lower() for name in call.headers}
-        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in said}
+        given = {name.lower() for name in call.headers}
+        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in given}
         headers |= call.headers
         url, extensions = (call.url, {}) if mine else self._pin_address(call.url, headers)
         files: Any = list(call.files) or None
@@ -130,7 +136,7 @@ class ApiClient:
             raise Unreachable(f"{shown} cannot be reached: {mask_urls(str(problem))}") from problem
 
     def _pin_address(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
-        """The URL with the address to connect to in the place of its host, when the host has to be public."""
+        """Replace the host of a URL that has to be public by the address to connect to."""
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
         if not self._named_origins:
@@ -161,8 +167,8 @@ def _make_failure(call: HttpRequest, reply: Reply) -> ApiFailure:
             body = parse(reply.body)
         except ParseError:
             body = text
-    said = body if isinstance(body, dict) else {}
-    words = next((str(said[key]) for key in ("detail", "message", "title", "error") if said.get(key)), text)
+    problem = body if isinstance(body, dict) else {}
+    words = next((str(problem[key]) for key in ("detail", "message", "title", "error") if problem.get(key)), text)
     where = f"{call.method} {mask_url(call.url)}"
     return ApiFailure(
         f"{where}: HTTP {reply.status}{f': {words}' if words else ''}", {"status": reply.status, "body": body}

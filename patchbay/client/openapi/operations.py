@@ -1,9 +1,11 @@
-"""The operations of an OpenAPI 3.x or Swagger 2 document, each also as a tool: a name, a description, an inputSchema.
+"""The operations of an OpenAPI 3.x or Swagger 2 document, each also as a tool: name, description, inputSchema.
 
-An operation is called by its `operationId`, or by `METHOD_path` where it has none. Its arguments are its parameters by
-name; the fields of a JSON object or form body stand beside them, any other body is the argument `body`. When two have
-one name, the later one is called `NAME_PLACE` (`id_query`). So the contract of an API is compared as that of a server.
-Sources: JN-54, JN-66; OpenAPI 2.0, 3.0.4, 3.1.1.
+An operation has the name of its `operationId`, or `METHOD_path` without one. Its arguments are its parameters by name;
+the fields of a JSON object or form body are arguments beside them, any other body is the argument `body`. When two have
+the same name, the later one is called `NAME_PLACE` (`id_query`). So the contract of an API is compared like that of a
+server.
+
+Sources: OpenAPI 2.0, 3.0.4, 3.1.1.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ _STYLE_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
 class DocumentError(InvalidParams):
-    """A document that is no description of an API: says where and what was expected."""
+    """A document that does not describe an API. The message says where and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: `name` on the wire, `argument` in a call. `joint` joins the items of a list, "&" repeats the key.
+    """One parameter: `name` in the request, `argument` in a call. `separator` joins list items; "&" repeats the key.
 
-    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `json` has the value as JSON.
+    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `is_json` sends the value as JSON.
     """
 
     name: str
@@ -52,7 +54,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent as a body. `fields` maps arguments to fields of an object, None when the whole is `body`."""
+    """The body of a request.
+
+    `fields` maps arguments to fields of an object; None when the whole body is the argument `body`.
+    """
 
     media_type: str
     required: bool
@@ -63,7 +68,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation. `servers` are URLs, relative ones too, or empty; `extra` is what a profile says beside."""
+    """One operation. `servers` are URLs, also relative ones, or empty; `extra` holds the fields that a profile adds."""
 
     name: str
     method: str
@@ -76,7 +81,7 @@ class Operation:
 
     @property
     def endpoint(self) -> dict[str, Any]:
-        """The operation as `explores` lists it (JN-54)."""
+        """The operation as `explores` lists it."""
         found = {"name": self.name, "method": self.method.upper(), "path": self.path}
         required = self.tool["inputSchema"].get("required", ())
         rows: dict[str, Any] = {}
@@ -88,7 +93,7 @@ class Operation:
 
 
 class Api:
-    """A document that was read. Raises DocumentError for what is none."""
+    """A parsed document. Raises DocumentError for a value that is not an OpenAPI or Swagger document."""
 
     def __init__(self, document: Any, where: str) -> None:
         if not isinstance(document, dict):
@@ -105,7 +110,7 @@ class Api:
 
     @property
     def title(self) -> str:
-        """What the document calls its API."""
+        """The title of the API in the document."""
         info = self.document.get("info")
         return str(info.get("title", "")) if isinstance(info, dict) else ""
 
@@ -117,14 +122,14 @@ class Api:
 
     @property
     def authentication(self) -> dict[str, Any]:
-        """The security schemes that the document names: what a caller has to put into headers."""
+        """The security schemes that the document names: the headers that a caller has to send."""
         found = follow_pointer(
             self.document, "#/securityDefinitions" if self.is_swagger else "#/components/securitySchemes"
         )
         return found if isinstance(found, dict) else {}
 
     def list_operations(self) -> dict[str, Operation]:
-        """Every operation by name. Raises DocumentError when two have one name."""
+        """List every operation by name. Raises DocumentError when two have the same name."""
         found: dict[str, Operation] = {}
         for path, item in self.document.get("paths", {}).items():
             for method, raw, shared in self._list_path_operations(path, item):
@@ -197,7 +202,7 @@ class Api:
     def _find_body(
         self, raw: dict[str, Any], rows: list[dict[str, Any]], parameters: tuple[Parameter, ...]
     ) -> tuple[str, bool, Any, dict[str, str] | None] | None:
-        """The media type, whether it is required, the schema, and the fields where they are parameters (Swagger 2)."""
+        """Find media type, required, schema, and the fields where those are parameters (Swagger 2)."""
         consumes = raw.get("consumes") or self.document.get("consumes") or [JSON_MEDIA_TYPE]
         if self.is_swagger:
             whole = next((row for row in rows if row["in"] == "body"), None)
@@ -297,13 +302,13 @@ class Api:
             if not isinstance(reference, str):
                 return value
             value = follow_pointer(self.document, reference)
-        raise DocumentError(f"{self.where}: references that lead to each other")
+        raise DocumentError(f"{self.where}: expected references that end; some refer to each other")
 
 
 _SWAGGER_TYPE_KEYWORDS = frozenset(
     {"type", "format", "items", "enum", "default", "pattern", "multipleOf", "minimum", "maximum"}
 ) | {*("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems")}
-"""What a parameter of Swagger 2 says about its type."""
+"""The keywords of a Swagger 2 parameter that describe its type."""
 
 
 def _make_operation_name(raw: dict[str, Any], method: str, path: str) -> str:
@@ -333,7 +338,7 @@ def _choose_media_type(media_types: list[str]) -> str:
 
 
 def _make_annotations(method: str) -> dict[str, bool]:
-    """What RFC 9110 says of a method, as a tool's annotations."""
+    """Make the annotations of a tool from the method's properties in RFC 9110 section 9.2."""
     if method in ("get", "head", "options", "trace", "query"):
         return {"readOnlyHint": True}
     return {"destructiveHint": method in ("delete", "put", "patch"), "idempotentHint": method in ("put", "delete")}

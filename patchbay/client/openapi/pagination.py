@@ -1,18 +1,18 @@
-"""The pages of an API's answer: which request comes next, and where in an answer the records are.
+"""The pages of an API's answer: the request for the next page, and the place of the records in an answer.
 
     cursor   the answer has a field with a cursor, which goes into a parameter of the next request
     page     a parameter counts pages, from `start`, until a page has no records
     offset   a parameter counts records
     link     the header `Link: <...>; rel="next"`, or a field with the URL of the next page
 
-`field` and `items` are names, or paths with points (`pagination.next_cursor`). Nothing is followed unless it is asked
-for, by a profile's `pagination` or by `page.KEY=` in an address. Pure.
-Sources: JN-64, JN-66; RFC 8288 (Link).
+`field` and `items` are names, or paths with points (`pagination.next_cursor`). Pages are followed only when a profile's
+`pagination` or `page.KEY=` in an address asks for it. Pure.
+
+Source: RFC 8288 (Link).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -20,14 +20,12 @@ from typing import Any
 from patchbay.errors import InvalidParams
 
 PAGING_TYPES = ("cursor", "page", "offset", "link")
-_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[^,;=]+(?:=(?:\"[^\"]*\"|[^,;]*))?)*)")
-_NEXT = re.compile(r";\s*rel\s*=\s*(?:\"(?:[^\"]*\s)?next(?:\s[^\"]*)?\"|next\s*(?:;|$))", re.IGNORECASE)
 _DEFAULT_PARAMETERS = {"cursor": ("cursor", "page_token", "pageToken", "after", "next"), "page": ("page",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How an operation is paged; `most` is the largest number of pages asked for."""
+    """The paging of an operation; `most` is the largest number of pages requested."""
 
     type: str
     field: str = ""
@@ -38,7 +36,7 @@ class Paging:
 
 
 def parse_paging(given: Mapping[str, Any], where: str) -> Paging | None:
-    """The paging that a profile or an address describes; None when it says nothing. Raises InvalidParams."""
+    """Parse the paging of a profile or an address; None when it is empty. Raises InvalidParams."""
     if not given:
         return None
     known = {one.name for one in fields(Paging)}
@@ -51,7 +49,7 @@ def parse_paging(given: Mapping[str, Any], where: str) -> Paging | None:
     numbers = {key: _parse_number(given[key], f"{where}: {key}") for key in ("start", "most") if key in given}
     words = {key: str(given[key]) for key in ("type", "field", "param", "items") if key in given}
     if words["type"] == "cursor" and not words.get("field"):
-        raise InvalidParams(f"{where}: expected field, the name of what holds the next cursor")
+        raise InvalidParams(f"{where}: expected field, the name of the field with the next cursor")
     return Paging(**words, **numbers)  # type: ignore[arg-type]
 
 
@@ -62,7 +60,7 @@ def _parse_number(value: Any, where: str) -> int:
 
 
 def find_page_parameter(paging: Paging, arguments: Mapping[str, Any], where: str) -> str:
-    """The argument that is changed from page to page. Raises InvalidParams when it has to be said."""
+    """Find the argument that changes from page to page. Raises InvalidParams when it has to be named."""
     if paging.type == "link" or paging.param:
         return paging.param
     last = paging.field.rpartition(".")[2]
@@ -74,14 +72,14 @@ def find_page_parameter(paging: Paging, arguments: Mapping[str, Any], where: str
 
 
 def get_at_path(value: Any, path: str) -> Any:
-    """What a path with points leads to in a JSON value, or None."""
+    """Get the value at a path with points in a JSON value, or None."""
     for word in path.split("."):
         value = value.get(word) if isinstance(value, dict) else None
     return value
 
 
 def find_items(value: Any, paging: Paging | None, where: str) -> list[Any]:
-    """The records of an answer: where `items` says, the answer itself, or the one list in it when it is paged."""
+    """Find the records of an answer: at `items`, else the answer itself, or the one list in it when it is paged."""
     if paging is None:
         return value if isinstance(value, list) else [value]
     if paging.items:
@@ -98,16 +96,14 @@ def find_items(value: Any, paging: Paging | None, where: str) -> list[Any]:
     return found_list
 
 
-def find_next_link(header: str, value: Any, paging: Paging) -> str:
-    """The URL of the next page, relative too, or ""."""
-    if paging.field:
-        found = get_at_path(value, paging.field)
-        return found if isinstance(found, str) else ""
-    return next((url for url, rest in _LINK.findall(header) if _NEXT.search(rest)), "")
+def find_next_link(link: str, value: Any, paging: Paging) -> str:
+    """Find the URL of the next page, which may be relative, or "". `link` is that of the answer's header `Link`."""
+    found = get_at_path(value, paging.field) if paging.field else link
+    return found if isinstance(found, str) else ""
 
 
 def find_next_value(value: Any, count: int, before: Any, paging: Paging) -> Any:
-    """The value of the parameter for the next page; None when there is none. `count` records were on this one."""
+    """Find the value of the parameter for the next page; None after the last one. `count` records were on this page."""
     if paging.type == "cursor":
         found = get_at_path(value, paging.field)
         return found if found not in (None, "", False) else None
@@ -117,7 +113,7 @@ def find_next_value(value: Any, count: int, before: Any, paging: Paging) -> Any:
 
 
 def choose_first_value(paging: Paging, given: Any) -> int:
-    """The number of the first page or record."""
+    """Choose the number of the first page or record."""
     if given is not None:
         return _parse_number(given, "the first page")
     return paging.start if paging.start is not None else (1 if paging.type == "page" else 0)

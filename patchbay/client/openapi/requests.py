@@ -1,8 +1,10 @@
-"""One call of an operation as an HTTP request: arguments go into the path, the query, headers, cookies and the body.
+"""Build the HTTP request of a call: arguments go into the path, the query, headers, cookies and the body.
 
-Values are written as OpenAPI says (style, explode, collectionFormat). In a path everything but unreserved characters is
-percent-encoded, so that an argument cannot change where a request goes; `.` and `..` are refused as path segments.
-Pure. Sources: OpenAPI 3.1.1, style values and media types; OpenAPI 2.0, collectionFormat; RFC 3986; THREATS 0.3.
+Values are written as OpenAPI requires (style, explode, collectionFormat). In a path everything but unreserved
+characters is percent-encoded, so that an argument cannot change the path; `.` and `..` are refused as path segments.
+Pure.
+
+Sources: OpenAPI 3.1.1, style values and media types; OpenAPI 2.0, collectionFormat; RFC 3986.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _JSON = re.compile(r"application/json|.*\+json")
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request that can be sent: `url` whole, `content` bytes or None, `files` for multipart/form-data."""
+    """A request to send: `url` whole, `content` bytes or None, `files` for multipart/form-data."""
 
     method: str
     url: str
@@ -35,22 +37,23 @@ class HttpRequest:
 
 
 def choose_base_url(operation: Operation, document_url: str, given: str = "") -> str:
-    """Where the operation's server is: the one given, else the first the document names, relative to its own URL.
+    """Choose the base URL of an operation: the one given, else the document's first server, relative to the document's
+    URL.
 
-    Raises InvalidParams when that is no http(s) URL.
+    Raises InvalidParams when that is not an http(s) URL.
     """
     url = given or (urljoin(document_url, operation.servers[0]) if operation.servers else document_url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidParams(
-            f"{operation.name}: the document names no server that can be reached ({url[:200]!r});"
+            f"{operation.name}: the document names no server with an http(s) URL ({url[:200]!r});"
             " expected launch.base_url=https://HOST/PATH"
         )
     return url.rstrip("/")
 
 
 def build_request(operation: Operation, base: str, arguments: Mapping[str, Any]) -> HttpRequest:
-    """The request for a call. Raises InvalidParams for what is missing, and for arguments the operation has not."""
+    """Build the request of a call. Raises InvalidParams for missing arguments and for unknown ones."""
     left = dict(arguments)
     path, query, headers, cookies = operation.path, [], {}, []
     for parameter in operation.parameters:
@@ -93,7 +96,7 @@ def _format_value(value: Any) -> str:
 
 
 def _list_pieces(value: Any) -> list[str]:
-    """The pieces of a list, or of an object as names and values in turn."""
+    """List the items of a list, or the names and values of an object in turn."""
     if isinstance(value, dict):
         return [piece for key, one in value.items() for piece in (key, _format_value(one))]
     return [_format_value(one) for one in value] if isinstance(value, list) else [_format_value(value)]
@@ -144,7 +147,7 @@ def _check_header_value(operation: Operation, parameter: Parameter, text: str) -
 def _build_body(
     operation: Operation, left: dict[str, Any], headers: dict[str, str]
 ) -> tuple[bytes | None, tuple[tuple[str, tuple[None, str]], ...]]:
-    """The body, out of the arguments that are left; those it takes are taken out."""
+    """Build the body from the remaining arguments, and remove the used ones from `left`."""
     body = operation.body
     if body is None:
         return None, ()

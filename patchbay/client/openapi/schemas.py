@@ -1,7 +1,10 @@
-"""Schemas of an OpenAPI document as JSON Schema that stands alone: references become `#/$defs/...`, with all they need.
+"""Schemas of an OpenAPI document as standalone JSON Schema: references become `#/$defs/...`, with the schemas they
+need.
 
-Only references inside the document are followed; a remote one is left as it is and never fetched. `nullable` of
-OpenAPI 3.0 becomes a type. Sources: OpenAPI 3.0.4, 3.1.1, Schema Object; OpenAPI 2.0; JSON Schema 2020-12.
+Only references inside the document are followed; a remote one is left as it is and never fetched. `nullable` of OpenAPI
+3.0 becomes a type.
+
+Sources: OpenAPI 3.0.4, 3.1.1, Schema Object; OpenAPI 2.0; JSON Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from urllib.parse import unquote
 from patchbay.client.contracts.schema_types import follow_pointer
 
 SCHEMA_SECTIONS = ("#/components/schemas/", "#/definitions/")
-"""Where a document keeps its schemas: OpenAPI 3, Swagger 2."""
+"""The sections of a document that hold its schemas: OpenAPI 3, Swagger 2."""
 
 DATA_KEYWORDS = frozenset({"example", "examples", "enum", "default", "const"})
 """Keywords whose values are data, not schemas."""
@@ -29,18 +32,18 @@ class Schemas:
         self._known: dict[str, tuple[Any, frozenset[str]]] = {}
 
     def make_standalone(self, schema: Any) -> dict[str, Any]:
-        """A schema with its own `$defs`."""
+        """Rewrite a schema with its own `$defs`."""
         needed: set[str] = set()
         found = self._rewrite(schema, needed, 0)
         whole = found if isinstance(found, dict) else {}
         return whole | self.collect_definitions(needed)
 
     def rewrite(self, schema: Any, needed: set[str]) -> Any:
-        """A schema without its `$defs`; the names of those it needs are added to `needed`."""
+        """Rewrite a schema without its `$defs`; the names of the schemas that it needs are added to `needed`."""
         return self._rewrite(schema, needed, 0)
 
     def collect_definitions(self, needed: set[str]) -> dict[str, Any]:
-        """`{"$defs": {...}}` with these schemas and all that they need; empty when there are none."""
+        """Collect `{"$defs": {...}}` with these schemas and all that they need; empty without schemas."""
         found: dict[str, Any] = {}
         left = sorted(needed)
         while left:
@@ -92,17 +95,17 @@ class Schemas:
 
 
 def _decode_pointer_word(name: str) -> str:
-    """A word of a JSON pointer in a reference, decoded."""
+    """Decode a word of a JSON pointer in a reference."""
     return unquote(name).replace("~1", "/").replace("~0", "~")
 
 
 def _is_keyword(key: str, value: Any) -> bool:
-    """Whether this is the keyword: a property may be called `example` too, and then has a schema of its own."""
+    """Whether a key is the keyword: a property may also be called `example`, and then has a schema of its own."""
     return not (isinstance(value, dict) and ("type" in value or "$ref" in value) and key != "discriminator")
 
 
 def _modernize(schema: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAPI 2.0 and 3.0 say in their own way, as JSON Schema 2020-12."""
+    """Convert the keywords of OpenAPI 2.0 and 3.0 to JSON Schema 2020-12."""
     plain = dict(schema)
     if plain.get("type") == "file":
         plain |= {"type": "string", "format": "binary"}

@@ -1,13 +1,12 @@
-"""A profile out of its JSON, in any of the three layouts JN has had, and back into the one canonical form.
+"""Parse a profile from its JSON, in any of the three layouts of JN, and format it in the canonical one.
 
     flat      _meta.json has `command`, `args`, ... ; one `{tool}.json` beside it per tool
     one file  the same with a `tools` object inside _meta.json
     nested    the launch data stands under `connection`
 
-Read: all three, mixed. Written: _meta.json (launch and universal fields) and one file per tool. Parameters in JN's own
-form (`{"gene": {"type": "string", "required": true}}`) become JSON Schema. Fields that are not known here are kept.
-Every error names the file, the path inside it and what was expected. Sources: JN-13, JN-49, JN-51, JN-52, JN-64,
-JN-C5 to JN-C8, J-F5.
+All three are read, also mixed. Written are _meta.json (launch and universal fields) and one file per tool. Parameters
+in JN's own form (`{"gene": {"type": "string", "required": true}}`) become JSON Schema. Unknown fields are kept. Every
+error names the file, the path inside it and what was expected.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from patchbay.client.addresses.variables import ProfileError, substitute_env_var
 
 META_STEM = "_meta"
 LAUNCH_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "issuer", "transport", "timeout")
-"""What says how an MCP server is reached; `timeout` is in seconds."""
+"""The fields that start or connect to an MCP server; `timeout` is in seconds."""
 
 SCHEMA_VALIDATIONS = ("warn", "error", "ignore")
 TRANSPORTS: Mapping[str, str] = {
@@ -40,12 +39,12 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How to reach a server, and what is expected of it.
+    """How to connect to a server, and the contract expected of it.
 
-    `launch` is how to reach it, `${VAR}`s as written (for other plugins than `mcp`: their `connection`). `fields` are
-    the universal fields (`description`, `schema_hash`, `schema_validation`, `notes`, ...) and every other field of the
-    file. `tools` has, per tool, `description`, `inputSchema`, `output_format`, `notes` and more. `directory` is where
-    it was found, `overlays` the files of other directories that were laid over it.
+    `launch` starts or connects to the server, with `${VAR}`s as written (for plugins other than `mcp`: their
+    `connection`). `fields` are the universal fields (`description`, `schema_hash`, `schema_validation`, `notes`, ...)
+    and every other field of the file. `tools` has, per tool, `description`, `inputSchema`, `output_format`, `notes` and
+    more. `directory` is the profile's folder, `overlays` the files of other folders that replace fields of its tools.
     """
 
     name: str
@@ -63,22 +62,22 @@ class Profile:
 
     @property
     def schema_cid(self) -> str | None:
-        """The CID of the snapshot of all tools taken then, when there is one."""
+        """The CID of the snapshot of all tools taken at that time, None when there is no snapshot."""
         return self.fields.get("schema_cid")
 
     @property
     def schema_validation(self) -> str:
-        """What to do about a contract that has changed: `warn` (default), `error` or `ignore` (JN-48)."""
+        """The reaction to a changed contract: `warn` (default), `error` or `ignore`."""
         return str(self.fields.get("schema_validation", SCHEMA_VALIDATIONS[0]))
 
     @property
     def is_minimal(self) -> bool:
-        """Whether there is launch data only, so that the server is always asked (JN-51)."""
+        """Whether the profile has launch data only, so that the server is asked for its tools every time."""
         return not self.tools and self.schema_hash is None and self.schema_cid is None
 
 
 def parse_profile(name: str, meta: Any, tools: Mapping[str, Any], where: str) -> Profile:
-    """A profile from the content of its _meta.json and of its tool files by tool name.
+    """Parse a profile from the content of its _meta.json and of its tool files by tool name.
 
     `where` names the directory (or the source) for errors; tool files win over `tools` inside _meta. Raises
     ProfileError.
@@ -142,14 +141,14 @@ def _check_fields(fields: Mapping[str, Any], place: str) -> None:
 
 
 def parse_tool(name: str, value: Any, place: str, path: str) -> dict[str, Any]:
-    """One tool as a profile keeps it: `parameters` become `inputSchema` (JN-C6). Raises ProfileError."""
+    """Parse one tool as a profile keeps it: `parameters` become `inputSchema`. Raises ProfileError."""
     if not isinstance(value, dict):
         raise ProfileError(place, path, "expected a JSON object")
     prefix = f"{path}." if path else ""
     for key in ("description", "output_format", "notes"):
         _get_typed(value, key, str, "a string", place if not path else f"{place}: {path}", "")
     if value.get("tool", name) != name:
-        raise ProfileError(place, f"{prefix}tool", f"expected {name!r}, the name it stands under")
+        raise ProfileError(place, f"{prefix}tool", f"expected {name!r}, the key of this tool")
     if not isinstance(value.get("examples", []), list):
         raise ProfileError(place, f"{prefix}examples", "expected a list of objects with input and output_sample")
     found = {key: one for key, one in value.items() if key not in ("tool", "parameters")}
@@ -184,10 +183,10 @@ def _parse_input_schema(value: Any, place: str, path: str) -> dict[str, Any]:
 
 
 def get_target(profile: Profile, environ: Mapping[str, str] | None, tool: str = "") -> Target:
-    """How the profile's server is reached; a tool file may say it differently for its tool (JN-16).
+    """Get the target of the profile's server. A tool's own launch fields win for calls of that tool.
 
-    With an environment the `${VAR}`s are put in, after the merge (J-F3); without one they stay as written.
-    Raises ProfileError.
+    With an environment the `${VAR}`s are replaced, after the merge; without one they stay as written. Raises
+    ProfileError.
     """
     place = f"{profile.directory or profile.name}/{META_STEM}.json"
     over = {key: value for key, value in profile.tools.get(tool, {}).items() if key in LAUNCH_FIELDS}
@@ -213,7 +212,7 @@ def get_target(profile: Profile, environ: Mapping[str, str] | None, tool: str = 
 
 
 def get_timeout(profile: Profile, tool: str = "") -> float | None:
-    """Seconds for one request to the profile's server, a tool's own before them. Raises ProfileError."""
+    """Get the seconds for one request to the profile's server; a tool's own timeout wins. Raises ProfileError."""
     seconds = profile.tools.get(tool, {}).get("timeout", profile.launch.get("timeout"))
     if seconds is None:
         return None
@@ -247,18 +246,18 @@ def _check_strings(value: Any, path: str, place: str) -> dict[str, str]:
 
 
 def get_tool_file(tool: str) -> str:
-    """The file of a tool: its name, with whatever a file name cannot have percent-encoded."""
+    """Get the file name of a tool: its name, with the characters that a file name cannot have percent-encoded."""
     safe = quote(tool, safe="")
     return ("%5F" + safe[1:] if safe == META_STEM else "%2E" + safe[1:] if safe.startswith(".") else safe) + ".json"
 
 
 def get_tool_name(stem: str) -> str:
-    """The tool whose file has this stem."""
+    """Get the tool whose file has this stem."""
     return unquote(stem)
 
 
 def format_files(profile: Profile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The files of a profile in canonical form: tools first, `_meta.json` last (JN-C5)."""
+    """Give the files of a profile in canonical form: tools first, `_meta.json` last."""
     for name, tool in profile.tools.items():
         yield get_tool_file(name), {"tool": name, **tool}
     launch = profile.launch if profile.plugin == "mcp" else {"connection": profile.launch}

@@ -1,10 +1,10 @@
-"""Profiles: where they are kept, in which order they are looked for, and what may lie over what.
+"""Profiles: their folders, the order of search, and overlays.
 
-Order: the project's `.jn/profiles/mcp`, the user's `~/.local/jn/profiles/mcp`, the bundled `$JN_HOME/profiles/mcp`.
-The first directory whose `{server}/_meta.json` exists is the profile. Tool files of `{server}/` in a directory before
-that one, which has no `_meta.json` of its own, are overlays: laid over the tools, field by field, named in `info`, and
-never able to say how the server is started. Directories after it add nothing. The environment and the project's
-directory are handed in. Sources: JN-7, JN-13 to JN-17, JN-58, JN-61, JN-62, JN-69, J-F2.
+The order is: the project's `.jn/profiles/mcp`, the user's `~/.local/jn/profiles/mcp`, the bundled
+`$JN_HOME/profiles/mcp`. The first directory with `{server}/_meta.json` is the profile. Tool files of `{server}/` in an
+earlier directory, which has no `_meta.json` of its own, are overlays: their fields replace those of the profile's
+tools, `describe` names them, and they cannot say how the server is started. Later directories add nothing. The caller
+passes the environment and the project's directory.
 """
 
 from __future__ import annotations
@@ -40,19 +40,22 @@ PRESETS_FILE = "mcp-launchers.json"
 
 @dataclass(frozen=True, slots=True)
 class ProfileHomes:
-    """The three places, each None when there is none: `{place}/profiles/{plugin}` and `{place}/mcp-launchers.json`."""
+    """The three folders of profiles, each None when there is none:
+
+    `{home}/profiles/{plugin}`, `{home}/mcp-launchers.json`.
+    """
 
     project: Path | None
     user: Path | None
     bundled: Path | None
 
     def list_existing(self) -> list[Path]:
-        """The places in their order."""
+        """List the folders that are set, in the order of search."""
         return [home for home in (self.project, self.user, self.bundled) if home is not None]
 
 
 def find_homes(project: Path, environ: Mapping[str, str]) -> ProfileHomes:
-    """The places for a project's directory and an environment (`HOME`, `JN_HOME`)."""
+    """Find the folders for a project's directory and an environment (`HOME`, `JN_HOME`)."""
     home, bundled = environ.get("HOME"), environ.get("JN_HOME")
     return ProfileHomes(
         project / ".jn", Path(home) / ".local" / "jn" if home else None, Path(bundled) if bundled else None
@@ -60,13 +63,13 @@ def find_homes(project: Path, environ: Mapping[str, str]) -> ProfileHomes:
 
 
 def find_profile_paths(places: ProfileHomes, plugin: str = "mcp") -> list[Path]:
-    """The profile directories that exist, in the order in which they are searched (JN-14)."""
+    """List the profile directories that exist, in the order of search."""
     return [path for home in places.list_existing() if (path := home / "profiles" / plugin).is_dir()]
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """One profile of a list: `place` is project, user or bundled; `problem` says why it cannot be read."""
+    """One profile of a list. `place` is project, user or bundled; `problem` says why the profile cannot be read."""
 
     name: str
     place: str
@@ -78,14 +81,14 @@ class ProfileRow:
 
 
 class Profiles:
-    """The profiles of one plugin. Reads what is there at each call; keeps nothing. Safe for many threads."""
+    """The profiles of one plugin. Reads the files at each call. Safe for many threads."""
 
     def __init__(self, places: ProfileHomes, plugin: str = "mcp") -> None:
         self._homes = places
         self._plugin = plugin
 
     def load(self, name: str) -> Profile:
-        """The profile of this name, overlays included. Raises ProfileError naming the directories searched."""
+        """Load the profile of this name, with its overlays. Raises ProfileError naming the directories searched."""
         check_name(name)
         before: list[Path] = []
         for root in find_profile_paths(self._homes, self._plugin):
@@ -100,7 +103,7 @@ class Profiles:
         )
 
     def find_directories(self) -> dict[str, Path]:
-        """Every profile and the directory it comes from, sorted by name."""
+        """Find every profile and its directory, sorted by name."""
         found: dict[str, Path] = {}
         for root in find_profile_paths(self._homes, self._plugin):
             for path in root.glob(f"*/{META_STEM}.json"):
@@ -109,7 +112,7 @@ class Profiles:
         return dict(sorted(found.items()))
 
     def list_rows(self) -> Sequence[ProfileRow]:
-        """Every profile; one that cannot be read is listed with its problem (JN-61)."""
+        """List every profile; a profile that cannot be read is listed with its problem."""
         return [self._make_row(name, directory) for name, directory in self.find_directories().items()]
 
     def _make_row(self, name: str, directory: Path) -> ProfileRow:
@@ -121,7 +124,7 @@ class Profiles:
         return ProfileRow(name, self._get_place(directory), directory, len(found.tools), found.is_minimal, text)
 
     def describe(self, name: str) -> dict[str, Any]:
-        """What there is to know about a profile without asking its server (JN-62); secrets are masked."""
+        """Describe a profile without asking its server; secrets are masked."""
         found = self.load(name)
         directory = found.directory or Path()
         target = get_target(found, None).label if found.plugin == "mcp" else sorted(found.launch)
@@ -139,14 +142,15 @@ class Profiles:
         }
 
     def list_server_tools(self, name: str) -> Sequence[str]:
-        """The tools a profile has something to say about, sorted; never `_meta` (JN-17)."""
+        """List the tools that a profile has a file or a row for, sorted by name."""
         return sorted(self.load(name).tools)
 
     def save(self, profile: Profile, examples: bool | None = None, project: bool = False) -> Path:
-        """Write a profile in canonical form, atomically, the version before kept; answers its directory.
+        """Write a profile in canonical form, keep the previous version, and return the profile's directory.
 
-        Into the user's directory (JN-58), or the project's. `examples`: True writes those of the profile, False none,
-        None those of tools whose files have some already (JN-52). Raises ProfileError; nothing is changed then.
+        Writes to the user's directory, or with `project` to the project's. `examples`: True writes those of the
+        profile, False leaves them out, None writes those of tools whose files have examples already. Raises
+        ProfileError; nothing is changed then.
         """
         home = self._homes.project if project else self._homes.user
         if home is None:
@@ -167,11 +171,11 @@ class Profiles:
         return {name for name, tool in tools.items() if "examples" in tool}
 
     def list_versions(self, name: str) -> Sequence[str]:
-        """The old versions of a profile, newest first."""
+        """List the old versions of a profile, newest first."""
         return [path.name for path in list_versions(self._find_directory(name))]
 
     def load_version(self, name: str, stamp: str) -> Profile:
-        """One old version of a profile. Raises ProfileError with the versions there are."""
+        """Load one old version of a profile. Raises ProfileError with the versions that exist."""
         directory = self._find_directory(name)
         if stamp not in self.list_versions(name):
             raise ProfileError(
@@ -180,7 +184,7 @@ class Profiles:
         return _read_profile(name, directory / ".versions" / stamp)
 
     def delete(self, name: str) -> Path:
-        """Take a profile of the project or the user away; answers where it is kept. Raises ProfileError."""
+        """Remove a profile of the project or the user, and return the path where it is kept. Raises ProfileError."""
         directory = self._find_directory(name)
         if self._get_place(directory) == "bundled":
             raise ProfileError(
@@ -189,7 +193,7 @@ class Profiles:
         return delete_profile(directory)
 
     def load_presets(self) -> tuple[dict[str, Any], str]:
-        """The launches of `mcp://name`: rows by name, those of an earlier place first, and where they were read."""
+        """Load the launches of `mcp://name`: rows by name, an earlier folder first, and the names of the files."""
         rows: dict[str, Any] = {}
         files = [path for home in self._homes.list_existing() if (path := home / PRESETS_FILE).is_file()]
         for path in files:
@@ -221,7 +225,7 @@ def _read_profile(name: str, directory: Path) -> Profile:
 
 
 def _apply_overlays(profile: Profile, before: Sequence[Path]) -> Profile:
-    """The profile with the tool files of the directories before its own, the first of them on top (J-F2)."""
+    """Apply the tool files of earlier directories to a profile; the first directory wins."""
     tools = dict(profile.tools)
     overlays = [path for directory in reversed(before) for path in list_tool_files(directory)]
     for path in overlays:
@@ -232,7 +236,7 @@ def _apply_overlays(profile: Profile, before: Sequence[Path]) -> Profile:
             raise ProfileError(
                 str(path),
                 launch[0],
-                f"an overlay may not say how a server is reached; expected a {META_STEM}.json beside it",
+                f"an overlay may not say how to connect to a server; expected a {META_STEM}.json beside it",
             )
         tools[name] = {**tools.get(name, {}), **tool}
     return replace(profile, tools=dict(sorted(tools.items())), overlays=tuple(overlays))

@@ -1,8 +1,7 @@
-"""A profile brought up to date with its server: what is renamed, added, dropped, and the hash that comes of it.
+"""Update a profile to its server's present tools: renamed, added and dropped tools and parameters, and the new hash.
 
-Pure: takes a profile and the server's present tools. The author's own words (descriptions, notes, output formats,
-fields of every other kind) stay; schemas become the server's. What was renamed is renamed in examples and references.
-Sources: JN-45, JN-49, JN-52, JN-59, JN-C8.
+Pure: takes a profile and the server's present tools. The author's own words (descriptions, notes, output formats, other
+fields) stay; schemas become the server's. Renamed parameters are renamed in examples and references too.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _RENAMED = re.compile(r": (?:Required|Optional) parameter '(.+)' renamed to '(.+
 _PARAMETER = re.compile(r"/inputSchema/properties/[^/]+")
 
 RECORDED_FIELDS = ("description", "inputSchema", "outputSchema")
-"""What a profile records of a tool that it knew nothing about."""
+"""The fields that a profile records of a tool that it did not have before."""
 
 
 @dataclass(frozen=True)
 class ProfileUpdate:
-    """The profile as it will be, and why: the changes that were found, and the steps taken, as sentences."""
+    """The new profile, the changes that were found, and the steps taken, as sentences."""
 
     profile: Profile
     changes: tuple[ContractChange, ...]
@@ -36,7 +35,7 @@ class ProfileUpdate:
 
 
 def find_changes(profile: Profile, tools: Sequence[Tool], before: Sequence[Tool] | None = None) -> list[ContractChange]:
-    """What changed on the server since the profile was written, from the kept snapshot when there is one."""
+    """Find the server's changes since the profile was written, from the stored snapshot when there is one."""
     return detect_schema_changes(before if before is not None else list_recorded_tools(profile, tools), tools)
 
 
@@ -47,10 +46,10 @@ def update_profile(
     everything: bool = False,
     examples: bool = True,
 ) -> ProfileUpdate:
-    """The profile with the server's present contract.
+    """Update a profile to the server's present contract.
 
-    Without `before` (the kept snapshot) changes are found among the recorded tools. `everything` also records tools
-    that the profile does not have, `examples` renames in examples and in `tested_with` what was renamed.
+    Without `before` (the stored snapshot) changes are found among the recorded tools. `everything` also records tools
+    that the profile does not have; `examples` applies renames to examples and to `tested_with`.
     """
     known = set(profile.tools)
     found = [change for change in find_changes(profile, tools, before) if before is not None or change.tool in known]
@@ -81,7 +80,7 @@ def update_profile(
 
 
 def record_contract(profile: Profile, tools: Sequence[Tool], wanted: Collection[str] = ()) -> Profile:
-    """A new profile with the server's tools (only the `wanted` ones, if any) and the contract expected of it."""
+    """Make a new profile with the server's tools (only those in `wanted`, if any) and the contract expected of it."""
     recorded = {
         tool["name"]: {key: tool[key] for key in RECORDED_FIELDS if tool.get(key) is not None}
         for tool in tools
@@ -91,7 +90,7 @@ def record_contract(profile: Profile, tools: Sequence[Tool], wanted: Collection[
 
 
 def make_contract_fields(tools: Sequence[Tool], recorded: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields of a profile that say which contract it expects."""
+    """Make the fields of a profile that record the expected contract."""
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return {
         "schema_hash": compute_schema_hash(tools, recorded or None),
@@ -101,7 +100,7 @@ def make_contract_fields(tools: Sequence[Tool], recorded: Mapping[str, Mapping[s
 
 
 def collect_renames(changes: Sequence[ContractChange]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Old to new tool, and by the new tool's name old to new parameter."""
+    """Collect the renames: old to new tool, and by the new tool's name old to new parameter."""
     tools: dict[str, str] = {}
     parameters: dict[str, dict[str, str]] = {}
     for change in changes:
@@ -141,7 +140,7 @@ def _update_tool(tool: Mapping[str, Any], now: Tool, renamed: Mapping[str, str])
 
 
 def rename_in_examples(examples: Any, renamed: Mapping[str, str]) -> Any:
-    """A tool's `examples` with the names of parameters that are now in use."""
+    """Replace old names of parameters in a tool's `examples`."""
     return [_rename_in_example(one, renamed) for one in examples] if isinstance(examples, list) else examples
 
 
@@ -153,7 +152,7 @@ def _rename_in_example(example: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def rename_in_reference(text: str, tools: Mapping[str, str], parameters: Mapping[str, Mapping[str, str]]) -> str:
-    """`search?gene=BRAF` with the names of tools and, by tool, of parameters that are now in use."""
+    """Replace old names of tools and, by tool, of parameters in a reference such as `search?gene=BRAF`."""
     place, mark, query = text.partition("?")
     start, slash, tool = place.rpartition("/")
     tool = tools.get(tool, tool)

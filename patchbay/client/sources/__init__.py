@@ -1,7 +1,8 @@
-"""What fills the seam `client/source.py`: MCP servers, HTTP APIs, object stores, and what others have installed.
+"""The sources of this program: MCP servers, HTTP APIs, object stores, and installed ones (the seam is
+`client/source.py`).
 
-HTTP APIs and object stores are loaded when an address is theirs: most commands need neither, and each takes longer to
-load than a command takes altogether.
+HTTP APIs and object stores are loaded when an address belongs to them, because each takes longer to load than most
+commands take altogether.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from patchbay.errors import PatchbayError
 
 
 def make_sources() -> Sources:
-    """The sources of this program, and those installed under the entry point group `patchbay.sources`."""
+    """Make the sources of this program and those installed under the entry point group `patchbay.sources`."""
     return Sources(
         [
             McpSource(_fetch_plain_url, _is_api_described),
@@ -44,7 +45,7 @@ def _load_object_source(name: str, schemes: tuple[str, ...]) -> Source:
 
 
 def _is_api_described(url: str, context: SourceContext) -> bool:
-    """Whether an HTTP API describes itself at a URL or in a usual place below it."""
+    """Whether an HTTP API describes itself at a URL or at a usual path below it."""
     from patchbay.client.sources.http import is_described
 
     return is_described(url, context)

@@ -1,8 +1,9 @@
-"""Records out of bytes and into bytes: NDJSON, JSON, CSV, TSV, plain text, and base64 for everything else.
+"""Convert bytes to records and records to bytes: NDJSON, JSON, CSV, TSV, plain text, and base64 for everything else.
 
-Reading is line by line where the format has lines; one record, and a whole JSON document, may have `limit` bytes.
-A line that is no JSON object gives an error record and the next one is read (J-F7).
-Sources: JN-38, J-F7, J-F12; RFC 4180, RFC 8259; the NDJSON specification.
+Formats with lines are read line by line; one record, or a whole JSON document, may have `limit` bytes. A line that is
+not a JSON object gives an error record, and the next line is read.
+
+Sources: RFC 4180 (CSV), RFC 8259 (JSON), the NDJSON specification.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _MAX_QUOTED_BYTES = 100
 
 
 def get_format_of_name(name: str) -> str:
-    """The format that the suffix of a file's name says, one of compression set aside; "blob" when it says none."""
+    """Get the format of a file name's suffix, ignoring a suffix of compression; "blob" for an unknown one."""
     words = name.rpartition("/")[2].lower().split(".")[1:]
     if words and words[-1] in COMPRESSION_SUFFIXES:
         words = words[:-1]
@@ -54,7 +55,7 @@ def get_format_of_name(name: str) -> str:
 
 
 def get_format_of_media_type(media_type: str) -> str:
-    """The format of a media type: JSON and its `+json` relatives, NDJSON, CSV, text, else "blob"."""
+    """Get the format of a media type: JSON and `+json` types, NDJSON, CSV, text, else "blob"."""
     bare = media_type.partition(";")[0].strip().lower()
     if bare in FORMAT_BY_MEDIA_TYPE:
         return FORMAT_BY_MEDIA_TYPE[bare]
@@ -64,7 +65,7 @@ def get_format_of_media_type(media_type: str) -> str:
 
 
 def decode_records(file: IO[bytes], kind: str, limit: int, media_type: str = "") -> Iterator[Record]:
-    """The records of a file. Raises ParseError, TooLarge; InvalidParams for a format that is not known."""
+    """Decode the records of a file. Raises ParseError, TooLarge; InvalidParams for an unknown format."""
     if kind == "ndjson":
         yield from _decode_ndjson(file, limit)
     elif kind in ("csv", "tsv"):
@@ -81,7 +82,7 @@ def decode_records(file: IO[bytes], kind: str, limit: int, media_type: str = "")
 
 
 def iterate_value(value: Any) -> Iterator[Record]:
-    """A JSON value as records: the items of a list, an object as it is, anything else under `value`."""
+    """Give a JSON value as records: the items of a list, an object unchanged, any other value under `value`."""
     for item in value if isinstance(value, list) else [value]:
         yield item if isinstance(item, dict) else {"value": item}
 
@@ -133,10 +134,10 @@ def _read_text_lines(file: IO[bytes], limit: int) -> Iterator[str]:
 
 
 def encode_records(records: Iterable[Mapping[str, Any]], kind: str, spool: IO[bytes], to: IO[bytes]) -> int:
-    """Write records in a format; answers how many. `spool` is an empty scratch file for the formats with a header.
+    """Write records in a format, and return their number. `spool` is an empty scratch file for formats with a header.
 
-    CSV has every key of every record as a column, in the order in which they first came; lists and objects in it are
-    JSON. Raises InvalidParams for a format that cannot be written.
+    CSV has a column for every key of every record, in order of first appearance; lists and objects in a cell are JSON.
+    Raises InvalidParams for a format that cannot be written.
     """
     if kind == "ndjson":
         return sum(1 for record in records if to.write(_encode_line(record)))

@@ -1,9 +1,8 @@
-"""The source for HTTP APIs that describe themselves: operations of OpenAPI 3.x and Swagger 2 documents are called.
+"""The source for HTTP APIs that describe themselves: it calls operations of OpenAPI 3.x and Swagger 2 documents.
 
-An operation is to an API what a tool is to an MCP server, with the same contract, hash and drift; so a profile of the
-plugin `http` is validated as any other. A profile may also describe its endpoints itself (`endpoints`, `choose_base_url`).
-Answers are records: the items of a list, an object as it is, the rows of CSV, and so on (`formats.py`).
-Sources: JN-53, JN-54, JN-64, JN-66; issue text of the client (discovery contract).
+An operation corresponds to a tool of an MCP server, with the same contract, hash and drift; so a profile of the plugin
+`http` is validated like any other. A profile may also describe its endpoints itself (`endpoints`, `base_url`). Answers
+are records: the items of a list, an object unchanged, the rows of CSV, and so on (`formats.py`).
 """
 
 from __future__ import annotations
@@ -60,12 +59,12 @@ from patchbay.events import Log
 from patchbay.jsonrpc import parse
 
 PROBE_SECONDS = 5.0
-"""Time for one answer while it is found out whether an API is there."""
+"""Seconds for one answer while finding out whether an API describes itself at a URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiService:
-    """An API at work: what it describes, where that was found, and the client that speaks to it."""
+    """An API in use: its description, the URL of that, and the client that sends requests to it."""
 
     target: ApiTarget
     api: Api
@@ -75,12 +74,12 @@ class ApiService:
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """Its operations as tools, by which its contract is known."""
+        """The operations as tools, for the contract."""
         return [dict(one.tool) for one in self.operations.values()]
 
     @property
     def server(self) -> str:
-        """Where its first operation is, for people."""
+        """The base URL of the first operation, for people."""
         first = next(iter(self.operations.values()), None)
         return (
             mask_url(choose_base_url(first, self.url, self.target.base_url))
@@ -89,7 +88,7 @@ class ApiService:
         )
 
     def get_operation(self, name: str) -> Operation:
-        """The operation of this name. Raises InvalidParams with those there are."""
+        """Get the operation of this name. Raises InvalidParams with similar names."""
         if name not in self.operations:
             unknown = describe_unknown_name(name, list(self.operations), "operation")
             raise InvalidParams(f"{self.target.label}: {unknown}")
@@ -103,13 +102,13 @@ class HttpSource:
     schemes: Collection[str] = SCHEMES
 
     def claims(self, address: str) -> bool:
-        """A plain URL is ours when it names an OpenAPI or Swagger document."""
+        """Claim a plain URL that names an OpenAPI or Swagger document."""
         return is_document(address)
 
     def reads(
         self, address: str, context: SourceContext, arguments: Mapping[str, Any] | None = None
     ) -> Iterator[Record]:
-        """The records that an operation answers; without one, the operations."""
+        """Read the records that an operation answers; without an operation, list the operations."""
         with self._open_service(parse_target(address, context), context) as service:
             target = service.target
             if not target.operation:
@@ -126,7 +125,7 @@ class HttpSource:
         context: SourceContext,
         arguments: Mapping[str, Any] | None = None,
     ) -> Iterator[Record]:
-        """Call the operation once per record, its fields being arguments over those of the address (JN-12)."""
+        """Call the operation once per record. Its fields replace arguments of the same names in the address."""
         with self._open_service(parse_target(address, context), context) as service:
             target = service.target
             if not target.operation:
@@ -141,7 +140,7 @@ class HttpSource:
                     yield make_error_record("http_error", problem.message, operation=operation.name, **extras)
 
     def inspects(self, address: str, context: SourceContext) -> dict[str, Any]:
-        """The API, its operations as tools, and how it wants to be signed in to."""
+        """List the API's operations as tools, and its authentication."""
         with self._open_service(parse_target(address, context), context, use=False) as service:
             return {
                 "server": service.api.title or service.server,
@@ -156,7 +155,7 @@ class HttpSource:
             }
 
     def explores(self, address: str, context: SourceContext) -> dict[str, Any]:
-        """Endpoints and schemas, and the hash of all operations (JN-54)."""
+        """List the API's operations, schemas and authentication, with the hash of its operations."""
         with self._open_service(parse_target(address, context), context, use=False) as service:
             target = service.target
             return {
@@ -173,7 +172,7 @@ class HttpSource:
             }
 
     def validates(self, profile: Profile, context: SourceContext) -> ValidationResult:
-        """Whether the API's operations are what the profile expects; `error` when that cannot be told."""
+        """Compare the API's document with the profile."""
         try:
             target = make_profile_target(profile, context)
             if not target.document:
@@ -184,18 +183,21 @@ class HttpSource:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
     def list_operations(self, profile: Profile, context: SourceContext) -> Mapping[str, Operation]:
-        """The API's present operations, as its document describes them. Raises ProfileError when none is named."""
+        """List the API's operations as its document describes them.
+
+        Raises ProfileError when the profile names no document.
+        """
         target = make_profile_target(profile, context)
         if not target.document:
             where = f"{profile.directory or profile.name}/_meta.json"
             raise ProfileError(
-                where, "connection.document", "expected the API's document; nothing else says its contract"
+                where, "connection.document", "expected the API's document, which describes its contract"
             )
         with self._open_service(target, context, use=False) as service:
             return service.operations
 
     def versions(self, address: str, context: SourceContext) -> str | None:
-        """The hash of all operations."""
+        """Compute the hash of all operations."""
         with self._open_service(parse_target(address, context), context, use=False) as service:
             return compute_schema_hash(service.tools)
 
@@ -214,7 +216,7 @@ class HttpSource:
 
 
 def is_described(url: str, context: SourceContext) -> bool:
-    """Whether an HTTP API describes itself at a URL or in a usual place below it. Sends no headers of the caller."""
+    """Whether an HTTP API describes itself at a URL or at a usual path below it. Sends no headers of the caller."""
     try:
         with ApiClient((url,), {}, min(context.get_timeout(), PROBE_SECONDS), context.limit) as client:
             fetch_api(url, client)
@@ -234,7 +236,7 @@ def _load_api(target: ApiTarget, context: SourceContext, client: ApiClient) -> t
 
 
 def _check_contract(service: ApiService, context: SourceContext) -> None:
-    """A look at the contract that is expected: a pin in the address, what the profile recorded."""
+    """Check the expected contract: the pin in the address, then the contract that the profile recorded."""
     target, profile = service.target, service.target.profile
     if target.schema:
         result = check_pin(target.schema, service.tools, context.blobs, target.operation)
@@ -257,7 +259,7 @@ def _check_contract(service: ApiService, context: SourceContext) -> None:
 
 
 def _merge_arguments(target: ApiTarget, operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All arguments: the profile's defaults, those of the address by the operation's schema, those of the caller."""
+    """Merge the arguments: defaults of the profile, of the address by the operation's schema, of the caller."""
     text = {key: value for key, value in target.arguments.items() if key not in given}
     defaults = operation.extra.get("defaults", {})
     return {
@@ -270,7 +272,7 @@ def _merge_arguments(target: ApiTarget, operation: Operation, given: Mapping[str
 
 
 def _get_header_arguments(target: ApiTarget, operation: Operation) -> dict[str, Any]:
-    """The header parameters that the address or the profile gives a value as a header of every request."""
+    """Get the header parameters whose values are headers of every request in the address or the profile."""
     headers = {name.lower(): value for name, value in target.headers.items()}
     rows = [one for one in operation.parameters if one.place == "header" and one.name.lower() in headers]
     return {one.argument: headers[one.name.lower()] for one in rows}
@@ -279,7 +281,7 @@ def _get_header_arguments(target: ApiTarget, operation: Operation) -> dict[str, 
 def _read_pages(
     service: ApiService, operation: Operation, arguments: dict[str, Any], context: SourceContext
 ) -> Iterator[Record]:
-    """The records of all the pages that are asked for, as they come."""
+    """Read the records of all requested pages, one page after another."""
     target = service.target
     where = f"{target.label}: {operation.name}"
     paging = parse_paging(target.paging or operation.extra.get("pagination", {}), where)
@@ -299,12 +301,12 @@ def _read_pages(
         if paging is None:
             return
         if paging.type == "link":
-            link = find_next_link(reply.headers.get("link", ""), value, paging)
+            link = find_next_link(reply.find_link("next"), value, paging)
             call = _follow_link(call, link, where) if link else call
         else:
             link = find_next_value(value, len(records), arguments.get(key), paging)
             if link is not None:
-                key = key or find_page_parameter(paging, known, where)  # of no matter as long as there is one page only
+                key = key or find_page_parameter(paging, known, where)  # needed from the second page on
                 arguments = {**arguments, key: link}
                 call = build_request(operation, base, arguments)
         if link in (None, ""):
@@ -315,7 +317,7 @@ def _read_pages(
 
 
 def _follow_link(call: HttpRequest, link: str, where: str) -> HttpRequest:
-    """The request for the next page. Raises InvalidParams when it is elsewhere: the arguments may be credentials."""
+    """Make the request for the next page. Raises InvalidParams for another origin: the arguments may be credentials."""
     url = urljoin(call.url, link)
     if get_origin(url) != get_origin(call.url):
         raise InvalidParams(f"{where}: the next page is at {mask_url(url)}, another server, which is not followed")
@@ -323,7 +325,7 @@ def _follow_link(call: HttpRequest, link: str, where: str) -> HttpRequest:
 
 
 def _decode_reply(reply: Reply, paging: Paging | None, where: str, context: SourceContext) -> tuple[Any, list[Record]]:
-    """An answer as a JSON value, when it is one, and as records."""
+    """Decode an answer to its JSON value, None when it is not JSON, and to records."""
     if not reply.body:
         return None, [{"status": reply.status}] if paging is None else []
     kind = get_format_of_media_type(reply.media_type)
@@ -334,6 +336,6 @@ def _decode_reply(reply: Reply, paging: Paging | None, where: str, context: Sour
 
 
 def _compare_output(operation: Operation, reply: Reply, context: SourceContext) -> None:
-    words = check_output_format(operation.name, operation.extra.get("output_format"), [reply.media_type])
-    if words:
-        context.on_event(Log("warning", words, "patchbay.client"))
+    warning = check_output_format(operation.name, operation.extra.get("output_format"), [reply.media_type])
+    if warning:
+        context.on_event(Log("warning", warning, "patchbay.client"))

@@ -1,10 +1,10 @@
-"""What an `http` profile says about its endpoints: alone, or over the document that describes them.
+"""The endpoints of an `http` profile: alone, or together with the document that describes them.
 
     "endpoints": {"alterations": {"path": "/alterations", "method": "GET", "parameters": {"limit": {"default": 100}},
                                   "pagination": {"type": "cursor", "field": "next_cursor"}, "notes": "..."}}
 
-An endpoint's name is the operation's, or that of the operation with its `operation`, or with its method and path.
-`tools` and tool files are endpoints too. Sources: JN-64, JN-66.
+An endpoint belongs to the operation of its name, or of its field `operation`, or of its method and path. `tools` and
+tool files are endpoints too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXTRA_FIELDS = ("pagination", "output_format", "notes")
 
 
 def collect_endpoints(profile: Profile) -> dict[str, dict[str, Any]]:
-    """The endpoints of a profile by name, parameters as `inputSchema`. Raises ProfileError."""
+    """Collect the endpoints of a profile by name, with parameters as `inputSchema`. Raises ProfileError."""
     where = f"{profile.directory or profile.name}/_meta.json"
     rows = profile.fields.get("endpoints", {})
     if not isinstance(rows, dict):
@@ -33,26 +33,27 @@ def collect_endpoints(profile: Profile) -> dict[str, dict[str, Any]]:
 
 
 def add_endpoint_tools(profile: Profile, operations: Mapping[str, Operation]) -> Profile:
-    """The profile with its endpoints as tools under their operations' names, so that they are compared as tools are.
+    """Return the profile with its endpoints as tools, named like their operations, so that they are compared like
+    tools.
 
-    An endpoint whose operation is not there has the name that it gives itself.
+    An endpoint without an operation keeps its own name.
     """
     rows = collect_endpoints(profile)
     return replace(profile, tools={find_operation_name(name, row, operations): row for name, row in rows.items()})
 
 
 def build_api(profile: Profile) -> Api:
-    """The API as the profile alone describes it. Raises ProfileError."""
+    """Build the API that a profile alone describes. Raises ProfileError."""
     where = f"{profile.directory or profile.name}/_meta.json"
     paths: dict[str, Any] = {}
     for name, row in collect_endpoints(profile).items():
         method, path = _get_method(row), row.get("path")
         if method not in METHODS or not isinstance(path, str) or not path.startswith("/"):
-            raise ProfileError(where, f"endpoints.{name}", "expected method, and path with a / at its beginning")
+            raise ProfileError(where, f"endpoints.{name}", "expected method, and path that starts with a /")
         parameters = [_build_parameter(key, schema, row, path) for key, schema in _get_properties(row).items()]
         about = {"operationId": name, "description": row.get("description", ""), "parameters": parameters}
         if method in paths.setdefault(path, {}):
-            raise ProfileError(where, f"endpoints.{name}", f"{method.upper()} {path} is there already")
+            raise ProfileError(where, f"endpoints.{name}", f"{method.upper()} {path} appears twice")
         paths[path][method] = about | ({"requestBody": row["requestBody"]} if "requestBody" in row else {})
     return Api({"openapi": "3.1.0", "info": {"title": profile.name}, "paths": paths}, where)
 
@@ -70,7 +71,7 @@ def _build_parameter(name: str, schema: Any, row: Mapping[str, Any], path: str) 
 
 
 def apply_profile(operations: Mapping[str, Operation], profile: Profile) -> dict[str, Operation]:
-    """The operations with what a profile says about them; endpoints have the profile's names, too."""
+    """Add a profile's fields to the operations; each endpoint is added under its own name too."""
     found = dict(operations)
     for name, row in collect_endpoints(profile).items():
         operation = _find_operation(name, row, operations, profile)
@@ -99,7 +100,7 @@ def _find_operation(
 
 
 def find_operation_name(name: str, row: Mapping[str, Any], operations: Mapping[str, Operation]) -> str:
-    """The name of an endpoint's operation: the one it says, else that of its method and path, if there is one."""
+    """Find the name of an endpoint's operation: the one that it gives, else that of its method and path."""
     wanted = str(row.get("operation", name))
     if wanted in operations:
         return wanted

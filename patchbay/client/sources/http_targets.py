@@ -1,12 +1,12 @@
-"""Which API an address or a profile names, where its description is, and what is asked of it.
+"""Parse the address or the profile of an HTTP API: its document, its base URL, the operation and the arguments.
 
-    openapi+https://HOST/PATH[?QUERY]   an API whose description is there, or in a usual place below
-    openapi+file:PATH[?QUERY]           one whose description is a file
-    https://.../openapi.json            the description itself, taken whole
+    openapi+https://HOST/PATH[?QUERY]   an API whose document is at the URL, or at a usual path below it
+    openapi+file:PATH[?QUERY]           an API whose document is a file
+    https://.../openapi.json            the document itself, taken whole
     @PROFILE[/OPERATION][?QUERY]        a profile of the plugin `http`
 
-The query is that of MCP addresses, with `operation=NAME` for `tool=NAME`, and `launch.base_url=`, `page.KEY=`.
-Sources: JN-64, JN-66; docs/addresses.md.
+The query is that of MCP addresses, with `operation=NAME` for `tool=NAME`, and `launch.base_url=`, `page.KEY=`
+(docs/addresses.md).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from patchbay.client.source import SourceContext, get_scheme
 PLUGIN = "http"
 SCHEMES = ("openapi+http", "openapi+https", "openapi+file")
 CONNECTION_FIELDS = ("base_url", "document", "headers", "timeout", "pagination")
-"""What the `connection` of an `http` profile may say."""
+"""The fields of an `http` profile's `connection`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiTarget:
-    """One API and what is asked of it.
+    """An API and the request for it.
 
-    `document` is a URL or, when `file` is set, a path; "" when the profile describes all itself. `listing` is what is
-    listed, or "". `arguments` are text, `exact` JSON values. `paging` is as it was written.
+    `document` is a URL or, when `is_file` is set, a path; "" when the profile describes everything. `listing` is the
+    list to give, or "". `arguments` are text, `exact` JSON values. `paging` is as it was written.
     """
 
     label: str
@@ -54,17 +54,17 @@ class ApiTarget:
 
     @property
     def named_urls(self) -> tuple[str, ...]:
-        """The URLs that the caller named: credentials may go there."""
+        """The URLs that the caller named: credentials may be sent there."""
         return tuple(url for url in (self.base_url, "" if self.is_file else self.document) if url)
 
 
 def is_document(address: str) -> bool:
-    """Whether a plain URL is that of an API's description."""
+    """Whether a plain URL is that of an API's document."""
     return get_scheme(address) in ("http", "https") and API_DOCUMENT_PATH.search(address.partition("?")[0]) is not None
 
 
 def parse_target(address: str, context: SourceContext) -> ApiTarget:
-    """What an address says. Raises AddressError, ProfileError."""
+    """Parse an address. Raises AddressError, ProfileError."""
     check_text(address, "the address")
     if address.startswith("@"):
         return _resolve_reference(address, context)
@@ -74,7 +74,7 @@ def parse_target(address: str, context: SourceContext) -> ApiTarget:
 
 
 def make_connection_fields(address: str) -> dict[str, Any]:
-    """The `connection` of a profile for the API at an address; `${VAR}`s stay as they are. Raises AddressError."""
+    """Make the `connection` of a profile for the API at an address; `${VAR}`s stay as they are. Raises AddressError."""
     if is_document(address):
         return {"document": check_url(address, "the URL")}
     target = _parse_naked_uri(address, None)
@@ -83,7 +83,7 @@ def make_connection_fields(address: str) -> dict[str, Any]:
 
 
 def _parse_naked_uri(address: str, environ: Mapping[str, str] | None) -> ApiTarget:
-    """The target of an address; without an `environ`, no variable is looked up."""
+    """Parse an address that is not a profile; without `environ`, variables stay as they are."""
     place, _, text = address.partition("?")
     scheme = get_scheme(address)
     query = sort_pairs(
@@ -168,7 +168,7 @@ def _resolve_reference(address: str, context: SourceContext) -> ApiTarget:
 
 
 def make_profile_target(profile: Profile, context: SourceContext) -> ApiTarget:
-    """The API of a profile. Raises ProfileError."""
+    """Make the target of a profile. Raises ProfileError."""
     where = f"{profile.directory or profile.name}/_meta.json"
     launch = profile.launch
     other = sorted(set(launch) - set(CONNECTION_FIELDS))

@@ -1,9 +1,7 @@
-"""An `http` profile brought up to date with its API: as `updates.py` does it with tools, for endpoints.
+"""Update an `http` profile to its API, as `profiles/updates.py` updates tools.
 
-An endpoint keeps its name, its notes, its pagination and the defaults that it sends; what its operation is called,
-where it is and which parameters it has become the API's. Where the endpoint stands (`endpoints`, or a file of its own)
-stays.
-Sources: JN-45, JN-59, JN-64, JN-66.
+An endpoint keeps its name, its notes, its pagination and its defaults; the name, method, path and parameters of its
+operation become the API's. An endpoint stays where it is written (`endpoints`, or a file of its own).
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ def update_endpoints(
     everything: bool = False,
     examples: bool = True,
 ) -> ProfileUpdate:
-    """The profile with the API's present contract; the arguments are those of `update_profile`. Raises ProfileError."""
+    """Update a profile to the API's present contract; arguments as in `update_profile`. Raises ProfileError."""
     rows = collect_endpoints(profile)
     tools = [dict(one.tool) for one in operations.values()]
     plan = update_profile(
@@ -63,12 +61,12 @@ def update_endpoints(
 
 
 def _remove_references(profile: Profile) -> Profile:
-    """Without `tested_with`, which has the names of endpoints where tools have their operations'."""
+    """Return the profile without `tested_with`, which has names of endpoints where tools have names of operations."""
     return replace(profile, fields={key: value for key, value in profile.fields.items() if key != "tested_with"})
 
 
 def _update_endpoint(name: str, row: Row, operation: Operation, renamed: Mapping[str, str], examples: bool) -> Row:
-    """An endpoint as its operation is now."""
+    """Update an endpoint to its present operation."""
     found = dict(row)
     if "outputSchema" in row and "outputSchema" in operation.tool:
         found["outputSchema"] = operation.tool["outputSchema"]
@@ -83,7 +81,9 @@ def _update_endpoint(name: str, row: Row, operation: Operation, renamed: Mapping
 
 
 def _keep_defaults(schema: Row, recorded: Row, renamed: Mapping[str, str]) -> Row:
-    """A schema whose defaults are those that the profile recorded: they are sent, so the API's own need not be."""
+    """Replace the defaults of a schema by those that the profile recorded: they are sent, so the API's own are not
+    needed.
+    """
     defaults = {
         renamed.get(key, key): one["default"]
         for key, one in recorded.get("properties", {}).items()

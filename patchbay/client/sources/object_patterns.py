@@ -1,8 +1,7 @@
-"""Keys of an object store as patterns: `raw/2024/11/a.csv` and its like are `raw/YYYY/MM/*.csv`.
+"""Keys of an object store as patterns: `raw/2024/11/a.csv` and similar keys become `raw/YYYY/MM/*.csv`.
 
-A part of a key that is a year, and months, days and hours below it, become placeholders; other parts of digits or
-hexadecimal names become `*`; what is left of a file's name becomes `*` where several differ.
-Pure. Sources: JN-54, JN-67.
+A year in a key, and months, days and hours below it, become placeholders; other parts of digits or hexadecimal digits
+become `*`; the rest of a file's name becomes `*` where several differ. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LARGE_OBJECT_BYTES = 16 * 1024 * 1024
 
 
 def generalize_folder(folder: str) -> str:
-    """A folder with its changing parts replaced."""
+    """Replace the changing parts of a folder by placeholders."""
     before, parts = "", []
     for part in folder.split("/"):
         name, equals, value = part.rpartition("=")  # Hive-style: year=2024
@@ -38,7 +37,7 @@ def generalize_folder(folder: str) -> str:
 
 
 def infer_key_patterns(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Patterns of some objects (`key`, `size`), each with how many there are, their bytes, format and one example."""
+    """Infer patterns of objects (`key`, `size`), each with its number of objects, bytes, format and one example."""
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         folder, _, name = str(row["key"]).rpartition("/")

@@ -1,9 +1,8 @@
-"""The source for object stores, through fsspec: S3, and every other store that it has a client for.
+"""The source for object stores, through fsspec: S3, and every other store that fsspec has a client for.
 
 A bucket or a folder is listed; a key or a pattern is read as records, object after object, line by line where the
-format has lines. `put` writes one object, whole or not at all. There is no schema, so no hash: a profile is valid as
-long as each of its patterns still has objects.
-Sources: JN-53, JN-54, JN-64, JN-67.
+format has lines. `put` writes one object as a whole. There is no schema, so there is no hash: a profile is valid as
+long as each of its patterns has objects.
 """
 
 from __future__ import annotations
@@ -41,30 +40,30 @@ from patchbay.client.sources.records import get_arguments
 from patchbay.errors import InvalidParams, PatchbayError, ResourceNotFound
 
 MAX_EXPLORED_KEYS = 1000
-"""Keys that `explores` looks at."""
+"""Keys that `explores` reads."""
 
 SAMPLE_COUNT = 5
-"""Objects of which `explores` gives the metadata, and records of which it gives the fields."""
+"""Objects whose metadata `explores` gives, and records whose fields it gives."""
 
 MAX_OBJECTS_PER_PATTERN = 1_000_000
-"""Objects that one pattern may have."""
+"""Objects that one pattern may match."""
 
 
 class ObjectSource:
-    """One family of stores. `name` is the plugin of its profiles, `schemes` those of its addresses."""
+    """One family of stores. `name` is the plugin of its profiles, `schemes` are the schemes of its addresses."""
 
     def __init__(self, name: str, schemes: Collection[str]) -> None:
         self.name = name
         self.schemes = schemes
 
     def claims(self, address: str) -> bool:
-        """Nothing beside our schemes."""
+        """Claim nothing beside the schemes."""
         return False
 
     def reads(
         self, address: str, context: SourceContext, arguments: Mapping[str, Any] | None = None
     ) -> Iterator[Record]:
-        """The records of the objects, or the list of a bucket or folder."""
+        """Read the records of the objects, or list a bucket or folder."""
         place = parse_object_path(address, context, self.name)
         with _open_store(place) as store:
             if place.is_prefix:
@@ -81,7 +80,10 @@ class ObjectSource:
         context: SourceContext,
         arguments: Mapping[str, Any] | None = None,
     ) -> Iterator[Record]:
-        """Write all records as one object, in the format of its name; what was there is replaced when all are in."""
+        """Write all records as one object, in the format of its name.
+
+        The old object is replaced when all records are written.
+        """
         place = parse_object_path(address, context, self.name)
         if place.is_pattern or place.is_prefix:
             raise InvalidParams(f"{place.label}: expected one key to write to")
@@ -96,7 +98,7 @@ class ObjectSource:
         yield {"type": "object_written", "key": place.path, "format": kind, "records": count, "size": size}
 
     def inspects(self, address: str, context: SourceContext) -> dict[str, Any]:
-        """The objects as resources (JN-33)."""
+        """List the objects as resources."""
         place = parse_object_path(address, context, self.name)
         with _open_store(place) as store:
             rows = list(islice(_list_objects(store, place), MAX_EXPLORED_KEYS))
@@ -117,7 +119,7 @@ class ObjectSource:
         }
 
     def explores(self, address: str, context: SourceContext) -> dict[str, Any]:
-        """Keys, patterns, metadata of some objects, and the fields of their first records (JN-54)."""
+        """List keys, patterns, metadata of some objects, and the fields of their first records."""
         place = parse_object_path(address, context, self.name)
         with _open_store(place) as store:
             rows = list(islice(_list_objects(store, place, deep=True), MAX_EXPLORED_KEYS + 1))
@@ -137,7 +139,7 @@ class ObjectSource:
         }
 
     def validates(self, profile: Profile, context: SourceContext) -> ValidationResult:
-        """Whether the store can be read and each pattern of the profile has objects."""
+        """Check that the store can be read and that each pattern of the profile has objects."""
         try:
             changes = []
             for name, row in get_structure(profile).items() or [("", {"pattern": ""})]:
@@ -145,16 +147,18 @@ class ObjectSource:
                 with _open_store(place) as store:
                     found = next(iter(_list_objects(store, place)), None)
                 if found is None:
-                    sentence = f"Structure '{name}': no object fits {row['pattern']!r}"
+                    sentence = f"Structure '{name}': no object matches {row['pattern']!r}"
                     changes.append(ContractChange(name, "/pattern", "breaking", sentence))
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
         if changes:
-            return ValidationResult("changed", "The store no longer has what the profile names", tuple(changes))
+            return ValidationResult(
+                "changed", "The store has no objects for some patterns of the profile", tuple(changes)
+            )
         return ValidationResult("valid", "Every pattern has objects")
 
     def versions(self, address: str, context: SourceContext) -> str | None:
-        """None: contents change all the time."""
+        """Return None: contents of a store have no contract."""
         return None
 
 
@@ -167,19 +171,19 @@ _MEDIA_TYPES = {
 }
 
 STORAGE_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What a file that is not what its name says, or a store that fails, raises."""
+"""Errors of a failing store, and of a file whose content does not match its name."""
 
 _CLIENT_LIBRARIES = ("botocore", "aiobotocore", "google", "gcsfs", "azure", "aiohttp")
 """Libraries below fsspec that raise errors of their own."""
 
 
 _S3_CLIENT_OPTIONS = {"connect_timeout": 15, "retries": {"mode": "standard", "total_max_attempts": 2}}
-"""Of S3's client: seconds, and how often it tries."""
+"""Options of the S3 client: seconds, and the number of attempts."""
 
 
 @contextmanager
 def _open_store(place: ObjectPath) -> Iterator[AbstractFileSystem]:
-    """The client of a store; whatever it says is one of our errors."""
+    """Open the client of a store; its errors become errors of this package."""
     store = _make_store(place)
     try:
         yield store
@@ -196,7 +200,7 @@ def _open_store(place: ObjectPath) -> Iterator[AbstractFileSystem]:
 
 
 def _make_store(place: ObjectPath) -> AbstractFileSystem:
-    # Nothing is kept between commands: neither clients with their credentials nor listings.
+    # Clients with their credentials, and listings, are not kept between commands.
     options = {"use_listings_cache": False, "skip_instance_cache": True, **place.options}
     if place.scheme in S3_SCHEMES:
         options = {"config_kwargs": _S3_CLIENT_OPTIONS, **options}
@@ -222,7 +226,7 @@ def _describe_object(store: AbstractFileSystem, info: Mapping[str, Any]) -> dict
 
 
 def _list_objects(store: AbstractFileSystem, place: ObjectPath, deep: bool = False) -> Iterator[dict[str, Any]]:
-    """The objects at a place, in the order of their keys; of a folder those in it, or with `deep` all below."""
+    """List the objects at a path, in the order of their keys: those in a folder, or with `deep` all below it."""
     if place.is_pattern:
         found = store.glob(place.path, detail=True)
     elif deep or place.is_prefix:
@@ -241,7 +245,7 @@ def _list_keys(store: AbstractFileSystem, place: ObjectPath) -> list[str]:
         return [place.path]
     found = [row["key"] for row in islice(_list_objects(store, place), MAX_OBJECTS_PER_PATTERN)]
     if not found:
-        raise ResourceNotFound(place.label, "no object fits")
+        raise ResourceNotFound(place.label, "no object matches")
     return found
 
 
@@ -251,7 +255,10 @@ def _get_compression(key: str) -> str | None:
 
 
 def _read_records(store: AbstractFileSystem, place: ObjectPath, key: str, context: SourceContext) -> Iterator[Record]:
-    """The records of one object. Of a pattern each says which, and one that cannot be read gives an error record."""
+    """Read the records of one object.
+
+    For a pattern each record has `_key`, and an unreadable object gives an error record.
+    """
     mark = {"_key": key} if place.is_pattern else {}
     try:
         with _open_buffered(store, key) as file:
@@ -266,7 +273,7 @@ def _read_records(store: AbstractFileSystem, place: ObjectPath, key: str, contex
 
 @contextmanager
 def _open_buffered(store: AbstractFileSystem, key: str) -> Iterator[io.BufferedReader]:
-    """An object's bytes, decompressed: stores' own files do not read lines with a limit."""
+    """Open an object's decompressed bytes with a buffer: the files of stores cannot read lines with a limit."""
     with store.open(key, "rb", compression=_get_compression(key)) as file, io.BufferedReader(file, 1 << 16) as reader:
         yield reader
 
@@ -285,7 +292,7 @@ def _describe_sample(store: AbstractFileSystem, place: ObjectPath, key: str, con
 
 
 def _put_file(store: AbstractFileSystem, file: str, key: str) -> None:
-    """Put a local file under a key. Stores do that whole; in a local folder a file is put beside it and moved."""
+    """Store a local file under a key, as a whole. In a local folder it is written beside the key and then moved."""
     if "file" not in store.protocol:
         store.put_file(file, key)
         return

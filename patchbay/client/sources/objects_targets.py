@@ -1,12 +1,12 @@
-"""Which object store, bucket and keys an address or a profile names, and with which client options.
+"""Parse the address or the profile of an object store: the store, the bucket, the keys, and the client's options.
 
     s3://BUCKET/KEY-OR-PATTERN[?QUERY]    and gs:, az:, abfs:, oss:, oci:, file:, memory:, as fsspec knows them
     @PROFILE[/STRUCTURE][?PLACEHOLDER=..] a row of the profile's `structure`; or a key or pattern of its bucket
 
-`*` and `[a-z]` stay inside one part of a key, `**` does not; the query begins at the first `?`, so that is no wildcard.
-Query: `format=`, `option.NAME=` (an option of the store's client), placeholders of a structure's pattern.
-Credentials come from the environment (`AWS_ACCESS_KEY_ID`, ...), or a profile's `${VAR}`, never from a file of ours.
-Sources: JN-64, JN-67.
+`*` and `[a-z]` match inside one part of a key, `**` matches several; the query begins at the first `?`, which is not a
+wildcard. Query: `format=`, `option.NAME=` (an option of the store's client), placeholders of a structure's pattern.
+Credentials come from the environment (`AWS_ACCESS_KEY_ID`, ...), or from a profile's `${VAR}`, never from a file of
+this program.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ OTHER_SCHEMES = ("gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "file", "memo
 WILDCARD = re.compile(r"[*\[]")
 PLACEHOLDER = re.compile(r"YYYY|MM|DD|HH|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 CONNECTION_FIELDS = ("region", "credentials", "endpoint_url", "scheme", "options", "timeout")
-"""What the `connection` of a profile may say."""
+"""The fields of a profile's `connection`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectPath:
-    """Some objects: `path` is a key with its bucket, a prefix that ends with `/`, or a pattern."""
+    """One or more objects: `path` is a key with its bucket, a prefix that ends with `/`, or a pattern."""
 
     label: str
     scheme: str
@@ -45,7 +45,7 @@ class ObjectPath:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the path stands for whatever fits it."""
+        """Whether the path has a wildcard."""
         return WILDCARD.search(self.path) is not None
 
     @property
@@ -59,12 +59,12 @@ class ObjectPath:
         return self.path.strip("/").partition("/")[0]
 
     def get_format(self, key: str) -> str:
-        """The format of one object."""
+        """Get the format of one object."""
         return self.format or get_format_of_name(key)
 
 
 def parse_object_path(address: str, context: SourceContext, plugin: str) -> ObjectPath:
-    """What an address says. Raises AddressError, ProfileError."""
+    """Parse an address. Raises AddressError, ProfileError."""
     check_text(address, "the address")
     place, _, text = address.partition("?")
     rows = parse_pairs(text)
@@ -92,7 +92,7 @@ def _make_absolute(scheme: str, path: str) -> str:
 
 
 def _parse_option(value: str) -> Any:
-    """An option as JSON where it is JSON, else as text."""
+    """Parse an option as JSON, else as text."""
     try:
         return parse(value.encode())
     except ParseError:
@@ -100,7 +100,7 @@ def _parse_option(value: str) -> Any:
 
 
 def _read_environment_options(scheme: str, context: SourceContext) -> dict[str, Any]:
-    """What the environment says about S3; other stores' clients look for themselves."""
+    """Read the options of S3 from the environment; the clients of other stores read it themselves."""
     if scheme not in S3_SCHEMES:
         return {}
     found = {
@@ -118,7 +118,7 @@ def _read_environment_options(scheme: str, context: SourceContext) -> dict[str, 
 
 
 def get_structure(profile: Profile) -> dict[str, dict[str, Any]]:
-    """The rows of a profile's `structure`, each with a `pattern`. Raises ProfileError."""
+    """Get the rows of a profile's `structure`, each with a `pattern`. Raises ProfileError."""
     where = _get_profile_file(profile)
     rows = profile.fields.get("structure", {})
     good = isinstance(rows, dict) and all(
@@ -132,7 +132,7 @@ def get_structure(profile: Profile) -> dict[str, dict[str, Any]]:
 def make_object_path(
     profile: Profile, pattern: str, context: SourceContext, kind: str = "", described: str = ""
 ) -> ObjectPath:
-    """A key or pattern in the bucket of a profile. Raises ProfileError."""
+    """Make the path of a key or pattern in the bucket of a profile. Raises ProfileError."""
     where = _get_profile_file(profile)
     bucket = profile.fields.get("bucket", "")
     scheme = profile.launch.get("scheme", "s3" if profile.plugin == "s3" else "file")
@@ -180,7 +180,7 @@ def _resolve_reference(
 
 
 def _fill_pattern(pattern: str, given: dict[str, str]) -> str:
-    """A pattern with its placeholders put in; what is not given is any. Those used are taken out of `given`."""
+    """Fill the placeholders of a pattern; a missing value is `*`. Used values are removed from `given`."""
 
     def value(found: re.Match[str]) -> str:
         text = given.pop(found[1] or found[0], "*")
@@ -192,7 +192,7 @@ def _fill_pattern(pattern: str, given: dict[str, str]) -> str:
 
 
 def make_glob(pattern: str) -> str:
-    """A structure's pattern with every placeholder open."""
+    """Replace every placeholder of a structure's pattern by `*`."""
     return PLACEHOLDER.sub("*", pattern)
 
 

@@ -1,10 +1,10 @@
-"""A plain `http(s)` URL as records: what a GET of it answers, unless the answer leaves room for an MCP server there.
+"""A plain `http(s)` URL as records: the answer to a GET of it, unless an MCP server may be there.
 
-An MCP server answers such a GET with an event stream or a refusal, or leads a browser elsewhere; any other answer is
-data: JSON, NDJSON, CSV and text as `formats.py` reads them. GET changes nothing on a server, so it may come first; a
-POST, which MCP begins with, may not. Nothing is sent with it: no header, no token.
-Sources: seed 000, phase 2 of its discovery flow (`jn cat "https://..."`); JN-36; MCP specification, basic/transports
-(GET of the MCP endpoint); RFC 9110 section 9.2.1.
+An MCP server answers such a GET with an event stream or a refusal, or redirects a browser; any other answer is data:
+JSON, NDJSON, CSV and text as `formats.py` reads them. A GET changes nothing on a server, so it may come first; a POST,
+which MCP begins with, may not. The request carries no header of the caller and no token.
+
+Sources: MCP specification, basic/transports (GET of the MCP endpoint); RFC 9110 section 9.2.1.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MCP_REFUSAL_STATUSES = frozenset({400, 401, 403, 404, 405, 406, 415, 501})
 """Statuses with which MCP servers answer a GET: no session, no sign-in, no such method, no such media type."""
 
 _UNSPECIFIC_MEDIA_TYPES = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
-"""Media types that leave it to the file's name what something is."""
+"""Media types that do not name a format: the file's name decides."""
 
 _COMPRESSED_SUFFIXES = tuple(f".{one}" for one in COMPRESSION_SUFFIXES)
-"""Ends of the names of files whose bytes are no records."""
+"""Suffixes of compressed files, whose bytes are not records."""
 
 _ACCEPT_HEADERS = {"Accept": "application/json, application/x-ndjson, text/csv, */*;q=0.5"}
 
 
 def fetch_records(url: str, context: SourceContext) -> Iterator[Record] | PatchbayError | None:
-    """The records at a URL. None, or how it was refused, when an MCP server may be there.
+    """Fetch the records at a URL. Return None or the refusal when an MCP server may be there.
 
     Raises ApiFailure for any other refusal, Unreachable, ServerTimeout, ParseError, TooLarge.
     """

@@ -1,8 +1,8 @@
-"""Skills that a server lists (SEP-2640): nothing is read ahead of need, and nothing is used before it was verified.
+"""Skills that a server lists (SEP-2640): no file is read before it is needed, and none is used before it is verified.
 
-A file is what its entry says, or it is refused: its size, its SHA-256, and for a SKILL.md every field of its
-frontmatter.
-Sources: SPEC-DIGEST 1.14 (skills); SEP-2640, integrity and verification.
+A file that differs from its entry is refused: its size, its SHA-256, and for a SKILL.md every field of its frontmatter.
+
+Source: SEP-2640, integrity and verification.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ INTERNAL_ERROR = -32603
 
 
 def list_skills(connection: Connection) -> list[Json]:
-    """The entries of all skills, without reading any of their files."""
+    """List the entries of all skills, without reading their files."""
     return list(connection.iterate_pages("skills/list", "skills"))
 
 
 def load_skill(connection: Connection, entry: Mapping[str, Any]) -> str:
-    """The text of a skill's SKILL.md. Raises McpFailure when it is not what the entry says."""
+    """Load the text of a skill's SKILL.md. Raises McpFailure when it differs from its entry."""
     uri = str(entry.get("uri"))
     text = _decode_text(uri, read_skill_file(connection, entry, uri))
-    said, wanted = _parse_frontmatter(uri, text), entry.get("frontmatter")
-    if said != wanted:
-        names = sorted(key for key in {*said, *(wanted or {})} if said.get(key) != (wanted or {}).get(key))
+    found, wanted = _parse_frontmatter(uri, text), entry.get("frontmatter")
+    if found != wanted:
+        names = sorted(key for key in {*found, *(wanted or {})} if found.get(key) != (wanted or {}).get(key))
         raise McpFailure(
             INTERNAL_ERROR, f"{uri} was refused: its frontmatter differs from its entry in {', '.join(names)}"
         )
@@ -43,7 +43,7 @@ def load_skill(connection: Connection, entry: Mapping[str, Any]) -> str:
 
 
 def read_skill_file(connection: Connection, entry: Mapping[str, Any], uri: str) -> bytes:
-    """One file of a skill. Raises McpFailure when its size or digest is not what the entry says."""
+    """Read one file of a skill. Raises McpFailure when its size or digest differs from its entry."""
     known = next((one for one in entry.get("resources") or () if one.get("uri") == uri), None)
     if known is None:
         raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: the skill's entry does not list it")

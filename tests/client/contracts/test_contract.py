@@ -219,7 +219,7 @@ def test_a_snapshot_is_kept_under_its_cid_and_finds_every_change() -> None:
     tight["inputSchema"]["properties"]["gene"]["maxLength"] = 3
     assert validate(profile, [tight, OTHER], blobs).status == "changed"
     assert validate(profile, [SEARCH], blobs).status == "valid", "a tool the profile does not use may go"
-    with pytest.raises(ContractError, match="is no contract"):
+    with pytest.raises(ContractError, match="is not a contract"):
         load_snapshot(blobs.put(b"[]"), blobs)
     with pytest.raises(MissingBlob):
         load_snapshot(compute_contract_cid([]), blobs)
@@ -237,7 +237,7 @@ def test_a_pin_holds_to_the_letter() -> None:
     assert check_pin(cid, [OTHER], blobs, "search").is_breaking
     assert check_pin(cid, [OTHER], blobs, "nothing").status == "error"
     unkept = check_pin(compute_contract_cid([SEARCH]), [OTHER], blobs)
-    assert (unkept.status, "is not kept here" in unkept.message) == ("changed", True)
+    assert (unkept.status, "is not stored here" in unkept.message) == ("changed", True)
     assert check_pin(compute_contract_cid([OTHER]), [OTHER], None).status == "valid"
     assert check_pin("nonsense", [OTHER], None).status == "error"
     assert check_pin(cid, [{}], blobs).status == "error"

@@ -80,7 +80,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({"a": {"default": None}}),
         tool({"a": {}}),
-        [("review", "Default of parameter 'a' changed from none to none")],
+        [("review", "Default of parameter 'a' changed from null to not set")],
     ),
     (
         tool({"a": {"maximum": 9}}),
@@ -90,19 +90,19 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({"a": {"minLength": 2}}),
         tool({"a": {}}),
-        [("non-breaking", "minLength of parameter 'a' changed from 2 to none")],
+        [("non-breaking", "minLength of parameter 'a' changed from 2 to not set")],
     ),
     (
         tool({"a": {}}),
         tool({"a": {"pattern": "x"}}),
-        [("breaking", "pattern of parameter 'a' changed from none to \"x\"")],
+        [("breaking", "pattern of parameter 'a' changed from not set to \"x\"")],
     ),
     (
         tool({"a": {"pattern": "x"}}),
         tool({"a": {"pattern": "y"}}),
         [("review", 'pattern of parameter \'a\' changed from "x" to "y"')],
     ),
-    (tool({"a": {}}), tool({"a": {"x-new": 1}}), [("review", "x-new of parameter 'a' changed from none to 1")]),
+    (tool({"a": {}}), tool({"a": {"x-new": 1}}), [("review", "x-new of parameter 'a' changed from not set to 1")]),
     (tool({"a": S}), tool({"a": {**S, "description": "d"}}), [("review", "Description of parameter 'a' changed")]),
     (tool({"a": S}), tool({"a": {**S, "title": "A"}}), [("non-breaking", "Title of parameter 'a' changed")]),
     (
@@ -125,7 +125,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({}, annotations={"readOnlyHint": True}),
         tool({}),
-        [("review", "readOnlyHint changed from true to not said")],
+        [("review", "readOnlyHint changed from true to not set")],
     ),
     (
         tool({}, annotations={"readOnlyHint": True, "destructiveHint": False}),
@@ -138,7 +138,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({}),
         tool({}, annotations={"readOnlyHint": False}),
-        [("non-breaking", "readOnlyHint is now false, which means the same as not said")],
+        [("non-breaking", "readOnlyHint is now false, which means the same as not set")],
     ),
     (
         tool({}, execution={"taskSupport": "optional"}),
@@ -154,7 +154,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         {"name": "t", "inputSchema": {"type": "object", "additionalProperties": True}},
         {"name": "t", "inputSchema": {"type": "object", "additionalProperties": False}},
-        [("breaking", "additionalProperties of the parameters changed from none to false")],
+        [("breaking", "additionalProperties of the parameters changed from not set to false")],
     ),
 ]
 
@@ -242,7 +242,7 @@ def test_schemas_of_circles_are_compared_in_time() -> None:
     new: Any = copy.deepcopy(old)
     new["inputSchema"]["properties"]["q"] = S
     found = [one.sentence for one in detect_schema_changes([old], [new])]
-    assert any("too large to be compared whole" in one for one in found)
+    assert any("too large to compare completely" in one for one in found)
 
 
 SCHEMA = st.recursive(

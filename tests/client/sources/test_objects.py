@@ -129,7 +129,7 @@ def test_a_put_that_fails_leaves_what_was_there(context: SourceContext, tmp_path
     ("address", "kind", "words"),
     [
         ("s3://warehouse/none.csv", ResourceNotFound, "s3://warehouse/none.csv"),
-        ("s3://warehouse/none/*.csv", ResourceNotFound, "no object fits"),
+        ("s3://warehouse/none/*.csv", ResourceNotFound, "no object matches"),
         ("s3://nowhere/a.csv", ResourceNotFound, "nowhere"),
         ("s3://warehouse/raw/2024/11/a.csv?format=xml", AddressError, "format=xml: expected one of ndjson, json"),
         ("s3://warehouse/raw/2024/11/a.csv?limit=3", AddressError, "limit=: expected format= or option.NAME="),
@@ -188,7 +188,7 @@ def test_a_profile_names_parts_of_a_bucket(context: SourceContext, s3: str) -> N
     content["structure"] = {"gone": {"pattern": "gone/*.csv"}}
     result = source.validates(parse_profile("data", content, {}, "the test"), context)
     assert (result.status, result.is_breaking) == ("changed", True)
-    assert result.changes[0].sentence == "Structure 'gone': no object fits 'gone/*.csv'"
+    assert result.changes[0].sentence == "Structure 'gone': no object matches 'gone/*.csv'"
 
 
 def test_a_profile_whose_store_does_not_answer_is_no_valid_one(context: SourceContext) -> None:

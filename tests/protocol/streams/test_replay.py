@@ -17,6 +17,7 @@ from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Recorder, Replay
 from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.protocol.versions import REVISIONS
+from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ENDING
 from tests.hubs import BOUND
@@ -51,9 +52,9 @@ def replay(store: MemoryStore, session: LegacySession, stream: str, keepalive: f
     return found
 
 
-def messages(events: Iterator[tuple[str, bytes] | Pause]) -> list[tuple[str, Any]]:
+def messages(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> list[tuple[str, Any]]:
     """What came, without the pauses."""
-    return [(item[0], orjson.loads(item[1])) for item in events if not isinstance(item, Pause)]
+    return [(item[0], orjson.loads(item[1])) for item in wait_blocking(events) if isinstance(item, tuple)]
 
 
 def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
@@ -118,7 +119,7 @@ def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
     recorder.end()
     recorder.leave()
     assert [said for _, said in messages(replay(store, session, recorder.name)(1))] == [orjson.loads(ANSWER)]
-    assert "is not kept for replay: the disk is full" in caplog.text
+    assert "is not stored for replay: the disk is full" in caplog.text
 
 
 def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
