@@ -74,11 +74,13 @@ def environment_of(pid: int) -> list[bytes] | None:
 
 def children_of(pid: int) -> list[int]:
     """Return the children of a process; an empty list for one that has ended, and where there is no /proc."""
+    if not os.path.exists(f"{PROC}/thread-self/children"):  # noqa: PTH110 (no library but os)
+        return [child for child in process_ids() if _parent_of(child) == pid]
     try:
         threads = os.listdir(f"{PROC}/{pid}/task")  # noqa: PTH208
         words = [word for thread in threads for word in _read(f"{PROC}/{pid}/task/{thread}/children").split()]
     except OSError:
-        return [child for child in process_ids() if _parent_of(child) == pid]
+        return []
     return [int(word) for word in words]
 
 

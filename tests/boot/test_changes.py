@@ -1,5 +1,6 @@
 """Changes of what is served: names and root move together."""
 
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -96,7 +97,7 @@ class BusyNames(MemoryNames):
     """Names of which another process moves one, once, between a read and the move that follows."""
 
     def __init__(self, blobs: Blobs, theirs: dict[str, str | None]) -> None:
-        super().__init__(blobs)
+        super().__init__(threading.RLock(), blobs)
         self._theirs = theirs
 
     def move(

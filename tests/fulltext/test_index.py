@@ -320,3 +320,20 @@ def test_a_word_that_no_text_can_have_is_not_corrected() -> None:
     index = index_of("a" * 64)
     assert index.read("a" * 32 + "b" + "a" * 31).suggestion == "a" * 64
     assert index.read("b" + "a" * 64).suggestion is None
+
+
+def test_words_are_stored_again_after_another_connection_emptied_the_index(tmp_path: Path) -> None:
+    """An index remembers which words it has stored; what another process does to the file ends that memory."""
+    with Index({"text": 1.0}, tmp_path / "index") as one, Index({"text": 1.0}, tmp_path / "index") as other:
+        one.put(Document("a", {"text": "pumpkin"}))
+        other.clear()
+        one.put(Document("a", {"text": "pumpkin"}))
+        assert one.read("pumpkni ").suggestion == "pumpkin "
+
+
+def test_words_of_a_refused_write_are_stored_by_the_next_one() -> None:
+    with Index({"text": 1.0}) as index:
+        with pytest.raises(ValueError, match="no other"):
+            index.put(Document("a", {"text": "pumpkin"}), Document("b", {"other": "pie"}))
+        index.put(Document("a", {"text": "pumpkin"}))
+        assert index.read("pumpkni ").suggestion == "pumpkin "

@@ -119,7 +119,7 @@ def serving(person: Person, answer: Callable[[Json], Json]) -> Iterator[None]:
 
     def serve() -> None:
         for delivery in person.session.events():
-            envelope = delivery.envelope if delivery is not None else {"type": ""}
+            envelope: Json = delivery.envelope if delivery is not None else {"type": ""}
             if envelope["type"] == "tool.call":
                 call_id = envelope["payload"]["callId"]
                 person.says("tool.result", {"callId": call_id, "ok": True, **answer(envelope["payload"])})

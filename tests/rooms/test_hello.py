@@ -13,7 +13,7 @@ from tests.rooms.people import EVERYTHING, Person, hello
 
 
 def test_a_hello_is_answered_by_privacy_accepted_room_policy_and_presence_join(room: Room) -> None:
-    """ENS-18: the answer of E-F3, with the negotiated capabilities (E-F2); the whole envelope is on the wire (ENS-C2)."""
+    """ENS-18: the answer to a hello (E-F3); ENS-C2: the whole envelope is on the wire."""
     session = room.join("alice", hello("tool.call", agent={"name": "cli", "version": "1"}, cache={"store": "memory"}))
     accepted, policy, presence = session.greeting
     assert [one["type"] for one in session.greeting] == ["privacy.accepted", "room.policy", "presence.join"]

@@ -70,6 +70,8 @@ async def _run_message(
 def _exchange_message(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[Received]) -> None:
     body = orjson.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True))
     for answer in exchange(message(body)):
+        if isinstance(answer, Wait):
+            answer.mailbox.wait(answer.seconds)
         if isinstance(answer, (Pause, Detach, Wait)):
             anyio.from_thread.check_cancelled()
             continue

@@ -1,4 +1,4 @@
-"""What runs of a mounted server, where, and with which rights (issue 12 item 12)."""
+"""Describe which program of a mounted server runs, where, and with which rights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from patchbay.kind import Confinement
 
 
 def mount_confinement(target: Target | None) -> Confinement:
-    """How the server behind a mount runs. `target` is how it is reached, None as long as that is not known."""
+    """Return how the server behind a mount runs. `target` is how it is reached, None while that is unknown."""
     if isinstance(target, Stdio):
         sentence = (
             f"the program {PurePath(target.command).name} runs on this machine, started by the hub: unconfined,"
@@ -30,7 +30,7 @@ def mount_confinement(target: Target | None) -> Confinement:
 
 
 def _user() -> str:
-    """The user that this process runs as."""
+    """Return the user of this process."""
     number = os.geteuid()
     try:
         return pwd.getpwuid(number).pw_name

@@ -16,6 +16,7 @@ from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import canonical_bytes
+from patchbay.rooms.record.contents import content_cid
 from patchbay.rooms.record.envelope import HUB, Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.answers import AnswerCache
@@ -92,12 +93,8 @@ class Calls:
         found = self.room.log.entry(seq)
         if found.contents is None or "result" not in found.contents:
             return False
-        said = {
-            "callId": call,
-            "seq": seq,
-            "result": found.entry.cid,
-            "cid": found.entry.envelope["payload"]["__enso_cid__"],
-        }
+        cid = content_cid(found.entry.envelope)
+        said = {"callId": call, "seq": seq, "entry": found.entry.cid, "cid": cid}
         self.room.append_own("cache.hit", said)
         return self.end(call, True, found.contents["result"])
 

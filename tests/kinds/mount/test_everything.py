@@ -1,7 +1,4 @@
-"""The official TypeScript server-everything behind a mount, over HTTP and a pipe, for callers of both eras.
-
-Issue 5 part 7; PEERS section 4.2.
-"""
+"""The official TypeScript server-everything behind a mount, over HTTP and a pipe, for callers of all revisions."""
 
 from __future__ import annotations
 
@@ -90,14 +87,14 @@ def test_a_question_passes_through(hub: Hub, name: str, era: str) -> None:
 
 
 def test_updates_of_a_resource_pass_through(hub: Hub, name: str, era: str) -> None:
-    """The mount subscribes at the server, and tells its own subscribers."""
+    """The mount subscribes at the server, and announces updates to its own subscribers."""
     heard: list[Any] = []
 
     def listener(method: str, params: Any) -> None:
         heard.append((method, params.get("uri")))
 
     with opened(hub, name, era, listener=listener) as caller, caller.listen(uris=[RESOURCE]):
-        # The tool switches by turns between telling now and every few seconds, and not telling.
+        # The tool alternates between sending updates, now and every few seconds, and not sending them.
         caller.call_tool("toggle-subscriber-updates")
         try:
             until(lambda: ("notifications/resources/updated", RESOURCE) in heard, "the update")

@@ -1,7 +1,4 @@
-"""Mounted servers: real upstream processes of both eras, real callers of both eras, a hub in between.
-
-Issue 5 part 7; PEERS section 4.2 (all era combinations over HTTP and a pipe).
-"""
+"""Mounted servers: real upstream processes and real callers of old and new revisions, with a hub in between."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import html
 import json
 import os
 import pwd
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,10 +32,10 @@ UPSTREAMS = ("legacy", "modern")
 
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """Another hub, in a process of its own, that serves `work`."""
+    """Another hub, in its own process, that serves `work`."""
     folder = tmp_path_factory.mktemp("upstream")
     (folder / "work.py").write_text((HERE / "upstream_definition.py").read_text("utf-8"), "utf-8")
-    # Inside the hub, so that a cancelled function lives to tell of it.
+    # Inside the hub, so that a cancelled function can still report.
     (folder / "work.mcp.json").write_text('{"isolation": "inline"}', "utf-8")
     with running_hub(folder / "hub", [folder / "work.py", folder / "work.mcp.json"]) as hub:
         yield hub
@@ -125,7 +121,7 @@ def test_a_caller_that_cannot_be_asked_is_told_so(hub: Hub, name: str, era: str)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", [*UPSTREAMS, "piped"])
 def test_callers_get_their_own_questions_only(hub: Hub, name: str, era: str) -> None:
-    """THREATS 1.3: many callers ask through one mount at the same time."""
+    """Many callers ask through one mount at the same time."""
 
     def called(who: str) -> str:
         with opened(hub, name, era, ask=answering(who)) as caller:
@@ -143,7 +139,7 @@ def test_callers_get_their_own_questions_only(hub: Hub, name: str, era: str) -> 
 @pytest.mark.parametrize("name", UPSTREAMS)
 @pytest.mark.parametrize("silent", [False, True])
 def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, name: str, era: str, silent: bool) -> None:
-    """Also where the caller and the upstream say so by closing a stream, and where nothing was said yet."""
+    """Also where the caller and the upstream cancel by closing a stream, and where no event came yet."""
     mark = tmp_path / "mark"
     with opened(hub, name, era) as caller:
         call = {"name": "wait", "arguments": {"path": str(mark), "silent": silent}}
@@ -156,7 +152,7 @@ def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, name: s
 @pytest.mark.process
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_a_changed_list_passes_through(upstream: Hub, hub: Hub, name: str) -> None:
-    """The tool has a name of its own for each mount: both mounts show one upstream, each with a delay of its own."""
+    """The tool has a different name for each mount: both mounts show one upstream, each with its own delay."""
     heard: list[str] = []
     fresh = f"fresh_{name}"
     file = upstream.servers / "work.py"
@@ -204,7 +200,7 @@ def test_a_program_that_dies_under_a_call_fails_it_and_comes_back(hub: Hub) -> N
 
 @pytest.mark.process
 def test_a_task_of_a_mounted_server_is_found_where_all_servers_are_one(hub: Hub) -> None:
-    """SPEC-DIGEST 1.14: as its tools it is called by its server's name there."""
+    """In the aggregate, its methods use its server's name, like its tools."""
     with Connection.open(Http(f"{hub.url}/mcp"), era="modern", extensions={TASKS: {}}) as caller:
         made = caller.get_result("tools/call", {"name": "modern.later"})
         assert made["resultType"] == "task" and made["taskId"].startswith("modern.")
@@ -223,18 +219,18 @@ def test_a_task_of_a_mounted_server_is_found_where_all_servers_are_one(hub: Hub)
 @pytest.mark.process
 def test_the_page_of_a_mounted_program_says_which_program_runs_as_which_user_and_with_which_rights(hub: Hub) -> None:
     """Issue 12 item 12: a mount over a pipe is no "nothing of it runs here"."""
-    page = httpx2.get(hub.endpoint("piped"), headers={"accept": "text/html"}, follow_redirects=True, timeout=60)
+    page = httpx2.get(hub.endpoint("piped").replace("/mcp/", "/servers/"), timeout=60)
     page.raise_for_status()
-    shown = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
+    shown = html.unescape(page.text)
     program, user = Path(sys.executable).name, pwd.getpwuid(os.geteuid()).pw_name
-    assert f"the program {program} runs on this machine, started by the hub" in shown
+    assert f"program {program} runs on this machine, started by the hub" in shown
     assert f"with all rights of the hub's user ({user}), its files and its network" in shown
     assert "Nothing of it runs here" not in shown
 
 
 @pytest.mark.process
 def test_the_page_of_a_mounted_address_says_that_the_hub_starts_nothing(upstream: Hub, hub: Hub) -> None:
-    page = httpx2.get(hub.endpoint("modern"), headers={"accept": "text/html"}, follow_redirects=True, timeout=60)
+    page = httpx2.get(hub.endpoint("modern").replace("/mcp/", "/servers/"), timeout=60)
     page.raise_for_status()
     place = upstream.endpoint("work").removesuffix("/mcp/work")
-    assert f"at {place}, with the rights it has there; the hub starts nothing" in html.unescape(page.text)
+    assert f"t {place}, with the rights it has there; the hub starts nothing" in html.unescape(page.text)

@@ -18,6 +18,7 @@ from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Recorder, Re
 from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.protocol.versions import REVISIONS
+from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import BOUND
 
@@ -51,9 +52,9 @@ def replay(store: MemoryStore, session: LegacySession, stream: str, keepalive: f
     return found
 
 
-def messages(events: Iterator[tuple[str, bytes] | Pause]) -> list[tuple[str, Any]]:
+def messages(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> list[tuple[str, Any]]:
     """What came, without the pauses."""
-    return [(item[0], orjson.loads(item[1])) for item in events if not isinstance(item, Pause)]
+    return [(item[0], orjson.loads(item[1])) for item in wait_blocking(events) if isinstance(item, tuple)]
 
 
 def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
