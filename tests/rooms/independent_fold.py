@@ -86,7 +86,7 @@ class State:
         self.all["flags"] = {name: value for name, value in flags.items() if value is not None}
 
     def on_room_member(self, entry: Any, sender: str, said: Any) -> None:
-        usual = {"membership": "left", "role": None, "powers": []}
+        usual: dict[str, Any] = {"membership": "left", "role": None, "powers": []}
         record = self.all["members"].setdefault(said["member"], usual)
         for name, value in usual.items():
             record.setdefault(name, value)

@@ -87,17 +87,17 @@ class RandomRoom:
         return "hub", "presence.join", payload | agent
 
     def _session(self) -> str:
-        return self._random.choice(list(self.fold.now["sessions"]) or ["hub"])
+        return str(self._random.choice(list(self.fold.now["sessions"]) or ["hub"]))
 
     def _owner(self) -> str:
         sessions = self.fold.now["sessions"].items()
-        return next((id for id, one in sessions if one["role"] == "owner"), self._session())
+        return next((str(id) for id, one in sessions if one["role"] == "owner"), self._session())
 
     def _server(self) -> str:
-        return self._random.choice(list(self.fold.now["servers"]) or SERVERS)
+        return str(self._random.choice(list(self.fold.now["servers"]) or SERVERS))
 
     def _open(self) -> str:
-        return self._random.choice(list(self.fold.now["calls"]) or ["none"])
+        return str(self._random.choice(list(self.fold.now["calls"]) or ["none"]))
 
     def _part(self) -> tuple[str, str, Json]:
         return "hub", "presence.part", {"session": self._session(), "reason": "left"}
