@@ -15,8 +15,9 @@ from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
-from patchbay.boot.changes import CHANGED
+from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.contents.collection import Source
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -59,10 +60,12 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
-    told = partial(store.bus.publish, CHANGED)
+    told = partial(store.bus.publish, NAMES_CHANGED)
     keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
+    catalogue = Catalogue(
+        store, settings, handlers=handlers, keepers=keepers, key=key, blob_sources=blob_sources(store)
+    )
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
@@ -89,6 +92,11 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     )
 
 
+def blob_sources(store: Store) -> list[Source]:
+    """The parts of a hub, beside its names, that need blobs of a store."""
+    return []
+
+
 def _opened_store(settings: Settings) -> Store:
     """The store with the boot image in it; closed again when that image is refused.
 
@@ -105,7 +113,7 @@ def _opened_store(settings: Settings) -> Store:
                 " back from a backup",
                 settings.data,
             )
-        image, where = boot.load(settings.boot, store)
+        image, where = boot.load_image(settings.boot, store)
         boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
     except BaseException:
         store.close()

@@ -111,6 +111,12 @@ class Settings:
     listeners: int = _setting(
         128, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
     )
+    blob_hours: float = _setting(
+        24.0,
+        "How long content is kept that nothing refers to: uploads, and past values that tools stored.",
+        "hours",
+        least=1,
+    )
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
     replay_size: int = _setting(

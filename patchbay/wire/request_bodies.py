@@ -21,6 +21,8 @@ from werkzeug.http import parse_accept_header
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.serving.slow_clients import AT_WORK, AtWork
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
+from patchbay.wire.front.requests import ARRIVED_SINCE
+from patchbay.wire.responses import ClosingBody
 
 BODIES = "patchbay.bodies"
 """Name in the environ of what bounds how many bodies, and bytes, are read at once; without it there is no bound."""
@@ -79,13 +81,39 @@ def check_json(environ: Mapping[str, Any]) -> None:
         raise Unsupported("Content-Encoding is not served: send the body as it is")
 
 
-def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
-    """The `Mcp-*` headers of a request: lower-case names, values without the blanks and tabs around them."""
-    return {
-        name[5:].replace("_", "-").lower(): value.strip(" \t")
-        for name, value in environ.items()
-        if name.startswith("HTTP_MCP_")
-    }
+class McpHeaders(Mapping[str, str]):
+    """The `Mcp-*` headers of a request: lower-case names, values without the spaces and tabs around them.
+
+    They are read from the environ when they are asked for: most requests carry one or two of them.
+    """
+
+    __slots__ = ("_environ",)
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        self._environ = environ
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a header, which is named in lower case."""
+        value = self._environ.get(_environ_name(name)) if name.startswith("mcp-") else None
+        return default if value is None else value.strip(" \t")
+
+    def __getitem__(self, name: str) -> str:
+        value: str | None = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (name[5:].replace("_", "-").lower() for name in self._environ if name.startswith("HTTP_MCP_"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@lru_cache(maxsize=1024)
+def _environ_name(name: str) -> str:
+    """A header's name as WSGI writes it."""
+    return f"HTTP_{name.upper().replace('-', '_')}"
 
 
 def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
@@ -100,7 +128,7 @@ def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
     if announced is None and not _chunked(environ):
         return b""
     wanted = limit + 1 if announced is None else announced
-    begun = time.monotonic()
+    begun = environ.get(ARRIVED_SINCE) or time.monotonic()
     body = _in_turn(environ, wanted)
     if len(body) > limit:
         raise TooLarge(f"the body has more than {limit} bytes, which are the most (setting body_limit)")
@@ -119,26 +147,18 @@ def release_body(environ: Mapping[str, Any]) -> None:
         environ[BODIES].parsed.give_back(held)
 
 
-class Holding:
+class Holding(ClosingBody):
     """The answer to a request with a large body, which holds its part of the budget until the server is done."""
 
     def __init__(self, body: Iterable[bytes], environ: Mapping[str, Any]) -> None:
-        self._body = body
+        super().__init__(body, self._release)
         self._environ = environ
         self._closed = False
 
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
-
-    def close(self) -> None:
-        try:
-            closing = getattr(self._body, "close", None)
-            if closing is not None:
-                closing()
-        finally:
-            if not self._closed:
-                self._closed = True
-                release_body(self._environ)
+    def _release(self) -> None:
+        if not self._closed:
+            self._closed = True
+            release_body(self._environ)
 
 
 def _announced(text: str | None) -> int | None:

@@ -14,10 +14,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.client.addresses.targets import is_secret_name
 from patchbay.client.errors import Unreachable
-from patchbay.client.public_hosts import public_address
+from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ContentError, PatchbayError
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.rooms.errors import BadFrame, RoomRefused
@@ -114,7 +114,7 @@ def _check_public(host: str, port: int, context: GatewayContext) -> None:
     if host in context.hosts:
         return
     try:
-        public_address(host, port, "the mount", "the operator can allow the host: --mount-hosts")
+        resolve_public_address(host, port, "the mount", "the operator can allow the host: --mount-hosts")
     except Unreachable as problem:
         raise RoomRefused(problem.message) from problem
 
@@ -181,7 +181,7 @@ def credential_headers(store: Store, name: Any, host: str) -> tuple[tuple[str, s
 
 def _credentials(store: Store) -> dict[str, Any]:
     try:
-        data = variable(store, CREDENTIALS)
+        data = read_variable(store, CREDENTIALS)
         found = orjson.loads(data) if data else {}
     except (PatchbayError, orjson.JSONDecodeError):
         raise RoomRefused(f"the operator's variable {CREDENTIALS} is no JSON object") from None
