@@ -15,10 +15,13 @@ from typing import Any
 
 import orjson
 
-from patchbay.activity.records import TOPIC, Filter, records_in
-from patchbay.protocol.streams.subscriptions import ENDING
+from patchbay.activity.records import (
+    Filter,
+    records_in,
+)
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import ACTIVITY, ENDING
 from patchbay.views.sse import COMMENT
 
 MAX_CALLS_PER_UPDATE = 100
@@ -39,8 +42,8 @@ def stream_activity(
     store: Store, settings: Settings, wanted: Filter, running: Callable[[], list[dict[str, Any]]]
 ) -> Iterator[bytes]:
     """The event frames of one reader, until the hub ends. The first frame holds the running calls."""
-    with store.bus.subscribe([TOPIC, ENDING]) as mailbox:
-        seen = store.journal.last(TOPIC)
+    with store.bus.subscribe([ACTIVITY, ENDING]) as mailbox:
+        seen = store.journal.last(ACTIVITY)
         now = sent = running()
         yield format_event("running", now)
         sent_at = time.monotonic()
@@ -64,8 +67,8 @@ def stream_activity(
 
 def _read_new_calls(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:
     """Read the journal after entry `seen`; return the number of the last entry, and frames."""
-    last = store.journal.last(TOPIC)
-    entries = [each for each in store.journal.tail(TOPIC, MAX_JOURNAL_ENTRIES) if seen < each.seq <= last]
+    last = store.journal.last(ACTIVITY)
+    entries = [each for each in store.journal.tail(ACTIVITY, MAX_JOURNAL_ENTRIES) if seen < each.seq <= last]
     every = (wanted.shown(record) for entry in reversed(entries) for record in records_in(entry))
     found = [record for record in every if wanted.fits(record)]
     frames = [format_event("skipped", len(found) - MAX_CALLS_PER_UPDATE)] if len(found) > MAX_CALLS_PER_UPDATE else []

@@ -29,11 +29,10 @@ from patchbay import __version__
 from patchbay.activity.call_counters import BOUNDS, Count, Key
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.store import Store, Subscription
+from patchbay.topics import METRICS_ASKED, METRICS_TOLD, ROOT
 
 log = logging.getLogger(__name__)
 
-REQUEST_TOPIC = "metrics/request"
-"""Bus topic of requests for metrics; the message is the topic for the responses."""
 
 WORKER_ANSWER_SECONDS = 1.0
 """Seconds that the other workers have to respond."""
@@ -110,7 +109,7 @@ class WorkerMetrics:
         )
 
     def _build(self) -> Iterator[Metric]:
-        root = self._dispatcher.desk.catalogue.store.names.get("root") or ""
+        root = self._dispatcher.desk.catalogue.store.names.get(ROOT) or ""
         build = GaugeMetricFamily(
             "patchbay_build_info",
             "Version of the hub, version of Python, and root.",
@@ -144,7 +143,7 @@ class HubMetrics:
 
     def listen(self) -> None:
         """Start a thread that responds to requests of other workers until the store is closed."""
-        mailbox = self._store.bus.subscribe([REQUEST_TOPIC])
+        mailbox = self._store.bus.subscribe([METRICS_ASKED])
         threading.Thread(target=self._serve_requests, args=(mailbox,), name="metrics", daemon=True).start()
 
     def collect(self) -> Iterator[Metric]:
@@ -161,11 +160,11 @@ class HubMetrics:
 
     def _ask_others(self) -> list[tuple[str, bytes]]:
         """Ask the other workers; return the responses that come in time."""
-        topic = f"metrics/response/{secrets.token_urlsafe(9)}"
+        topic = f"{METRICS_TOLD}{secrets.token_urlsafe(9)}"
         found: dict[str, bytes] = {}
         self._asking.add(topic.encode())
         with self._store.bus.subscribe([topic], 1024) as mailbox:
-            self._store.bus.publish(REQUEST_TOPIC, topic.encode())
+            self._store.bus.publish(METRICS_ASKED, topic.encode())
             until = time.monotonic() + WORKER_ANSWER_SECONDS
             while len(found) < self._others and (left := until - time.monotonic()) > 0:
                 got = mailbox.get(left)

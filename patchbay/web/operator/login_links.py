@@ -15,14 +15,13 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from patchbay.access.operator_token import OperatorToken
 from patchbay.store import Journal
+from patchbay.topics import LOGIN_LINKS
 
 LINK_SECONDS = 3600
 """Seconds that a link is valid."""
 
 MAX_LINK_CHARACTERS = 1024
 
-USED_LINKS_TOPIC = "operator/links/"
-"""Prefix of journal topics; each used link has one topic."""
 
 SIGNER: dict[str, Any] = {"digest_method": sha256, "key_derivation": "hmac"}
 """The signature options of links, sessions and forms."""
@@ -49,6 +48,6 @@ class LoginLinks:
             return False
         if not hmac.compare_digest(str(generation), self._token.generation()):
             return False
-        topic = USED_LINKS_TOPIC + str(nonce)
+        topic = LOGIN_LINKS + str(nonce)
         own_seq = journal.append(topic, b"used", LINK_SECONDS)
         return journal.read(topic, limit=1)[0].seq == own_seq

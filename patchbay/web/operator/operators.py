@@ -28,6 +28,7 @@ from patchbay.access.operator_token import OperatorToken
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import OPERATOR_SESSIONS
 from patchbay.web.operator.login_links import SIGNER, LoginLinks
 from patchbay.wire.security import check_same_origin
 
@@ -45,8 +46,6 @@ MAX_WRONG_TOKENS, WRONG_TOKEN_SECONDS = 10, 60.0
 MAX_TRACKED_ADDRESSES = 1024
 """Addresses with counted wrong tokens, at most."""
 
-ENDED_SESSIONS_TOPIC = "operator/ended/"
-"""Prefix of journal topics; each session that was logged out has one topic."""
 
 SESSION, TOKEN = "session", "token"
 """The kinds of proof: the cookie of a session, or the token."""
@@ -243,7 +242,7 @@ class Operators:
         """End the session of the current request in all workers."""
         nonce, over_tls = self._session(request), _is_over_tls(request)
         if nonce:
-            self._journal.append(ENDED_SESSIONS_TOPIC + nonce, b"ended", SESSION_SECONDS)
+            self._journal.append(OPERATOR_SESSIONS + nonce, b"ended", SESSION_SECONDS)
         response.delete_cookie(self._cookie(over_tls), path="/", secure=over_tls, httponly=True, samesite="Strict")
 
     def _cookie(self, over_tls: bool) -> str:
@@ -263,7 +262,7 @@ class Operators:
             good = hmac.compare_digest(str(generation), self.token.generation())
         except ConfigError as problem:
             raise _unreadable(problem) from problem
-        return str(nonce) if good and not self._journal.last(ENDED_SESSIONS_TOPIC + str(nonce)) else ""
+        return str(nonce) if good and not self._journal.last(OPERATOR_SESSIONS + str(nonce)) else ""
 
     def _check_form(self, text: str, proof: OperatorProof) -> None:
         try:

@@ -20,6 +20,7 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.topics import SERVED
 from patchbay.web.api.activity_stream import stream_activity
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.activity_numbers import (
@@ -182,7 +183,7 @@ class _Views:
         """The template values of one call: its events with their positions in percent, and the request to repeat it."""
         span = max(record.ms, 0.001)
         positions = [{"x": min(100.0, each.ms / span * 100), "event": each} for each in record.moments]
-        served = self._site.catalogue.store.names.get(f"served/{record.server}")
+        served = self._site.catalogue.store.names.get(f"{SERVED}{record.server}")
         return {
             "record": record,
             "positions": positions,

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from patchbay.store import Store
+from patchbay.topics import ROOT
 
 PARTS = ("servers", "variables", "templates")
 MAX_NAMES_PER_CHANGE = 20
@@ -39,7 +40,7 @@ class RootChange:
 
 def list_root_changes(store: Store, limit: int, before: int | None = None) -> list[RootChange]:
     """The newest `limit` roots before sequence number `before`, newest first, each compared with its predecessor."""
-    moves = store.names.past("root", limit + 1, before)
+    moves = store.names.past(ROOT, limit + 1, before)
     found = []
     for index, move in enumerate(moves[:limit]):
         earlier = moves[index + 1].cid if index + 1 < len(moves) else None

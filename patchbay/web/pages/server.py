@@ -19,6 +19,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
 from patchbay.store import Store
+from patchbay.topics import SERVED, SERVERS
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.mcp import find_shown_server
@@ -43,7 +44,7 @@ class _Views:
         """GET /servers/<name>: source, configuration and versions. Raises UnknownServer."""
         found, _ = find_shown_server(self._site, name)
         text = definition_text(self._store, found)
-        versions = list_moves(self._store, f"served/{found.name}")
+        versions = list_moves(self._store, f"{SERVED}{found.name}")
         return render_answer(
             self._site,
             "server.html",
@@ -52,7 +53,7 @@ class _Views:
                 "server": self._site.detail(found),
                 "source": text,
                 "versions": versions,
-                "past": list_moves(self._store, f"servers/{found.name}"),
+                "past": list_moves(self._store, f"{SERVERS}{found.name}"),
             },
             code=highlight_source(text, kind_named(found.kind).language) if text is not None else None,
             wrong=find_wrong_lines(found),

@@ -8,6 +8,7 @@ from flask import Blueprint, Response
 
 from patchbay.boot import read_variable
 from patchbay.errors import ContentError, MissingBlob
+from patchbay.topics import VARIABLES
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.server import list_moves
@@ -25,13 +26,13 @@ class _Views:
         self._store = site.catalogue.store
 
     def variables(self) -> Response:
-        found = self._store.names.all("variables/")
-        rows = [self._row(name.removeprefix("variables/"), cid) for name, cid in found.items()]
+        found = self._store.names.all(VARIABLES)
+        rows = [self._row(name.removeprefix(VARIABLES), cid) for name, cid in found.items()]
         return render_answer(self._site, "variables.html", "variables", {"variables": rows})
 
     def variable(self, name: str) -> Response:
         """GET /variables/<name>: a variable with its value and history. Raises UnknownVariable."""
-        cid = self._store.names.get(f"variables/{name}")
+        cid = self._store.names.get(f"{VARIABLES}{name}")
         if cid is None:
             raise UnknownVariable(name)
         value = read_variable(self._store, name) or b""
@@ -46,7 +47,7 @@ class _Views:
                 "value_cid": cid,
                 "refers": value != definition,
                 "value": text,
-                "past": list_moves(self._store, f"variables/{name}"),
+                "past": list_moves(self._store, f"{VARIABLES}{name}"),
             },
             code=highlight_source(text, detect_kind(value)) if text is not None else None,
             refusal=explain_refusal(self._site),

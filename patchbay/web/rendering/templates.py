@@ -22,8 +22,9 @@ from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.contents.links import format_time
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
-from patchbay.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.store import Store
+from patchbay.topics import PAGE_TEMPLATES
+from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
 """The shipped content-addressed templates; the hub uses them when the store has no template of a name."""
@@ -52,7 +53,7 @@ class Pages:
         for path in sorted(SHIPPED.rglob("*.html")):
             name = path.relative_to(SHIPPED).as_posix()
             with suppress(PatchbayError, TemplateError, UnicodeDecodeError):  # the page itself reports the error
-                self._content(name, self._store.names.get(f"templates/{name}"))
+                self._content(name, self._store.names.get(f"{PAGE_TEMPLATES}{name}"))
         for name in FRAME:
             _sandbox_environment().get_template(name)
 
@@ -61,7 +62,7 @@ class Pages:
 
         Raises ConfigError with the template, its CID and the line when the template is invalid.
         """
-        cid = self._store.names.get(f"templates/{name}")
+        cid = self._store.names.get(f"{PAGE_TEMPLATES}{name}")
         where = f"template {name} ({cid or 'as shipped'})"
         try:
             return self._content(name, cid).render(values)
