@@ -205,7 +205,7 @@ def test_a_document_may_not_lead_credentials_elsewhere(library: str, context: So
     paths = {"/who": {"get": {"operationId": "whoAmI"}}}
     path.write_text(json.dumps({"openapi": "3.0.3", "servers": [{"url": library}], "paths": paths}))
     address = f"openapi+file:{path}?operation=whoAmI&header.Authorization=x"
-    with pytest.raises(Unreachable, match=r"no headers are sent unless it is named; expected launch.base_url="):
+    with pytest.raises(Unreachable, match=r"headers go only to a server that you name; expected launch.base_url="):
         read(address, context)
     assert read(f"{address}&launch.base_url={library}", context)[0]["authorization"] == "x"
     assert read(f"openapi+file:{path}?operation=whoAmI", context)[0]["authorization"] is None
