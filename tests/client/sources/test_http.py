@@ -263,7 +263,7 @@ def test_a_profile_warns_when_an_answer_has_another_type_than_it_says(library: s
 def test_the_contract_of_an_api_drifts_as_that_of_a_server_does(
     library: str, context: SourceContext, tmp_path: Path
 ) -> None:
-    """JN-44, JN-45, JN-48, JN-56: a profile with a document is validated; schema_validation `error` refuses."""
+    """JN-44, JN-45, JN-48, JN-56: a profile with a document is validated; `schema_validation: error` refuses calls."""
     path = tmp_path / "openapi.json"
     parameter = {"name": "kind", "in": "query", "schema": {"type": "string"}}
     get = {"operationId": "listGenes", "parameters": [parameter]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click import unstyle
 
-from patchbay.cli.descriptions import inspection
+from patchbay.cli.descriptions import format_inspection
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources.records import make_call_records, make_prompt_records, make_resource_records
 
@@ -32,5 +32,5 @@ def test_malformed_list_items_are_shown_as_far_as_possible() -> None:
     """JN-34."""
     tool = {"name": "t", "inputSchema": {"properties": {"a": {"description": "A"}}, "required": True}}
     prompt = {"name": "p", "arguments": ["x", {"name": "b"}]}
-    text = unstyle(inspection({"server": "s", "tools": [tool], "prompts": [prompt]}))
+    text = unstyle(format_inspection({"server": "s", "tools": [tool], "prompts": [prompt]}))
     assert "      a: A" in text and "      b:" in text

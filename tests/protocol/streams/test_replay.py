@@ -138,7 +138,8 @@ def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
 
 def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: LegacySession) -> None:
     recorder = Recorder(store, session, 60, 7, Heartbeat(store), MOST)
-    events = wait_blocking(replay(store, session, recorder.name, keepalive=0.01)(0))
+    steps = replay(store, session, recorder.name, keepalive=0.01)(0)
+    events: Iterator[tuple[str, bytes] | Pause | Wait] = wait_blocking(steps)
     assert isinstance(next(events), Pause)
     recorder.keep(ANSWER)
     recorder.end()
