@@ -1,4 +1,4 @@
-"""Activity: every call leaves one record, whatever becomes of it, and nobody waits for it."""
+"""Activity: every call gets one record, with every ending, and no call waits for it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ACTIVITY
 from tests.checkout import ROOT
-from tests.hubs import until
+from tests.waiting import until
 
 SERVER = Server("alone", "bafkversion", "static")
 

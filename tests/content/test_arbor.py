@@ -11,7 +11,12 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from tests.hubs import MODERN, Hub, modern_request, until
+from tests.hubs import (
+    MODERN,
+    Hub,
+    modern_request,
+)
+from tests.waiting import until
 
 READING = {
     *("tree_get", "tree_get_skeleton", "tree_list", "tree_list_scheduled", "tree_list_archived", "tree_render"),

@@ -11,7 +11,15 @@ import orjson
 import pytest
 
 from tests.checkout import ROOT
-from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, sse_messages, until
+from tests.hubs import (
+    BOTH,
+    MODERN,
+    Answer,
+    Hub,
+    modern_request,
+    sse_messages,
+)
+from tests.waiting import until
 
 DEFINITION = (ROOT / "reference_templates/servers/definitions/bash.py").read_text()
 

@@ -14,9 +14,13 @@ import pytest
 
 from patchbay.kinds.python.workers.fork_server_client import ALLOWED
 from tests.checkout import ROOT
-from tests.hubs import Answer, Hub, until
+from tests.hubs import (
+    Answer,
+    Hub,
+)
 from tests.kinds.calls import alive
 from tests.protocol.native.natives import items
+from tests.waiting import until
 
 REFERENCE = ROOT / "reference_templates"
 DEFINITION = (REFERENCE / "servers/definitions/claudecode.py").read_text()
@@ -94,7 +98,7 @@ def test_the_tools_are_those_of_the_activation(desk: Desk) -> None:
 
 
 def test_it_is_shipped_and_off() -> None:
-    """X-16: whoever enables it lets callers start programs."""
+    """X-16: enabling it lets callers start programs."""
     image = json.loads((REFERENCE / "default.boot.source.json").read_text())
     (row,) = [row for row in image["servers"] if row["name"] == "claudecode"]
     assert row["enabled"] is False
@@ -254,7 +258,7 @@ def test_an_error_of_claude_itself_is_an_error_and_can_be_gone_on_from(desk: Des
 
 
 def test_a_refusal_leaves_the_session_as_it_was(desk: Desk) -> None:
-    """SUB-19: what claude says that is not logged in."""
+    """SUB-19: the answer of a claude that is not logged in."""
     desk.create()
     desk.chat("first")
     before = desk.value("get", name="one")

@@ -13,8 +13,12 @@ import pytest
 from patchbay.cid import cid_of
 from tests.checkout import ROOT
 from tests.content.model_endpoint import KEY, Endpoint
-from tests.hubs import Answer, Hub, until
+from tests.hubs import (
+    Answer,
+    Hub,
+)
 from tests.protocol.native.natives import items
+from tests.waiting import until
 
 REFERENCE = ROOT / "reference_templates"
 CONFIG: dict[str, Any] = json.loads((REFERENCE / "mcps/configs/cone.json").read_text())
@@ -326,7 +330,7 @@ def test_the_prompts_of_cones_are_in_the_aggregate_too(desk: Desk) -> None:
 def test_a_key_with_a_line_end_works_or_is_refused_and_never_shown(
     tmp_path: Path, endpoint: Endpoint, key: str, words: str
 ) -> None:
-    """THREATS 1.5: no secret in what a caller is told."""
+    """THREATS 1.5: a caller gets no secret."""
     desk = Desk(tmp_path, CONE_URL=endpoint.url, CONE_KEY=key)
     desk.create()
     answer = desk.chat("hi")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.content.jane import Pipe, spoken
-from tests.hubs import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.process]
 

@@ -46,7 +46,7 @@ def functions(name: str) -> dict[str, Any]:
 
 
 def test_a_cone_whose_name_was_taken_meanwhile_is_not_said_to_be_created() -> None:
-    """Not even when whoever took the name has let go of it again."""
+    """Also after the other call has given the name up again."""
     context = Context(Racing())
     with pytest.raises(ToolFailed, match="there is a cone 'ada' already"):
         functions("cone")["create"]("ada", "small", context=context)

@@ -19,9 +19,20 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.protocol.tasks.tasks import TASKS
-from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, until
-from tests.serving.running import BOUND, alive, marks, running
+from tests.hubs import (
+    BOTH,
+    MODERN,
+    Answer,
+    Hub,
+    modern_request,
+)
+from tests.serving.running import (
+    alive,
+    marks,
+    running,
+)
 from tests.serving.test_stdio_process import OPEN, started
+from tests.waiting import BOUND, until
 
 TOOLS = '''
 import os
@@ -29,7 +40,7 @@ import time
 from pathlib import Path
 
 def wait(folder: str, context, stubborn: bool = False, background: bool = False, tidies: float = 0) -> str:
-    """Wait for ever, and write down how that ended, after some seconds of tidying; a stubborn one takes no notice."""
+    """Wait without end, and record the ending after cleaning up; a stubborn one ignores cancellation."""
     if background:
         context.background(required=True)
     written(folder, "began", str(os.getpid()))
@@ -99,7 +110,7 @@ class Waiting:
 
     @property
     def answer(self) -> Answer:
-        """What came of it, once it is over."""
+        """Return the outcome of the call after its end."""
         self._thread.join(BOUND)
         [answer] = self._answers
         return answer

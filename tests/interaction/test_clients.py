@@ -1,4 +1,4 @@
-"""One body, every client: what is plugged in can be listed, called and read by clients that nobody here wrote."""
+"""The same tests for every independent client: it lists, calls and reads what the hub serves."""
 
 from __future__ import annotations
 

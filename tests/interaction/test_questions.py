@@ -1,4 +1,4 @@
-"""A tool asks, reports and logs, and a client that nobody here wrote answers and hears it, old revision or new."""
+"""A tool asks, reports progress and logs, and independent clients of old and new revisions answer and receive it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from mcp_types import (
 )
 
 from tests.interaction.peers import MODERN, texts
-from tests.interaction.programs import BOUND, Hub
+from tests.interaction.programs import (
+    Hub,
+)
+from tests.waiting import BOUND
 
 pytestmark = [pytest.mark.process, pytest.mark.parametrize("mode", ["legacy", MODERN])]
 

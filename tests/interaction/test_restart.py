@@ -1,6 +1,6 @@
 """The hub is killed and started again on the same data, and a session of 2025-11-25 goes on where it was.
 
-What was said is kept before it is sent, so that a client that lost some of it gets it by its last event id, from
+The hub stores each message before sending it, so that a client that lost some of it gets it by its last event id, from
 whichever process. A call that the hub took with it is gone; what it had said until then is not.
 """
 
@@ -25,10 +25,14 @@ import mcp_types
 import pytest
 from mcp.shared.message import ClientMessageMetadata
 
-from tests.hubs import until
 from tests.interaction.crowds import worker_of
 from tests.interaction.peers import texts
-from tests.interaction.programs import BOUND, free_port, running, status_of
+from tests.interaction.programs import (
+    free_port,
+    running,
+    status_of,
+)
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 
@@ -39,7 +43,7 @@ import time
 
 
 def work(context, steps: int, last: bool = True) -> str:
-    """Report so many steps, then end, or go on for ever."""
+    """Report a number of steps, then end, or continue without end."""
     for step in range(1, steps + 1):
         context.progress(step, steps)
     while not last:
@@ -216,7 +220,7 @@ def test_a_replay_that_waits_for_more_does_not_hold_up_the_end_of_the_hub(place:
 
 
 def test_changes_while_the_hub_was_down_are_told_to_a_listener_that_comes_back(place: Place, client: Client) -> None:
-    """V-C14, T9.8: the definition changes while nobody serves it."""
+    """V-C14, T9.8: the definition changes while the hub is stopped."""
     with place.hub() as hub:
         client.open()
         begin, nothing = next(client.listen())

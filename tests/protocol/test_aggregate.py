@@ -11,8 +11,13 @@ import orjson
 import pytest
 
 from patchbay.catalogue.public_names import public_name
-from tests.hubs import MODERN, Hub, modern_request, until
+from tests.hubs import (
+    MODERN,
+    Hub,
+    modern_request,
+)
 from tests.protocol.test_tools import listed
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from patchbay.protocol import request_context
 from patchbay.protocol.request_context import Cancellations, RunningRequests
 from patchbay.stores.bus import LocalSubscription
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import until
+from tests.waiting import until
 
 
 class Failing(MemoryStore):
@@ -42,4 +42,4 @@ def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: 
     there.cancel("me", 1, "not wanted")
     until(lambda: bool(flag), "it is cancelled")
     store.close()
-    until(lambda: not listening.is_alive(), "nobody listens to a store that is closed")
+    until(lambda: not listening.is_alive(), "the thread for cancellations ends with the store")

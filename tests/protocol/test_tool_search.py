@@ -1,4 +1,4 @@
-"""Tool search: what a list shows, what is found, and that calling through `call_tool` is calling the tool.
+"""Tool search: the listed tools, the found tools, and calls through `call_tool`, which equal calls of the tool.
 
 Every test runs at one server and at all servers together, most of them in all five revisions.
 """

@@ -11,7 +11,11 @@ import orjson
 import pytest
 
 from patchbay.views.sse import COMMENT
-from tests.hubs import Answer, Hub, until
+from tests.hubs import (
+    Answer,
+    Hub,
+)
+from tests.waiting import until
 
 Json = dict[str, Any]
 CLIENT = {"name": "tests", "version": "1"}
@@ -238,7 +242,7 @@ def test_the_number_of_calls_is_bounded(tmp_path: Path) -> None:
 
 
 def get(hub: Hub, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str]]:
-    """Status and headers; what follows them is not read."""
+    """Return status and headers, without reading the body."""
     known = {"Host": "localhost", "Accept": "text/event-stream"} | headers
     response = hub.app.test_client().open(path, method=method, headers=known, buffered=False)
     response.close()

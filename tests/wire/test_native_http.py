@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 from patchbay.catalogue.rows import name_problem
 from patchbay.wire.native_http import preferred
 from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
-from tests.hubs import Answer, Hub, until
+from tests.hubs import (
+    Answer,
+    Hub,
+)
+from tests.waiting import until
 from tests.wire.pipes import Json, NativeTalk, item_of
 
 JSON, STREAM, NDJSON = "application/json", "text/event-stream", "application/x-ndjson"

@@ -1,4 +1,4 @@
-"""Host, Origin and same-origin proof, as tables: what passes, what is refused, and with which status."""
+"""Host, Origin and same-origin proof, as tables: accepted requests, refused requests, and the status of each."""
 
 from __future__ import annotations
 

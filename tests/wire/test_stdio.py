@@ -11,7 +11,11 @@ import orjson
 import pytest
 
 from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
-from tests.hubs import MODERN, Hub, until
+from tests.hubs import (
+    MODERN,
+    Hub,
+)
+from tests.waiting import until
 from tests.wire.pipes import Json, Talk
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

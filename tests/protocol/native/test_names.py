@@ -13,8 +13,11 @@ from patchbay.jsonrpc import Failure
 from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.names import TooMany, bound
 from patchbay.protocol.native.subscription import parse_request
-from tests.hubs import Hub, until
+from tests.hubs import (
+    Hub,
+)
 from tests.protocol.native.natives import FILES, Json, definition, items, native, refused, text, told
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def test_a_server_without_tools_says_so(hub: Hub) -> None:
 
 @pytest.mark.parametrize("method", ["tools/call", "initialize", "ping", "no name", "a/b", "é.b", "x" * 258])
 def test_what_is_no_native_method_is_unknown(hub: Hub, method: str) -> None:
-    """SUB-35, SUB-34, SUB-40: what belongs to MCP is not here, the handshake neither; else -32601."""
+    """SUB-35, SUB-34, SUB-40: methods of MCP, the handshake included, do not exist here: -32601."""
     request = parse_request({"jsonrpc": "2.0", "id": "i", "method": method})
     assert request is not None
     answer = native(hub).answer(request, TransportInfo("", connection="me"))

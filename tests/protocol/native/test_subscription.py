@@ -1,4 +1,4 @@
-"""Native calls: what is a request, what is said in answer, and how a call is ended."""
+"""Native calls: valid requests, their answers, and the end of a call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from patchbay.jsonrpc import Failure, Result, encode, parse
 from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.calls import NO_QUESTIONS
 from patchbay.protocol.native.subscription import Stream, parse_request
-from tests.hubs import Hub, until
+from tests.hubs import (
+    Hub,
+)
 from tests.protocol.native.natives import FILES, items, native, stream, text
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +120,7 @@ def test_a_promise_that_was_not_kept_is_an_error_at_the_end(hub: Hub) -> None:
 
 
 def test_a_resource_shows_the_last_output_of_a_native_call_too(hub: Hub) -> None:
-    """SUB-1: the same activation, whoever called."""
+    """SUB-1: the same activation for every caller."""
     assert text(hub, "keeper.note", ["this"]) == "noted this"
     read = hub.modern("keeper", "resources/read", {"uri": "keeper://last"})
     assert read.result["contents"][0]["text"] == "noted this"
@@ -182,7 +185,7 @@ def running(hub: Hub) -> Callable[[], int]:
     "method", ["plexus_unsubscribe", "plexus.unsubscribe", "zoo_unsubscribe_hangs", "zoo.unsubscribe_hangs"]
 )
 def test_unsubscribing_goes_by_several_names(zoo: Hub, method: str) -> None:
-    """SUB-32: what native clients send is `<namespace>_unsubscribe_<method>`."""
+    """SUB-32: native clients send `<namespace>_unsubscribe_<method>`."""
     said, id = begun(zoo, "zoo.hangs")
     assert unsubscribe(zoo, method, [id]) is True
     said.close()
@@ -228,7 +231,7 @@ def test_a_tool_whose_name_begins_with_unsubscribe_is_a_tool(hub: Hub) -> None:
 
 
 def test_a_method_that_only_looks_like_unsubscribing_takes_no_time(zoo: Hub) -> None:
-    """THREATS 1.5: time-bound every pattern. Whoever can post chooses the method."""
+    """THREATS 1.5: time-bound every pattern. The caller chooses the method."""
     begun = time.thread_time()
     request = parse_request({"jsonrpc": "2.0", "id": 1, "method": "x_unsubscribe_" * 50_000 + "\n"})
     assert request is not None

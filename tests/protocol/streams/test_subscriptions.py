@@ -6,7 +6,11 @@ from typing import Any
 
 import orjson
 
-from tests.hubs import Hub, modern_request, until
+from tests.hubs import (
+    Hub,
+    modern_request,
+)
+from tests.waiting import until
 
 TAG = "io.modelcontextprotocol/subscriptionId"
 

@@ -11,8 +11,12 @@ import orjson
 import pytest
 
 from patchbay.protocol.tasks.tasks import TASKS, Tasks
-from tests.hubs import Hub, modern_request, until
+from tests.hubs import (
+    Hub,
+    modern_request,
+)
 from tests.protocol.tasks.jobs import FILES, JOBS, KNOWS, accept, ask, begin, call, ended, get, questions, update
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
