@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from patchbay import exit_codes
+from patchbay.exit_codes import FAILED, USAGE
 
 
 class PatchbayError(Exception):
@@ -44,7 +44,7 @@ class PatchbayError(Exception):
 
     code: int = -32603
     status: int = 500
-    exit_code: int = exit_codes.FAILED
+    exit_code: int = FAILED
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class MethodNotFound(PatchbayError):
 
 class InvalidParams(PatchbayError):
     code, status = -32602, 400
-    exit_code = exit_codes.USAGE
+    exit_code = USAGE
 
 
 class ResourceNotFound(InvalidParams):
@@ -109,7 +109,7 @@ class UnsupportedVersion(PatchbayError):
 
 class UnknownServer(PatchbayError):
     code, status = -32600, 404
-    exit_code = exit_codes.USAGE
+    exit_code = USAGE
 
 
 class UnavailableServer(UnknownServer):
@@ -159,7 +159,7 @@ class WrongArguments(ToolFailed):
 class ContentError(PatchbayError):
     """An error in stored content."""
 
-    exit_code = exit_codes.USAGE
+    exit_code = USAGE
 
 
 class StaleUpdate(ContentError):

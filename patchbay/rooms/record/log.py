@@ -99,7 +99,7 @@ class RoomLog:
 
     def _try_to_append(self, envelope: Json, now: int) -> Logged | None:
         profile = self._profile(envelope)
-        slim, contents = split(envelope, is_withheld=profile == "ghost")
+        slim, contents = split(envelope, profile)
         known = self.fold.ids.get(envelope["id"].lower())
         if known is not None:
             return self._duplicate(known, slim, contents)
