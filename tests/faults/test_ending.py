@@ -150,7 +150,7 @@ async def ended(hub: Hub, folder: Path, streams: Streams) -> tuple[Load, float]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_hub_that_is_told_to_end_under_load_cuts_nothing(tmp_path: Path, workers: str) -> None:
+def test_a_hub_that_stops_under_load_cuts_no_answer(tmp_path: Path, workers: str) -> None:
     """X22, M5, SUB-5: 300 calls a second, and 200 open streams."""
     prepared(tmp_path)
     streams = Streams()

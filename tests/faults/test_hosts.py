@@ -178,7 +178,7 @@ def many(hub: Hub, calls: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.process
-def test_a_thousand_calls_that_go_wrong_hurt_nobody(tmp_path: Path) -> None:
+def test_a_thousand_failing_calls_affect_no_other_call(tmp_path: Path) -> None:
     """X2, X3: the right answer in time, the same worker, no descriptor, thread or child more, memory within 10 %."""
     (tmp_path / "servers").mkdir()
     for name, text in (("wicked.py", WICKED), ("wicked.mcp.json", orjson.dumps(CONFIG).decode()), ("kind.py", KIND)):

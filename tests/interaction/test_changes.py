@@ -98,7 +98,7 @@ async def served(hub: Hub, name: str) -> bool:
         return name in [one["name"] for one in json.loads(texts(result.content))]
 
 
-def test_a_change_is_told_to_a_client_that_connected_by_handshake(hub: Hub) -> None:
+def test_a_client_with_a_handshake_is_notified_of_a_change(hub: Hub) -> None:
     drop(hub, "told.py", ONE)
 
     async def conversation() -> None:
@@ -120,7 +120,7 @@ def test_a_change_is_told_to_a_client_that_connected_by_handshake(hub: Hub) -> N
     asyncio.run(conversation())
 
 
-def test_a_change_is_told_to_a_client_that_listens(hub: Hub) -> None:
+def test_a_listening_client_is_notified_of_a_change(hub: Hub) -> None:
     drop(hub, "heard.py", ONE)
 
     async def conversation() -> None:

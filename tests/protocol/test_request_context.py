@@ -22,7 +22,7 @@ class Failing(MemoryStore):
         return "the disk is full"
 
 
-def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancellation_arrives_after_any_failure_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """SUB-C11, X-19: with several workers, a call is cancelled in the one that runs it."""
     looks: list[int] = []
     get = LocalSubscription.get

@@ -174,7 +174,7 @@ def test_it_works_without_a_descriptor_left(pairs: tuple[SlowClientWatch, socket
         until(lambda: closed_after_a_look(watched, accepted), "the accepted end is shut down")
 
 
-def test_what_is_no_connection_is_passed_over(pairs: tuple[SlowClientWatch, socket.socket, socket.socket]) -> None:
+def test_other_descriptors_are_ignored(pairs: tuple[SlowClientWatch, socket.socket, socket.socket]) -> None:
     watched, _, _ = pairs
     left, right = socket.socketpair()
     with left, right, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:

@@ -141,7 +141,7 @@ def sat_out(hub: Hub, marks: Path) -> int:
     return memory
 
 
-def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
+def test_memory_of_readers_that_do_not_read_is_freed(tmp_path: Path) -> None:
     """X6, M9: threads, descriptors and memory; every tool is told, and others are served meanwhile."""
     with flooding(tmp_path, "--write-timeout", "1") as hub:
         worker = Worker(hub)

@@ -192,7 +192,7 @@ def test_a_signal_ends_it_cleanly_in_the_middle_of_a_call(tmp_path: Path, number
     until(lambda: not any(map(alive, processes)), "nothing is left of the tool")
 
 
-def test_a_listening_client_is_told_of_the_end(tmp_path: Path) -> None:
+def test_a_listening_client_is_notified_of_the_end(tmp_path: Path) -> None:
     """SPEC-DIGEST 1.10."""
     with started(tmp_path, "echo") as child:
         message, _ = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
@@ -232,7 +232,7 @@ def test_a_signal_does_not_wait_for_the_calls_that_were_left(tmp_path: Path, iso
     until(lambda: not any(map(alive, processes)), "nothing is left of the tool")
 
 
-def test_a_reader_that_does_not_read_keeps_nobody_from_ending_it(tmp_path: Path) -> None:
+def test_a_reader_that_does_not_read_does_not_block_the_end(tmp_path: Path) -> None:
     with started(tmp_path, "noisy") as child:
         child.ask("initialize", OPEN)
         for id in range(3):
@@ -261,7 +261,7 @@ def test_several_start_at_once_on_one_data_folder(tmp_path: Path) -> None:
         ("echo", ("--data", "/dev/null/data"), "patchbay: "),
     ],
 )
-def test_what_cannot_be_served_is_one_sentence(
+def test_an_unusable_setting_is_one_sentence(
     tmp_path: Path, server: str, options: tuple[str, ...], sentence: str
 ) -> None:
     with started(tmp_path, server, *options) as child:

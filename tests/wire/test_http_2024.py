@@ -90,7 +90,7 @@ def call(tool: str, **arguments: Any) -> Json:
     return {"name": tool, "arguments": arguments}
 
 
-def test_the_stream_begins_with_an_address_that_nobody_can_guess(zoo: Hub) -> None:
+def test_the_stream_begins_with_a_random_address(zoo: Hub) -> None:
     """SUB-41."""
     one, other = Pair(zoo), Pair(zoo)
     path, _, session = one.address.partition("?session=")
@@ -142,7 +142,7 @@ def test_a_tool_asks_on_the_stream_and_is_answered_by_a_post(pair: Pair) -> None
     assert pair.next()["result"]["content"][0]["text"] == "Hello, Ada!"
 
 
-def test_changes_are_told_on_the_stream(zoo: Hub, pair: Pair) -> None:
+def test_changes_are_sent_on_the_stream(zoo: Hub, pair: Pair) -> None:
     pair.open()
     assert pair.request("resources/subscribe", {"uri": "zoo://note"}, 2)["result"] == {}
     zoo.catalogue.hub.updated("zoo", "zoo://note")

@@ -166,7 +166,7 @@ def test_answers_to_several_calls_interleave(talk: Talk) -> None:
     assert "timed out" in text_of(talk.answer("slow"))
 
 
-def test_more_calls_than_there_is_room_for_are_told_so_while_pings_are_answered(zoo: Hub) -> None:
+def test_too_many_calls_are_refused_while_pings_are_answered(zoo: Hub) -> None:
     talk = Talk(zoo)
     try:
         talk.open()
