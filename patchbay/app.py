@@ -17,20 +17,20 @@ from patchbay.topics import ENDING
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
-from patchbay.web.api.openapi import give_json_addresses, openapi_blueprint
+from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
-from patchbay.web.error_answers import register_failures
+from patchbay.web.error_answers import register_error_handlers
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import PersonalMode, check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
-from patchbay.web.page_security import secure
+from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
-from patchbay.web.pages.search import finding_blueprint
+from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
@@ -61,8 +61,8 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions["site"] = site
     app.extensions["guests"] = guests
-    secure(app, settings)
-    register_failures(app, site)
+    add_security(app, settings)
+    register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
     app.register_blueprint(operator_blueprint(site))
     app.register_blueprint(mcp_pages_blueprint(site))
@@ -72,7 +72,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))
-    app.register_blueprint(finding_blueprint(site))
+    app.register_blueprint(search_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
@@ -80,7 +80,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(metrics_blueprint(dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))
     app.register_blueprint(openapi_blueprint())
-    give_json_addresses(app)
+    add_json_addresses(app)
     websockets = WebSocketRoutes()
     app.extensions["websockets"] = websockets
     with_websockets = WebSocketUpgrades(websockets, settings, app.wsgi_app)

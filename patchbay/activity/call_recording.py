@@ -105,7 +105,8 @@ class CallRecording:
     def _is_listed(self, descriptor: Descriptor) -> bool:
         """Whether the server lists the called descriptor. A mounted server may have resources that it does not list;
         their
-        URIs come from the caller."""
+        URIs come from the caller.
+        """
         if descriptor.kind != "resource":
             return True
         return descriptor.name in self.server.resources or descriptor.name in self.server.skill_files
@@ -182,6 +183,6 @@ def _outcome(result: Mapping[str, Any] | Rendered, late: bool) -> str:
     if isinstance(result, Rendered):
         return "ok"
     if result.get("isError"):
-        return "timeout" if late else "is_error"
+        return "timeout" if late else "tool_error"
     kind = result.get("resultType", "complete")
-    return {"input_required": "asked", "task": "task"}.get(kind, "ok") if kind != "complete" else "ok"
+    return kind if kind in ("input_required", "task") else "ok"

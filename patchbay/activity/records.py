@@ -38,10 +38,15 @@ SEARCHED = 50_000
 MAX_NAME_CHARACTERS = 512
 """Limit on the characters of a name, and of a client's name, in a record."""
 
-OUTCOMES = ("ok", "is_error", "error", "cancelled", "timeout", "asked", "task")
-"""The endings of a call: a result, a result with `isError`, a JSON-RPC error, a cancellation, a timeout, a question to
-the
-caller, a task."""
+OUTCOMES = ("ok", "tool_error", "error", "cancelled", "timeout", "input_required", "task")
+"""The outcomes of calls: a result, a result with `isError`, a JSON-RPC error, no response after a cancellation, the
+time limit reached, a question to the caller, a task that goes on."""
+
+_FORMER_OUTCOMES = {"is_error": "tool_error", "asked": "input_required"}
+"""Names of outcomes in records of older versions, and their present names."""
+
+_OUTCOME_COLUMN = 8
+"""The place of the outcome in a stored row, after the three times."""
 
 _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,4})")
 
@@ -249,6 +254,7 @@ def _rows(entry: JournalEntry) -> list[list[Any]]:
 def _record(id: str, row: list[Any], contents: bool) -> Record:
     # Records of older versions end before the moments.
     at, took, first, *plain = row[: WIDTH - 4]
+    plain[_OUTCOME_COLUMN] = _FORMER_OUTCOMES.get(plain[_OUTCOME_COLUMN], plain[_OUTCOME_COLUMN])
     values: list[Any] = [id, at / 1000, took / 1000, None if first is None else first / 1000, *plain]
     if not contents:
         return Record(*values, *[None] * 4)

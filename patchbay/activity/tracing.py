@@ -88,11 +88,11 @@ class Trace:
 
 def error_type(outcome: str, code: int | None) -> str | None:
     """Return `error.type` for an outcome, None for a successful call."""
-    if outcome in ("ok", "asked", "task"):
+    if outcome in ("ok", "input_required", "task"):
         return None
     if outcome == "error":
         return str(code) if code is not None else "_OTHER"
-    return "tool_error" if outcome == "is_error" else outcome
+    return outcome
 
 
 class Tracing:

@@ -207,10 +207,12 @@ def exactly(term: QueryTerm) -> str | None:
 
 
 def joined(expressions: Sequence[str], every: bool) -> str:
+    """Join search terms with AND (`every`) or OR."""
     return (" AND " if every else " OR ").join(expressions)
 
 
 def quoted(text: str) -> str:
+    """Quote a text as a phrase of the index; replace characters that the index cannot hold."""
     return '"' + UNSAYABLE.sub(" ", text).replace('"', '""') + '"'
 
 

@@ -175,7 +175,8 @@ def _failed(turn: RequestContext, sentence: str) -> Result:
 
 class _Silence:
     """The time since the last message to a caller. A tool may yield many events that this caller does not get; the hub
-    notices that a caller has left only when it sends a message."""
+    notices that a caller has left only when it sends a message.
+    """
 
     def __init__(self) -> None:
         self._since, self._bound = time.monotonic(), FIRST_PAUSE

@@ -116,12 +116,12 @@ class RetriedRequester:
 
     def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
         """Return all answers. Raises InputRequired with the questions that have no answer yet."""
-        open = {key: question for key, question in ask.questions.items() if not self._answered(key, question)}
-        if open:
+        unanswered = {key: question for key, question in ask.questions.items() if not self._answered(key, question)}
+        if unanswered:
             raise InputRequired(
                 {
                     "resultType": "input_required",
-                    "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in open.items()},
+                    "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in unanswered.items()},
                     "requestState": self._states.seal(self._bound, self._answers),
                 }
             )

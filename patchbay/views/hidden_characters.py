@@ -38,7 +38,7 @@ def show_hidden_characters(text: str) -> str:
 
 
 def escape_hidden_characters(json_text: str) -> str:
-    """Return JSON text with a JSON escape such as `\\u202e` in the place of each hidden character."""
+    r"""Return JSON text with a JSON escape such as `\u202e` in the place of each hidden character."""
     return _replace(json_text, _json_escape)[0]
 
 

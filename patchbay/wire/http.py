@@ -106,7 +106,8 @@ class McpOverHttp:
 
     def _by_method(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
         """Return the answer of a server. `operator` says that the sender is proved to be the operator; only a pinned
-        address checks that, because it may name a server that only the operator gets."""
+        address checks that, because it may name a server that only the operator gets.
+        """
         method = environ["REQUEST_METHOD"]
         if method == "POST":
             return self._post(environ, endpoint, server, operator)

@@ -122,9 +122,9 @@ def test_a_record_has_the_caller_the_call_and_its_outcome(hub: Hub) -> None:
 
 ENDS = [
     ("tools/call", {"name": "say"}, "ok", None),
-    ("tools/call", {"name": "fails"}, "is_error", None),
-    ("tools/call", {"name": "nobody"}, "is_error", None),
-    ("tools/call", {"name": "say", "arguments": {"text": 7}}, "is_error", None),
+    ("tools/call", {"name": "fails"}, "tool_error", None),
+    ("tools/call", {"name": "nobody"}, "tool_error", None),
+    ("tools/call", {"name": "say", "arguments": {"text": 7}}, "tool_error", None),
     ("tools/call", {"name": 7}, "error", -32602),
     ("tools/call", {"name": "hangs"}, "timeout", None),
     ("resources/read", {"uri": "quick://note"}, "ok", None),
@@ -148,7 +148,7 @@ def test_every_end_has_its_outcome(
 
 def test_a_question_and_a_task_are_outcomes_of_their_own(hub: Hub) -> None:
     assert hub.modern("quick", "tools/call", {"name": "asks"}, KNOWS).result["resultType"] == "input_required"
-    assert newest(hub).outcome == "asked"
+    assert newest(hub).outcome == "input_required"
     made = hub.modern("jobs", "tools/call", {"name": "work"}, KNOWS).result
     record = newest(hub)
     assert (record.outcome, record.task) == ("task", digest_of(made["taskId"]))
@@ -192,7 +192,7 @@ def test_secret_arguments_leave_no_trace_but_the_call_does(hub: Hub) -> None:
     hub.call("quick", "login", {"user": "ann", "password": "canary-7"})
     hub.call("quick", "login", {"user": "ann", "password": 7})
     found = hub.activity.recent(Filter(tool="login")).records
-    assert [record.outcome for record in found] == ["is_error", "ok"]
+    assert [record.outcome for record in found] == ["tool_error", "ok"]
     for record in found:
         assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
     entries = hub.catalogue.store.journal.tail(ACTIVITY, 1000)
@@ -255,7 +255,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
                 activity.flush()
         said = [record.arguments["text"] for record in activity.recent(Filter(tool="say")).records]
         assert said == ["6", "5", "4", "3", "2", "1", "0"]
-        assert len(activity.recent(Filter(outcome="is_error")).records) == 7
+        assert len(activity.recent(Filter(outcome="tool_error")).records) == 7
         assert activity.recent(Filter(server="jobs")).records == []
         every, before = [], None
         while True:

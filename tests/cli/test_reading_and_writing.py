@@ -35,7 +35,7 @@ PICK = {
 def test_a_closed_standard_input_is_told_in_a_sentence(desk: Desk, words: str) -> None:
     ended = desk.run(f"jn {words.format(desk.serve(COUNT))} <&-")
     assert ended.code == exit_codes.USAGE
-    assert ended.err == "jn: standard input: expected records, and it is closed; pipe some in, or name a file\n"
+    assert ended.err == "jn: standard input: expected records, but it is closed; pipe records in, or name a file\n"
 
 
 def test_a_closed_standard_error_changes_no_answer(desk: Desk) -> None:

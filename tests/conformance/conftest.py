@@ -1,4 +1,4 @@
-"""The official suite waits 1.5 seconds for some messages, whatever else the machine does: so it goes before other work."""
+"""The official suite waits 1.5 seconds for some messages on any machine: so it runs before other work."""
 
 from __future__ import annotations
 

@@ -120,9 +120,9 @@ def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def to_profile_fields(target: Target | NamedServer) -> dict[str, Any]:
-    """Convert a target to fields of a profile:
+    """Convert a target to fields of a profile.
 
-    `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`.
+    The fields are `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`.
     """
     if isinstance(target, Stdio):
         found: dict[str, Any] = {"command": target.command, "args": list(target.args), "transport": "stdio"}

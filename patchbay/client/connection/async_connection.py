@@ -1,8 +1,7 @@
 """One connection on the event loop: open the transport, agree on a revision, send requests, close.
 
 The official SDK session implements the protocol; this module chooses what to try, and reports failures in one sentence.
-A program that ends during `server/discover` is started once more for the handshake; a URL that refuses the POST is
-tried as the HTTP+SSE pair.
+A program that ends during `server/discover` is started again for the handshake; a refused POST leads to HTTP+SSE.
 
 Sources: MCP specification 2025-11-25 and 2026-07-28, basic/lifecycle, basic/transports, versioning.
 """

@@ -51,7 +51,8 @@ class NumberedMessage:
 class Listeners:
     """Opens streams of changes. `keepalive` is the longest time without a message in seconds; `ending` says that the
     hub
-    stops, `subscribed` returns the resources that a session is subscribed to."""
+    stops, `subscribed` returns the resources that a session is subscribed to.
+    """
 
     def __init__(
         self,

@@ -33,7 +33,8 @@ def created(task: Task, turn: RequestContext) -> dict[str, Any]:
 
 def passed_on(result: dict[str, Any], turn: RequestContext) -> dict[str, Any]:
     """Return a mounted server's result about its own task. At the endpoint of all servers the task's id is `server.id`
-    (see `routing.py`)."""
+    (see `routing.py`).
+    """
     if turn.caller.wire.endpoint or "taskId" not in result:
         return result
     return {**result, "taskId": f"{turn.server.name}.{result['taskId']}"}

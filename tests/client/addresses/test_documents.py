@@ -75,7 +75,7 @@ def test_the_layouts_of_the_profile_page_are_one_profile() -> None:
 
 
 def rows(page: str) -> list[tuple[Any, Any, str]]:
-    table = page.partition("| Before | After | Verdict |\n| --- | --- | --- |\n")[2].partition("\n\n")[0]
+    table = page.partition("| Before | After | Grade |\n| --- | --- | --- |\n")[2].partition("\n\n")[0]
     cells = [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
     return [(json.loads(old), json.loads(new), verdict.strip(" |")) for old, new, verdict in cells]
 

@@ -205,7 +205,7 @@ def test_a_document_may_not_lead_credentials_elsewhere(library: str, context: So
     paths = {"/who": {"get": {"operationId": "whoAmI"}}}
     path.write_text(json.dumps({"openapi": "3.0.3", "servers": [{"url": library}], "paths": paths}))
     address = f"openapi+file:{path}?operation=whoAmI&header.Authorization=x"
-    with pytest.raises(Unreachable, match=r"no headers are sent unless it is named; expected launch.base_url="):
+    with pytest.raises(Unreachable, match=r"headers go only to a server that you name; expected launch.base_url="):
         read(address, context)
     assert read(f"{address}&launch.base_url={library}", context)[0]["authorization"] == "x"
     assert read(f"openapi+file:{path}?operation=whoAmI", context)[0]["authorization"] is None
@@ -263,7 +263,7 @@ def test_a_profile_warns_when_an_answer_has_another_type_than_it_says(library: s
 def test_the_contract_of_an_api_drifts_as_that_of_a_server_does(
     library: str, context: SourceContext, tmp_path: Path
 ) -> None:
-    """JN-44, JN-45, JN-48, JN-56: a profile with a document is validated, and refuses with a reason when its schema_validation is error."""
+    """JN-44, JN-45, JN-48, JN-56: a profile with a document is validated; `schema_validation: error` refuses calls."""
     path = tmp_path / "openapi.json"
     parameter = {"name": "kind", "in": "query", "schema": {"type": "string"}}
     get = {"operationId": "listGenes", "parameters": [parameter]}

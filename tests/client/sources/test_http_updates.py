@@ -115,7 +115,7 @@ def test_an_operation_that_is_renamed_keeps_its_endpoints_and_one_that_is_gone_l
     ("document", "words"),
     [
         ({"plugin": "http", "connection": {"base_url": "http://127.0.0.1:9"}}, "expected the API's document"),
-        ({"plugin": "objects", "bucket": "/tmp"}, "expected mcp or http; what objects has no schema of"),
+        ({"plugin": "objects", "bucket": "/tmp"}, "expected mcp or http; profiles of objects have no schema to update"),
     ],
 )
 def test_a_service_without_a_schema_cannot_be_updated(desk: Desk, document: dict[str, Any], words: str) -> None:
