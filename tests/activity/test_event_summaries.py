@@ -62,7 +62,7 @@ def newest(hub: Hub) -> Record:
         (Failed("no luck"), "failed", "no luck"),
     ],
 )
-def test_every_kind_of_event_is_told_in_a_few_words(event: Event, kind: str, words: str) -> None:
+def test_every_kind_of_event_has_a_short_summary(event: Event, kind: str, words: str) -> None:
     assert moment(1.5, event) == (1.5, kind, words)
 
 
@@ -82,7 +82,7 @@ def test_a_record_has_the_first_events_in_their_order_with_their_times(hub: Hub)
     assert (record.events, len(record.moments)) == (202, MAX_EVENTS_PER_CALL)
 
 
-def test_where_contents_are_not_kept_events_say_nothing(tmp_path: Path) -> None:
+def test_events_have_no_words_without_stored_contents(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"chatty.py": CHATTY, "chatty.mcp.json": CONFIG}, activity_contents="digest")
     hub.call("chatty", "talk", {"many": 1})
     assert [(each.kind, each.words) for each in newest(hub).moments] == [

@@ -22,8 +22,8 @@ from patchbay.client.errors import McpFailure
 from patchbay.events import Log, Progress
 from patchbay.protocol.tasks.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text
-from tests.hubs import until
 from tests.interaction.programs import Hub, running_hub
+from tests.waiting import until
 
 HERE = Path(__file__).parent
 ERAS = ("legacy", "modern")

@@ -18,8 +18,13 @@ from patchbay.client.connection.connection import Connection
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from tests.checkout import ROOT
 from tests.client.reaching import SCRIPTED, held
-from tests.hubs import BOUND, MODERN, Hub, sse_messages, until
+from tests.hubs import (
+    MODERN,
+    Hub,
+    sse_messages,
+)
 from tests.interaction.programs import free_port, running, running_hub
+from tests.waiting import BOUND, until
 
 PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
 

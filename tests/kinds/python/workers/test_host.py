@@ -13,8 +13,15 @@ import pytest
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from tests.kinds.calls import SmallHub, alive, call_of, events, next_event, wait_until
+from tests.kinds.calls import (
+    SmallHub,
+    alive,
+    call_of,
+    events,
+    next_event,
+)
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +90,7 @@ FORKS = [
 
 def settled(hosts: WorkerPool) -> int:
     """Return the number of processes when all ordered ones have started."""
-    wait_until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
+    until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
     return len(family(*hosts.pids))
 
 
@@ -94,7 +101,7 @@ def test_nothing_that_a_call_started_outlives_it(hosts: WorkerPool, source: str)
     before = settled(hosts)
     for _ in range(3):
         assert events(hosted(hosts, source), call_of()) == [Text("x"), Done()]
-    wait_until(lambda: len(family(*hosts.pids)) <= before)
+    until(lambda: len(family(*hosts.pids)) <= before)
 
 
 def test_a_process_that_dies_takes_its_daemons_with_it(hosts: WorkerPool) -> None:
@@ -112,7 +119,7 @@ def test_a_process_that_dies_takes_its_daemons_with_it(hosts: WorkerPool) -> Non
     value(hosted(hosts, "def main(): return 'other'", "other"))
     before = settled(hosts)
     assert failure(hosted(hosts, source)) == "the tool ended its process with exit code 9"
-    wait_until(lambda: len(family(*hosts.pids)) <= before)
+    until(lambda: len(family(*hosts.pids)) <= before)
 
 
 STUBBORN = [
@@ -132,7 +139,7 @@ def test_what_does_not_want_to_end_is_killed(hosts: WorkerPool, body: str) -> No
     hub = SmallHub()
     assert failure(hosted(hosts, source), left=0.5, hub=hub).startswith("timed out after")
     pid = hub.states["tool"]["pid"]
-    wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid))
 
 
 def test_a_definition_that_hangs_while_it_is_loaded_is_timed_out(hosts: WorkerPool) -> None:
@@ -157,7 +164,7 @@ def test_a_producer_waits_for_a_slow_reader(hosts: WorkerPool, tmp_path: Path) -
         seen.append(int(note.read_text() or 0) if note.exists() else 0)
         return len(set(seen[-40:])) == 1
 
-    wait_until(still)
+    until(still)
     assert 0 < seen[-1] < 100
     assert sum(isinstance(event, Text) for event in running) == 499
 
@@ -225,7 +232,7 @@ def test_descriptors_that_a_tool_leaves_open_do_not_pile_up(hosts: WorkerPool) -
     handler = hosted(hosts, source)
     before = descriptors()
     assert max(value(handler) for _ in range(60)) < 1000
-    wait_until(lambda: descriptors() <= before + 4)
+    until(lambda: descriptors() <= before + 4)
 
 
 def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
@@ -249,7 +256,7 @@ def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPo
     running = activate(hosted(hosts, source), call)
     assert [next(running), next(running)] == [ToolUse("slow.main", {}), Pause()]
     running.close()
-    wait_until(lambda: hub.states["tool"].get("after") == 7)
+    until(lambda: hub.states["tool"].get("after") == 7)
 
 
 def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
@@ -323,9 +330,9 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
         pid = note.read_text() if note.exists() else ""
         return pid != "" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
-    wait_until(waits_for_room)
+    until(waits_for_room)
     running.close()
-    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+    until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
 def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> None:
@@ -344,7 +351,7 @@ def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> Non
     running = activate(hosted(hosts, source), call_of(hub=hub))
     assert next_event(running) == Text("a")
     running.close()
-    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+    until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
 def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: WorkerPool, tmp_path: Path) -> None:
@@ -360,7 +367,7 @@ def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: 
     note = tmp_path / "pid"
     running = activate(hosted(hosts, source), call_of({"note": str(note)}))
     first = next_event(running)
-    wait_until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
+    until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
     found = [first, *(event for event in running if not isinstance(event, Pause))]
     words, end = Log("debug", "dying words", "output"), Failed("the tool ended its process with exit code 3")
     assert sorted(map(str, found)) == sorted(map(str, [Text("a"), Text("x" * 100_000), words, end]))
