@@ -28,8 +28,9 @@ LOAD, CALL, ANSWER, REPLY, WARM = 1, 2, 3, 4, 5
 TEXT, DATA, CONTENT, PROGRESS, LOG, TOOL_USE, DETACH, ASK = 10, 11, 12, 13, 14, 15, 16, 17
 """From a host: events."""
 
-REQUEST, RETIRE, SLOW_START, END, RAISED = 20, 21, 22, 23, 24
-"""From a host: a wish for the hub; do not use me again; loading took long; done; failed."""
+REQUEST, RETIRE, SLOW_START, END, RAISED, END_AT_ONCE = 20, 21, 22, 23, 24, 25
+"""From a host: a wish for the hub; do not use me again; loading took long; done; failed; done, and all frames of the
+call were written at once."""
 
 LOST = 113
 """Exit code of a host that cannot reach the hub any more."""

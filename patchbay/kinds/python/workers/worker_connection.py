@@ -39,7 +39,8 @@ class WorkerConnection:
     """One host process. `stop` tells its zygote to end it after so many seconds.
 
     `order` says what it may run, `spent` that it is not to be used again, `slow` that its definition
-    loads slowly, `backlog` what is to be written before anything else, `since` when it became idle.
+    loads slowly, `backlog` what is to be written before anything else, `since` when it became idle. `has_output`
+    says that something printed was there, or is not a whole line yet, at the last look.
     """
 
     def __init__(self, stop: Callable[[float], None], link: socket.socket, output: int, fate: int) -> None:
@@ -51,6 +52,7 @@ class WorkerConnection:
         self.since = 0.0
         self.received = 0
         self.printed: list[Log] = []
+        self.has_output = False
         self._stop = stop
         self._socket = link
         self._output = output
@@ -99,9 +101,11 @@ class WorkerConnection:
         if not ready:
             return None
         found: list[tuple[int, bytes]] = []
+        self.has_output = bool(self._lines.bytes)
         ended, data = False, b""
         for descriptor, _ in ready:
             if descriptor == self._output:
+                self.has_output = True
                 self._take_output()
             elif descriptor == self._fate:
                 ended = True
