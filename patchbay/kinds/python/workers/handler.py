@@ -148,6 +148,7 @@ class Conversation:
             for kind, body in found:
                 if kind == frames.END or kind == frames.END_AT_ONCE:
                     self._finish()
+                    host.seconds = frames.duration_of(body)
                     # What was printed before frames that come all at once was seen by the poll that saw them.
                     if kind == frames.END_AT_ONCE and not host.has_output:
                         return

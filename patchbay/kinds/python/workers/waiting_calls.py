@@ -23,7 +23,7 @@ STALL_SECONDS = 0.05
 """Seconds without a worker that becomes free, after which a quick definition may have more of them."""
 
 QUICK_SECONDS = 0.005
-"""Seconds that the calls of a quick definition hold a worker, on average."""
+"""Seconds that the calls of a quick definition run in a worker, on average."""
 
 FAIR_SECONDS = 1.0
 """Seconds that the first call in the queue waits while workers go to later calls of their own definition."""
@@ -36,7 +36,7 @@ _WEIGHT = 0.125
 
 
 class WaitingCall:
-    """One call in the queue. `worker` is what it was given."""
+    """One call in the queue. `worker` is what it was given; then it is no longer in the queue."""
 
     __slots__ = ("_woken", "order", "since", "worker")
 
@@ -46,6 +46,10 @@ class WaitingCall:
         self.worker: WorkerConnection | None = None
         self._woken = threading.Lock()
         self._woken.acquire()
+
+    def given(self) -> WorkerConnection | None:
+        """The worker that it was given by now."""
+        return self.worker
 
     def wait(self, seconds: float) -> None:
         """Wait until it is woken, no longer than `seconds`."""
@@ -78,44 +82,44 @@ class WaitingCalls:
         """Take a call out, if it is still there."""
         self._calls.pop(call, None)
 
-    def give(self, worker: WorkerConnection) -> bool:
-        """Give a free worker to the first call of its definition; False when it has to stay idle.
+    def give(self, worker: WorkerConnection) -> WaitingCall | None:
+        """Give a free worker to the first call of its definition, which is to be woken then.
 
-        It stays idle when the first call of all is one of another definition and has waited for `FAIR_SECONDS`.
+        None when the worker has to stay idle: no call waits for it, or the first call of all is one of another
+        definition and has waited for `FAIR_SECONDS`.
         """
         first = next(iter(self._calls), None)
         if first is None:
-            return False
+            return None
         key = worker.order.key
         if first.order.key != key and time.monotonic() - first.since > FAIR_SECONDS:
-            return False
+            return None
         found = next((call for call in self._calls if call.order.key == key), None)
-        if found is None:
-            return False
-        del self._calls[found]
-        found.worker = worker
-        found.wake()
-        return True
+        if found is not None:
+            del self._calls[found]
+            found.worker = worker
+        return found
 
-    def wake_first(self) -> None:
-        """Have the first call look whether it can have a worker now."""
-        first = next(iter(self._calls), None)
-        if first is not None:
-            first.wake()
+    def wake_all(self) -> None:
+        """Have every call look whether it can have a worker now: there is room for one that belongs to none of them."""
+        for call in self._calls:
+            call.wake()
 
 
 class Pace:
-    """How long the calls of each server hold a worker, and when one of its workers became free last."""
+    """How long the calls of each server run in a worker, and when one of its workers became free last."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
         self._freed: dict[str, float] = {}
 
-    def note(self, name: str, seconds: float, now: float) -> None:
-        """A worker of a server has become free after so many seconds."""
+    def note(self, name: str, seconds: float | None, now: float) -> None:
+        """A worker of a server has become free. Its call ran so many seconds, where it worked."""
+        self._freed[name] = now
+        if seconds is None:
+            return
         before = self._seconds.get(name, seconds)
         self._seconds[name] = before + _WEIGHT * (seconds - before)
-        self._freed[name] = now
 
     def is_crowded(self, name: str, busy: int) -> bool:
         """Whether a server that has so many busy workers should wait for one of them."""
@@ -125,5 +129,6 @@ class Pace:
 
     def forget_all_but(self, names: Collection[str]) -> None:
         """Forget the servers that have no workers."""
-        for name in [name for name in self._seconds if name not in names]:
-            del self._seconds[name], self._freed[name]
+        for known in (self._seconds, self._freed):
+            for name in [name for name in known if name not in names]:
+                del known[name]

@@ -277,9 +277,10 @@ class Worker:
         assert self._definition is not None
         try:
             slow = self._make_ready()
+            begun = time.monotonic()
             events = work(self._definition, job.call, job)
-            ending = frames.END if job.has_spoken else frames.END_AT_ONCE
-            return slow + b"".join([frames.event_frame(event) for event in events]) + frames.frame(ending)
+            ending = frames.ending(time.monotonic() - begun, not job.has_spoken)
+            return slow + b"".join([frames.event_frame(event) for event in events]) + ending
         except Stopped:
             raise
         except Exception as problem:

@@ -39,8 +39,9 @@ class WorkerConnection:
     """One host process. `stop` tells its zygote to end it after so many seconds.
 
     `order` says what it may run, `spent` that it is not to be used again, `slow` that its definition
-    loads slowly, `backlog` what is to be written before anything else, `since` when it became idle. `has_output`
-    says that something printed was there, or is not a whole line yet, at the last look.
+    loads slowly, `backlog` what is to be written before anything else, `since` when it became idle, `seconds` how long
+    its last call took, where that worked. `has_output` says that something printed was there, or is not a whole line
+    yet, at the last look.
     """
 
     def __init__(self, stop: Callable[[float], None], link: socket.socket, output: int, fate: int) -> None:
@@ -50,6 +51,7 @@ class WorkerConnection:
         self.spent = False
         self.slow = False
         self.since = 0.0
+        self.seconds: float | None = None
         self.received = 0
         self.printed: list[Log] = []
         self.has_output = False

@@ -25,6 +25,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
+from patchbay.kinds.python.workers.waiting_calls import STALL_SECONDS, Pace, WaitingCall, WaitingCalls
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.processes import sandbox
 from patchbay.processes.limits import Limits
@@ -40,8 +41,8 @@ CALLS = 5000
 IDLE_SECONDS = 60.0
 """Seconds after which a host that nobody needs ends."""
 
-FREE_WORKER_POLL_SECONDS = 0.02
-"""Seconds between two looks of a waiting call at whether a host is free."""
+ENDING_POLL_SECONDS = 0.02
+"""Seconds between two looks of a waiting call at whether a worker has ended whose place it needs."""
 
 ROUND = 1.0
 """Seconds between two rounds of housekeeping."""
@@ -122,13 +123,14 @@ class WorkerPool:
         self.kept = kept
         self._calls = calls
         self._patience = idle
-        self._free = threading.Condition()
+        self._free = threading.Lock()
+        self._queue = WaitingCalls()
+        self._pace = Pace()
         self._idle: dict[str, list[WorkerConnection]] = {}
         self._live: Counter[str] = Counter()
         self._ending: list[WorkerConnection] = []
         self._spares: list[WorkerConnection] = []
         self._zygotes: dict[str, ForkServerClient] = {}
-        self._waiting = 0
         self._started = 0
         self._ended: Counter[str] = Counter()
         self._closed = threading.Event()
@@ -138,40 +140,68 @@ class WorkerPool:
         """A host that knows the definition and has nothing to do, if there is one."""
         with self._free:
             idle = self._idle.get(order.key)
-            return idle.pop() if idle else None
+            if not idle or self._is_crowded(order, len(idle)):
+                return None
+            return idle.pop()
 
     def soon(self, order: WorkerOrder, call: Call) -> Generator[Event, Any, WorkerConnection]:
         """A host for a call, waiting while all are busy. Raises ToolFailed when none is free before the deadline.
 
         Raises ConfigError when it would lack a variable of its environment.
         """
-        for seconds in pauses(call):
-            until = time.monotonic() + seconds
-            while True:
-                with self._free:
-                    host = self._claim(order)
-                    if host is not None:
-                        return host
-                    if time.monotonic() >= until:
-                        break
-                    self._waiting += 1
-                    self._free.wait(FREE_WORKER_POLL_SECONDS)
-                    self._waiting -= 1
-            if call.left() <= 0:
-                break
-            yield PAUSE
-        raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
+        with self._free:
+            host = self._claim(order)
+            if host is not None:
+                return host
+            waiting = self._queue.add(order)
+        host = None
+        try:
+            for seconds in pauses(call):
+                host = self._wait(waiting, seconds)
+                if host is not None:
+                    return host
+                if call.left() <= 0:
+                    break
+                yield PAUSE
+            raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
+        finally:
+            if host is None or host is not waiting.worker:
+                self._leave(waiting)
+
+    def _leave(self, waiting: WaitingCall) -> None:
+        """A call waits no more; what it was given meanwhile goes to another."""
+        with self._free:
+            self._queue.remove(waiting)
+        if waiting.worker is not None:
+            self.give_back(waiting.worker)
+
+    def _wait(self, waiting: WaitingCall, seconds: float) -> WorkerConnection | None:
+        """The host that a waiting call gets within so many seconds, if it gets one."""
+        until = time.monotonic() + seconds
+        while True:
+            left = until - time.monotonic()
+            stalls = waiting.since + STALL_SECONDS - time.monotonic()
+            waiting.wait(min(left, ENDING_POLL_SECONDS) if self._ending else min(left, stalls) if stalls > 0 else left)
+            if waiting.worker is not None:
+                return waiting.worker
+            with self._free:
+                host = waiting.given() or self._claim(waiting.order)
+            if host is not None or time.monotonic() >= until:
+                return host
 
     def give_back(self, host: WorkerConnection) -> None:
         """A host has finished its call and can be used again, unless it is spent."""
         host.calls += 1
-        host.since = time.monotonic()
+        now = host.since = time.monotonic()
         with self._free:
+            self._pace.note(host.order.name, host.seconds, now)
             usable = not (host.spent or host.calls >= self._calls or self._closed.is_set())
-            if usable:
+            given = self._queue.give(host) if usable and self._queue else None
+            if usable and given is None:
                 self._idle.setdefault(host.order.key, []).append(host)
-            if self._waiting:
-                self._free.notify_all()
+                self._queue.wake_all()
+        if given is not None:
+            given.wake()
         if not usable:
             self.stop(host, "spent")
 
@@ -183,7 +213,7 @@ class WorkerPool:
             self._let_go(host)
             if host.slow and not self._idle.get(host.order.key):
                 self._warm(host.order)
-            self._free.notify_all()
+            self._queue.wake_all()
 
     def close(self) -> None:
         """End all hosts and wait until they have ended; calls that still run fail."""
@@ -229,8 +259,16 @@ class WorkerPool:
 
     def _claim(self, order: WorkerOrder) -> WorkerConnection | None:
         """With the lock: an idle host, a new one, or None when there have to be fewer first. Raises ToolFailed."""
-        if idle := self._idle.get(order.key):
-            return idle.pop()
+        idle = self._idle.get(order.key, ())
+        if self._is_crowded(order, len(idle)):
+            return None
+        return idle.pop() if idle else self._added(order)
+
+    def _is_crowded(self, order: WorkerOrder, idle: int) -> bool:
+        return self._pace.is_crowded(order.name, self._live[order.name] - idle)
+
+    def _added(self, order: WorkerOrder) -> WorkerConnection | None:
+        """With the lock: a new host, or None when there have to be fewer first. Raises ToolFailed."""
         self._reap()
         if self._live[order.name] >= self._share:
             self._dismiss_oldest(order.name)
@@ -357,5 +395,6 @@ class WorkerPool:
                 self._dismiss(host)
         self._reap()
         names = +self._live
+        self._pace.forget_all_but(names)
         for which in [one for one in self._zygotes if one and one.partition(" ")[0] not in names]:
             self._zygotes.pop(which).close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_folder_that_has_not_changed_for_a_while_is_not_read(folder: Path, mon
     working = WorkingFolder(folder)
     working.enter()
     changed = folder.stat().st_ctime_ns
-    wait_until(lambda: leftovers.time.time_ns() - changed > SETTLED_NS)
+    wait_until(lambda: time.time_ns() - changed > SETTLED_NS)
     working.empty()
     reads: list[Path] = []
     monkeypatch.setattr(leftovers, "empty_folder", reads.append)
