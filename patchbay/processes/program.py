@@ -15,14 +15,13 @@ import selectors
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Literal
+from typing import IO, Literal, Protocol
 
 from patchbay.errors import ToolFailed
 
@@ -56,12 +55,18 @@ Piece = tuple[Channel, bytes] | None
 """A piece of output; None says that nothing came since the last look."""
 
 
+class Confine(Protocol):
+    """Gives what `begin` gives, in a thread that is confined."""
+
+    def __call__(self, begin: Callable[[], subprocess.Popen[bytes]], /) -> subprocess.Popen[bytes]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A program with its arguments, its whole environment, its working folder and what it reads.
 
-    `around` is a command line that ends by running the program: limits, a sandbox. `confine` restricts the thread
-    that begins the program, and thereby the program.
+    `around` is a command line that ends by running the program: limits, a sandbox. `confine` begins the program in a
+    thread that is restricted, and thereby restricts the program.
     """
 
     argv: Sequence[str]
@@ -69,7 +74,7 @@ class Command:
     folder: Path
     input: bytes | None = None
     around: Sequence[str] = ()
-    confine: Callable[[], None] | None = None
+    confine: Confine | None = None
 
 
 def run(command: Command, cap: int = CAP, grace: float = TERMINATION_GRACE_SECONDS) -> Generator[Piece, None, int]:
@@ -121,7 +126,7 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
                     bufsize=0,
                 )
 
-            return begin() if command.confine is None else _begun_in_thread(begin, command.confine)
+            return begin() if command.confine is None else command.confine(begin)
     except FileNotFoundError as problem:
         raise ToolFailed(
             f"the program {program!r} is not installed here (exit code 127)", {"exitCode": 127}
@@ -132,27 +137,6 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
         raise ToolFailed(f"the program {program!r} cannot be started: {problem.strerror}") from problem
     except ValueError as problem:
         raise ToolFailed(f"an argument of {program!r} is nothing a program can be given: {problem}") from problem
-
-
-def _begun_in_thread(
-    begin: Callable[[], subprocess.Popen[bytes]], confine: Callable[[], None]
-) -> subprocess.Popen[bytes]:
-    """Begin a child in a thread that is confined first and ends then: this one stays as it is. Raises OSError."""
-    begun: list[subprocess.Popen[bytes] | Exception] = []
-
-    def work() -> None:
-        try:
-            confine()
-            begun.append(begin())
-        except Exception as problem:
-            begun.append(problem)
-
-    thread = threading.Thread(target=work, name="start of a tool", daemon=True)
-    thread.start()
-    thread.join()
-    if isinstance(begun[0], Exception):
-        raise begun[0]
-    return begun[0]
 
 
 def _look_for(program: str, path: str) -> None:
