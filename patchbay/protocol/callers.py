@@ -11,6 +11,9 @@ from patchbay.protocol.versions import Revision
 LOCAL = "local"
 """The principal of every caller, until there are others."""
 
+EVERYTHING = "everything"
+"""The key of the set of all descriptors."""
+
 
 @dataclass(slots=True)
 class LegacySession:
@@ -72,6 +75,11 @@ class Caller:
     log_level: str | None
     wire: TransportInfo
     session: LegacySession | None = None
+
+    @property
+    def sees(self) -> str:
+        """The key of the set of descriptors that this caller may see: callers with the same key see the same."""
+        return EVERYTHING
 
     @property
     def owner(self) -> str | None:

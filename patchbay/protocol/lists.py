@@ -1,4 +1,5 @@
-"""The lists, page by page, the four main ones rendered to bytes once for each version of a server and revision.
+"""The lists, page by page, the four main ones rendered to bytes once for each version of a server, revision and set of
+what may be seen.
 
 A cursor is opaque: it names the last entry that was given, signed. An empty string is a cursor like
 any other (SPEC-DIGEST 1.11), so presence is tested, not truth.
@@ -30,10 +31,13 @@ class Lists:
         self._serializer = URLSafeSerializer(key, salt="cursor")
         self._page_size = page_size
 
-    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any]) -> Rendered:
-        """One page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor."""
+    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any], sees: str) -> Rendered:
+        """One page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor.
+
+        `sees` is the key of what the caller may see (`Caller.sees`).
+        """
         cursor = _cursor(params)
-        key = (kind, revision.name, cursor)
+        key = (kind, revision.name, cursor, sees)
         found = server.rendered.get(key)
         if found is None:
             found = self._render(server, kind, revision, cursor)

@@ -32,6 +32,7 @@ from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS
+from patchbay.serving.garbage import leave_out_what_lasts
 from patchbay.serving.hub_url import authority, hub_url, reachable
 from patchbay.serving.respawning import Supervisor
 from patchbay.serving.slow_clients import AtWork, SlowClientWatch
@@ -141,6 +142,7 @@ def application(settings: Settings, announced: OnceAcrossProcesses, refused: Onc
     ).start()
     announce = (settings, announced, serving, app.extensions["operators"])
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
+    leave_out_what_lasts()
     return app  # type: ignore[no-any-return]
 
 

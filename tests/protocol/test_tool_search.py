@@ -17,6 +17,7 @@ import pytest
 from mcp.types import TextContent
 
 from patchbay.boot import change
+from patchbay.protocol.callers import EVERYTHING
 from patchbay.protocol.versions import REVISIONS
 from tests.checkout import ROOT
 from tests.hubs import MODERN, Answer, Hub, modern_request
@@ -264,9 +265,9 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    kept = server.rendered["tools", MODERN, None]
+    kept = server.rendered["tools", MODERN, None, EVERYTHING]
     hub.modern("zoo", "tools/list")
-    assert server.rendered["tools", MODERN, None] is kept
+    assert server.rendered["tools", MODERN, None, EVERYTHING] is kept
     assert "finder" not in server.rendered
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
     made = server.rendered["finder"]
