@@ -35,6 +35,7 @@ from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
+from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
@@ -80,7 +81,10 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))
     app.register_blueprint(openapi_blueprint())
     give_json_addresses(app)
-    with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, app.wsgi_app)
+    websockets = WebSocketRoutes()
+    app.extensions["websockets"] = websockets
+    with_websockets = WebSocketUpgrades(websockets, settings, app.wsgi_app)
+    with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, site.operators.is_operator)
     app.wsgi_app = PersonalMode(with_mcp, settings, site.operators.is_operator)  # type: ignore[method-assign]

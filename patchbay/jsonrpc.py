@@ -17,6 +17,7 @@ import orjson
 
 from patchbay.errors import InvalidParams, InvalidRequest, ParseError, PatchbayError
 from patchbay.events import Detach, Pause
+from patchbay.store import Wait
 
 DEPTH = 128
 """How deep arrays and objects may nest in one message."""
@@ -69,7 +70,9 @@ class Failure:
 
 
 Message = Request | Notification | Result | Failure
-Sign = Pause | Detach
+Sign = Pause | Detach | Wait
+"""What stands between messages; a Wait only where the transport waits by itself (`TransportInfo.waits`)."""
+
 Exchange = Callable[[Message], Iterator[Message | Sign]]
 
 

@@ -45,7 +45,8 @@ class TransportInfo:
     message can be sent back. `connection` names the one peer that speaks on this wire (stdio); it is None
     where the request ids of many callers meet. `strict` says that a legacy request needs a session. `way` names the
     way in where neither the headers nor their absence do. `operator` says that the operator is proved to send it;
-    it is asked only where an address is the operator's alone.
+    it is asked only where an address is the operator's alone. `waits` says that the transport waits by itself where a
+    stream has nothing to do (`store.Wait`), so that the stream holds no thread.
     """
 
     endpoint: str
@@ -56,6 +57,7 @@ class TransportInfo:
     strict: bool = False
     way: str = ""
     operator: bool = False
+    waits: bool = False
 
     @property
     def version(self) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
-from patchbay.catalogue.reading.resources import contents_of, find_resource, resource_events
+from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     InvalidParams,
@@ -71,8 +71,8 @@ def read_resource(turn: RequestContext) -> Answers:
     events = resource_events(turn.desk.catalogue, turn.server, found, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        result = {**_given(fold), "contents": contents_of(fold, found, turn.desk.settings.read_limit)}
-        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.stays)
+        result = {**_given(fold), "contents": collect_contents(fold, found, turn.desk.settings.read_limit)}
+        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.is_permanent)
 
     yield from _conversation(turn, _work(call, events, answer))
 

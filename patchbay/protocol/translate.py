@@ -61,7 +61,7 @@ def stamped(
     result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: _named(server)}
     if cache and result["resultType"] == "complete":
         # Only a pinned address promises that its answers stay (DESIGN section 4).
-        lasting = stays and server.settled
+        lasting = stays and server.is_settled
         result["ttlMs"] = PINNED_TTL if lasting else 0
         result["cacheScope"] = "public" if lasting else "private"
     return result

@@ -58,6 +58,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
             # The web server tells its whole life at INFO; ours is told by us. It sets the level of `_granian` itself.
             "_granian": {"level": "WARNING", "filters": ["expected"]},
             "granian.access": {"level": "WARNING"},
+            # It tells of each WebSocket that closes.
+            "websockets": {"level": "WARNING"},
         },
     }
 

@@ -41,11 +41,17 @@ class Backoff:
 
 
 class Supervisor(MPServer):
-    """The web server with that rule."""
+    """The web server with that rule, whose workers have `python_threads` threads each."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, python_threads: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._backoff = Backoff()
+        self._python_threads = python_threads
+
+    def _serve(self, spawn_target: Any, target_loader: Any) -> None:
+        # The web server refuses more than one thread here, because its own workers of this interface need no more.
+        self.blocking_threads = self._python_threads
+        super()._serve(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
         """Replace workers, waiting first when others ended shortly before. Told to end meanwhile, replaces none."""

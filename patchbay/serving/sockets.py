@@ -97,6 +97,38 @@ def remote_address(descriptor: int) -> str | None:
     return _asked(descriptor, lambda seen: str(seen.getpeername()[0]))
 
 
+def is_socket(descriptor: int, number: int) -> bool:
+    """Whether a descriptor is still the socket of that number."""
+    return _number(descriptor) == number
+
+
+def find_connection(client: str) -> tuple[int, int] | None:
+    """The descriptor and the number of the connection whose other end is `client` (`127.0.0.1:4711`, `[::1]:4711`).
+
+    None where this system does not say, and when the connection is gone. A new connection is found soon: it has one of
+    the lowest descriptors that were free.
+    """
+    free = os.dup(0)
+    os.close(free)
+    near = [*range(free - 1, max(2, free - 33), -1), *range(free + 1, free + 33)]
+    found = next((pair for pair in map(_numbered, near) if pair and _is_from(pair[0], client)), None)
+    if found is not None or not DESCRIPTORS.is_dir():
+        return found
+    return next((pair for pair in sockets() if _is_from(pair[0], client)), None)
+
+
+def _numbered(descriptor: int) -> tuple[int, int] | None:
+    number = _number(descriptor)
+    return None if number is None else (descriptor, number)
+
+
+def _is_from(descriptor: int, client: str) -> bool:
+    host, _, port = client.rpartition(":")
+    peer = _asked(descriptor, lambda seen: seen.getpeername())
+    # The other end of a socket that is no network connection has a name, which is text.
+    return isinstance(peer, tuple) and str(peer[1]) == port and peer[0] == host.strip("[]")
+
+
 def count_descriptors() -> int:
     """How many descriptors this process has open; all there may be where none is left to look with."""
     try:

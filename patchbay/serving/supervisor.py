@@ -23,7 +23,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
-from granian.constants import HTTPModes, Interfaces
+from granian.constants import HTTPModes, Interfaces, RuntimeModes
 from granian.log import LogLevels
 from granian.server import MPServer
 
@@ -34,11 +34,13 @@ from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.garbage import leave_out_what_lasts
 from patchbay.serving.hub_url import authority, hub_url, reachable
+from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.respawning import Supervisor
 from patchbay.serving.slow_clients import AtWork, SlowClientWatch
 from patchbay.serving.sockets import return_large_blocks
 from patchbay.settings import Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
+from patchbay.wire.front.front import Front
 from patchbay.wire.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ READY_POLL_SECONDS = 0.05
 """Seconds between two questions whether the hub is ready."""
 
 MAX_IDLE_CONNECTIONS = 4096
-"""Connections that may be open in each worker beside those that hold a thread."""
+"""Connections that may be open in each worker beside those that listen or hold a thread."""
 
 
 class AddressTaken(PatchbayError):
@@ -68,8 +70,11 @@ class OnceAcrossProcesses:
         return self._left.acquire(block=False)
 
 
-def serve(settings: Settings) -> int:
-    """Serve until told to end; answers the exit code. Raises AddressTaken, and FolderInUse beside another hub."""
+def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> int:
+    """Serve until told to end; answers the exit code. Raises AddressTaken, and FolderInUse beside another hub.
+
+    `extend` gets the Flask application of each worker before it serves, to add what is not part of the hub.
+    """
     protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
@@ -82,7 +87,11 @@ def serve(settings: Settings) -> int:
     announced, refused = OnceAcrossProcesses(), OnceAcrossProcesses()
     code: Any = exit_codes.OK
     try:
-        supervisor(settings).serve(target_loader=partial(application, settings, announced, refused), wrap_loader=False)
+        supervisor(settings).serve(
+            spawn_target=serve_natively,
+            target_loader=partial(application, settings, announced, refused, extend),
+            wrap_loader=False,
+        )
     except SystemExit as end:
         code = exit_codes.FAILED if end.code else exit_codes.OK
     return code if refused.first() else exit_codes.USAGE
@@ -94,15 +103,16 @@ def supervisor(settings: Settings) -> MPServer:
         "patchbay.app:create_app",
         address=settings.host,
         port=settings.port,
-        interface=Interfaces.WSGI,
+        interface=Interfaces.RSGI,
         http=HTTPModes.http1,
-        websockets=False,
+        websockets=True,
         workers=settings.workers,
-        blocking_threads=settings.threads + EXTRA_THREADS,
-        # Threads that many listeners needed go soon after them.
+        runtime_mode=RuntimeModes.mt,
+        python_threads=settings.threads + EXTRA_THREADS,
+        # Threads that a burst of calls needed go soon after it.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
-        backpressure=settings.threads + MAX_IDLE_CONNECTIONS,
+        backpressure=settings.listeners + settings.threads + MAX_IDLE_CONNECTIONS,
         backlog=1024,
         respawn_failed_workers=True,
         workers_kill_timeout=math.ceil(settings.drain) + KILL_GRACE_SECONDS,
@@ -112,8 +122,13 @@ def supervisor(settings: Settings) -> MPServer:
     )
 
 
-def application(settings: Settings, announced: OnceAcrossProcesses, refused: OnceAcrossProcesses) -> Callable[..., Any]:
-    """The app of one worker, with its drain attached to the signals of this process. Runs in the worker.
+def application(
+    settings: Settings,
+    announced: OnceAcrossProcesses,
+    refused: OnceAcrossProcesses,
+    extend: Callable[[Any], None] | None = None,
+) -> Front:
+    """The front of one worker, with its drain attached to the signals of this process. Runs in the worker.
 
     Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
     """
@@ -128,12 +143,16 @@ def application(settings: Settings, announced: OnceAcrossProcesses, refused: Onc
             say(f"patchbay: {problem.message}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exit_codes.USAGE)
+    if extend is not None:
+        extend(app)
     app.extensions["site"].prepare()
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)
     return_large_blocks()
     SlowClientWatch(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]
+    front = Front(app, settings)
+    drain.on_begin(front.drain)
     drain.watch_signals()
     serving = threading.Event()
     drain.on_begin(partial(_end_while_starting, serving))
@@ -143,7 +162,7 @@ def application(settings: Settings, announced: OnceAcrossProcesses, refused: Onc
     announce = (settings, announced, serving, app.extensions["operators"])
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     leave_out_what_lasts()
-    return app  # type: ignore[no-any-return]
+    return front
 
 
 def stand_alone() -> None:
@@ -172,7 +191,7 @@ def _in_main_loop() -> bool:
     main = threading.main_thread().ident
     frame = sys._current_frames().get(main) if main is not None else None
     while frame is not None:
-        if frame.f_code.co_name == "_main" and frame.f_globals.get("__name__") == "granian.server.mp":
+        if frame.f_code is wait_for_end.__code__:
             return True
         frame = frame.f_back
     return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -17,43 +16,83 @@ from typing import Self
 class LocalSubscription:
     """One reader. `dropped` counts the messages that were lost because its queue was full.
 
-    `closed` says that no more will come.
+    `closed` says that no more will come. It is small, because each open stream has one.
     """
+
+    __slots__ = ("_callback", "_changed", "_leave", "_lock", "_size", "_waiting", "closed", "dropped", "topics")
 
     def __init__(self, topics: Sequence[str], size: int, leave: Callable[[LocalSubscription], None]) -> None:
         self.topics = tuple(topics)
         self.dropped = 0
-        self._waiting: deque[tuple[str, bytes]] = deque()
+        self.closed = False
+        self._waiting: list[tuple[str, bytes]] = []
         self._size = size
         self._leave = leave
-        self.closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed: threading.Condition | None = None
+        self._callback: Callable[[], None] | None = None
 
     def offer(self, topic: str, message: bytes) -> None:
         """Queue a message; the oldest one gives way when the queue is full."""
-        with self._changed:
+        with self._lock:
             if len(self._waiting) >= self._size:
-                self._waiting.popleft()
+                self._waiting.pop(0)
                 self.dropped += 1
             self._waiting.append((topic, message))
-            self._changed.notify()
+            callback = self._woken()
+        if callback is not None:
+            callback()
 
     def get(self, timeout: float) -> tuple[str, bytes] | None:
         """The next (topic, message), or None after `timeout` seconds or when closed."""
+        if timeout > 0:
+            self.wait(timeout)
+        with self._lock:
+            return self._waiting.pop(0) if self._waiting and not self.closed else None
+
+    def wait(self, timeout: float) -> None:
+        """Wait until there is a message, or it is closed, no longer than `timeout` seconds."""
         until = time.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             while not self._waiting and not self.closed:
                 left = until - time.monotonic()
+                if self._changed is None:
+                    self._changed = threading.Condition(self._lock)
                 if left <= 0 or not self._changed.wait(left):
-                    break
-            return self._waiting.popleft() if self._waiting and not self.closed else None
+                    return
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        """Call back once, from whichever thread, when there is a message or it is closed.
+
+        False when that is so now: then nothing is called.
+        """
+        with self._lock:
+            if self._waiting or self.closed:
+                return False
+            self._callback = callback
+            return True
+
+    def cancel_call(self) -> bool:
+        """Forget the callback; False when it was called, or is being called."""
+        with self._lock:
+            found, self._callback = self._callback is not None, None
+        return found
+
+    def _woken(self) -> Callable[[], None] | None:
+        """Wake the threads that wait; what is to be called, outside the lock."""
+        if self._changed is not None:
+            self._changed.notify_all()
+        callback, self._callback = self._callback, None
+        return callback
 
     def close(self) -> None:
         """Stop listening; whoever waits in `get` returns. Closing twice is harmless."""
         self._leave(self)
-        with self._changed:
+        with self._lock:
             self.closed = True
-            self._changed.notify_all()
+            callback = self._woken()
+        if callback is not None:
+            callback()
 
     def __enter__(self) -> Self:
         return self
@@ -67,16 +106,17 @@ class LocalBus:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Topic -> readers, and prefix -> readers. The tuples are replaced, never changed, so publishing takes no lock.
-        self._exact: dict[str, tuple[LocalSubscription, ...]] = {}
-        self._prefixes: dict[str, tuple[LocalSubscription, ...]] = {}
+        # Topic -> readers, and prefix -> readers, in the order in which they came. Changes take the lock; publishing
+        # takes none, because copying a dictionary of plain objects is one step of the interpreter.
+        self._exact: dict[str, dict[LocalSubscription, None]] = {}
+        self._prefixes: dict[str, dict[LocalSubscription, None]] = {}
 
     def publish(self, topic: str, message: bytes = b"") -> None:
         """Hand a message to every subscription that listens to its topic, once each."""
-        readers = dict.fromkeys(self._exact.get(topic, ()))
+        readers = self._exact.get(topic, {}).copy()
         for prefix, listening in tuple(self._prefixes.items()):
             if topic.startswith(prefix):
-                readers |= dict.fromkeys(listening)
+                readers |= listening.copy()
         for reader in readers:
             reader.offer(topic, message)
 
@@ -87,27 +127,27 @@ class LocalBus:
         reader = LocalSubscription(topics, size, self._remove)
         with self._lock:
             for table, key in self._places(reader):
-                table[key] = (*table.get(key, ()), reader)
+                table.setdefault(key, {})[reader] = None
         return reader
 
     def close(self) -> None:
         """Close every subscription."""
-        readers = dict.fromkeys(
-            reader for table in (self._exact, self._prefixes) for group in tuple(table.values()) for reader in group
-        )
+        readers: dict[LocalSubscription, None] = {}
+        for table in (self._exact, self._prefixes):
+            for group in tuple(table.values()):
+                readers |= group.copy()
         for reader in readers:
             reader.close()
 
     def _remove(self, reader: LocalSubscription) -> None:
         with self._lock:
             for table, key in self._places(reader):
-                left = tuple(other for other in table.get(key, ()) if other is not reader)
-                if left:
-                    table[key] = left
-                else:
+                readers = table.get(key, {})
+                readers.pop(reader, None)
+                if not readers:
                     table.pop(key, None)
 
-    def _places(self, reader: LocalSubscription) -> list[tuple[dict[str, tuple[LocalSubscription, ...]], str]]:
+    def _places(self, reader: LocalSubscription) -> list[tuple[dict[str, dict[LocalSubscription, None]], str]]:
         return [
             (self._prefixes, topic[:-1]) if topic.endswith("*") else (self._exact, topic)
             for topic in dict.fromkeys(reader.topics)

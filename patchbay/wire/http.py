@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from dataclasses import replace
 from typing import Any
 
 from patchbay.catalogue.servers import Server
@@ -22,7 +23,8 @@ from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.streams.replay import LISTENER, Heartbeat, Replay, parse_event_id
+from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
+from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
 from patchbay.web.site import wants_html
@@ -40,9 +42,18 @@ from patchbay.wire.request_bodies import (
     release_body,
 )
 from patchbay.wire.request_checks import check_head
-from patchbay.wire.responses import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.wire.responses import (
+    JSON,
+    ListeningBody,
+    Reply,
+    StartResponse,
+    busy,
+    json_reply,
+    refusal,
+    stream_reply,
+)
 from patchbay.wire.security import check_host_and_origin
-from patchbay.wire.sse import listener_body, replay_body, stream_body
+from patchbay.wire.sse import listener_body, replay_body, stream_body, subscription_body
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +75,7 @@ class McpOverHttp:
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
-        self._pulse = Heartbeat(dispatcher.desk.catalogue.store)
+        self._heartbeat = Heartbeat(dispatcher.desk.catalogue.store)
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -164,20 +175,24 @@ class McpOverHttp:
         self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
         keep = self.dispatcher.desk.keep(caller.wire.principal)
-        body = stream_body(first, answers, said, caller, self._pulse, self.settings, keep)
+        body = stream_body(first, answers, said, caller, self._heartbeat, self.settings, keep)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 
     def _listen(self, said: Request, caller: Caller, server: Server) -> Reply:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
+        caller = replace(caller, wire=replace(caller.wire, waits=True))
 
         def begin() -> Reply:
             answers = self.dispatcher.answer(said, caller, server)
             first = next(answers, None)
             if isinstance(first, Failure):
                 return json_reply(first, first.status)
-            return self._streamed(said, caller, first, answers)
+            keep = self.dispatcher.desk.keep(caller.wire.principal)
+            body = ListeningBody(subscription_body(first, answers, keep))
+            self.dispatcher.streams.add(body)
+            return stream_reply(body)
 
         return self._in_place(begin, said.id)
 
@@ -213,13 +228,13 @@ class McpOverHttp:
         desk, last = self.dispatcher.desk, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
         if last is not None and last[0] != LISTENER:
             kept = self.settings.replay_minutes * 60
-            replay = Replay(self._pulse.ledger, session, last[0], self.settings.keepalive, kept)
+            replay = Replay(self._heartbeat.liveness, session, last[0], self.settings.keepalive, kept)
             if not replay.known():
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
-            reply = self._in_place(lambda: stream_reply(replay_body(replay(last[1]))))
+            reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))))
         else:
             changes = desk.listeners.stream(server, session, last[1] if last else None)
-            reply = self._in_place(lambda: stream_reply(listener_body(changes, caller)))
+            reply = self._in_place(lambda: stream_reply(ListeningBody(listener_body(changes, caller))))
         return _with_session(reply, caller)
 
     def _delete(self, caller: Caller) -> Reply:

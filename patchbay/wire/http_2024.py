@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import suppress
 from functools import partial
@@ -28,13 +29,23 @@ from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
-from patchbay.store import Store
+from patchbay.store import Store, Wait, wait_blocking
 from patchbay.views.sse import COMMENT, address, event
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.cors import with_cors
+from patchbay.wire.front.requests import WAITING
 from patchbay.wire.request_bodies import accepted, media_type, read_body
-from patchbay.wire.responses import JSON, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.wire.responses import (
+    JSON,
+    ListeningBody,
+    Reply,
+    StartResponse,
+    busy,
+    json_reply,
+    refusal,
+    stream_reply,
+)
 from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)
@@ -92,19 +103,25 @@ class HttpSse:
             return busy(None)
         wire = TransportInfo(endpoint, way="http+sse")
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
-        reply = stream_reply(self._frames(channel, wire))
+        background: Callable[[Iterator[Wait]], None] = environ.get(WAITING) or _in_thread
+        reply = stream_reply(ListeningBody(self._frames(channel, wire, background)))
         # A body that was never begun is not told of its end; this is called in any case.
         reply.at_close = lambda: self._close(channel, wire)
         return reply
 
-    def _frames(self, channel: Channel, wire: TransportInfo) -> Iterator[bytes]:
+    def _frames(
+        self, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
+    ) -> Iterator[bytes | Wait]:
         yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
         telling = False
         for item in channel.messages(self._settings.keepalive, self._ending, partial(self._busy, channel, wire)):
             if channel.session_id is not None and not telling:
                 telling = True
-                self._tell_changes(channel, wire)
-            yield COMMENT if isinstance(item, Pause) else event(item)
+                self._tell_changes(channel, wire, background)
+            if isinstance(item, Wait):
+                yield item
+            else:
+                yield COMMENT if isinstance(item, Pause) else event(item)
 
     def _busy(self, channel: Channel, wire: TransportInfo) -> bool:
         """Whether something of this channel is being answered in this process."""
@@ -114,14 +131,16 @@ class HttpSse:
             return False
         return session is not None and self._dispatcher.desk.running.busy(session.nonce)
 
-    def _tell_changes(self, channel: Channel, wire: TransportInfo) -> None:
+    def _tell_changes(
+        self, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
+    ) -> None:
         """Have the changes of the server told on the stream; its session is known since the first answer."""
         with suppress(UnknownServer, UnknownSession):  # both may have gone since
             server, session = self._dispatcher.server(wire.endpoint), self._session(channel, wire)
             assert session is not None
             changes = self._dispatcher.desk.listeners.stream(server, session, None)
             next(changes)
-            threading.Thread(target=_tell, args=(changes, channel), name="changes", daemon=True).start()
+            background(_told(changes, channel))
 
     def _close(self, channel: Channel, wire: TransportInfo) -> None:
         self._dispatcher.places.release()
@@ -174,10 +193,18 @@ class HttpSse:
         return self._dispatcher.desk.catalogue.store
 
 
-def _tell(changes: Iterator[NumberedMessage | Pause], channel: Channel) -> None:
+def _told(changes: Iterator[NumberedMessage | Pause | Wait], channel: Channel) -> Iterator[Wait]:
+    """Send the changes on the channel as they come; gives nothing but Waits."""
     for item in changes:
         # A session whose time is over is not told of its end: then only this says that nobody reads any more.
         if channel.state.get("ended"):
             return
-        if isinstance(item, NumberedMessage) and item.message is not None:
+        if isinstance(item, Wait):
+            yield item
+        elif isinstance(item, NumberedMessage) and item.message is not None:
             channel.send(encode(item.message))
+
+
+def _in_thread(steps: Iterator[Wait]) -> None:
+    """Run steps that wait in a thread of their own: under a web server that has no event loop for them."""
+    threading.Thread(target=deque, args=(wait_blocking(steps), 0), name="changes", daemon=True).start()

@@ -21,6 +21,8 @@ from werkzeug.http import parse_accept_header
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.serving.slow_clients import AT_WORK, AtWork
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
+from patchbay.wire.front.requests import ARRIVED_SINCE
+from patchbay.wire.responses import ClosingBody
 
 BODIES = "patchbay.bodies"
 """Name in the environ of what bounds how many bodies, and bytes, are read at once; without it there is no bound."""
@@ -126,7 +128,7 @@ def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
     if announced is None and not _chunked(environ):
         return b""
     wanted = limit + 1 if announced is None else announced
-    begun = time.monotonic()
+    begun = environ.get(ARRIVED_SINCE) or time.monotonic()
     body = _in_turn(environ, wanted)
     if len(body) > limit:
         raise TooLarge(f"the body has more than {limit} bytes, which are the most (setting body_limit)")
@@ -145,26 +147,18 @@ def release_body(environ: Mapping[str, Any]) -> None:
         environ[BODIES].parsed.give_back(held)
 
 
-class Holding:
+class Holding(ClosingBody):
     """The answer to a request with a large body, which holds its part of the budget until the server is done."""
 
     def __init__(self, body: Iterable[bytes], environ: Mapping[str, Any]) -> None:
-        self._body = body
+        super().__init__(body, self._release)
         self._environ = environ
         self._closed = False
 
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
-
-    def close(self) -> None:
-        try:
-            closing = getattr(self._body, "close", None)
-            if closing is not None:
-                closing()
-        finally:
-            if not self._closed:
-                self._closed = True
-                release_body(self._environ)
+    def _release(self) -> None:
+        if not self._closed:
+            self._closed = True
+            release_body(self._environ)
 
 
 def _announced(text: str | None) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.jsonrpc import Message, Rendered, Result, encode, failure
+from patchbay.store import Wait, wait_blocking
 
 JSON = "application/json"
 STREAM = "text/event-stream"
@@ -26,7 +27,7 @@ class Reply:
     """One answer. `at_close` is called when the server is done with it, whatever happened."""
 
     status: int = 200
-    body: bytes | Iterator[bytes] = b""
+    body: bytes | Iterable[bytes] = b""
     kind: str | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     at_close: Callable[[], None] | None = None
@@ -44,23 +45,48 @@ class Reply:
         return body if self.at_close is None else ClosingBody(body, self.at_close)
 
 
+class ListeningBody:
+    """The body of a stream that mostly waits: frames, and a Wait where there is nothing to send.
+
+    A WSGI server iterates over it and holds a thread meanwhile; the front takes its `steps` and needs none.
+    """
+
+    def __init__(self, steps: Iterator[bytes | Wait]) -> None:
+        self.steps = steps
+
+    def __iter__(self) -> Iterator[bytes]:
+        return wait_blocking(self.steps)
+
+    def close(self) -> None:
+        closing = getattr(self.steps, "close", None)
+        if closing is not None:
+            closing()
+
+
 class ClosingBody:
     """A body with something to do at its end."""
 
     def __init__(self, body: Iterable[bytes], at_close: Callable[[], None]) -> None:
-        self._body = body
+        self.body = body
         self._at_close = at_close
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
+        return iter(self.body)
 
     def close(self) -> None:
         try:
-            closing = getattr(self._body, "close", None)
+            closing = getattr(self.body, "close", None)
             if closing is not None:
                 closing()
         finally:
             self._at_close()
+
+
+def listening_part(body: Iterable[bytes]) -> ListeningBody | None:
+    """The ListeningBody that a body is, or has inside; None for all others."""
+    while isinstance(body, ClosingBody):
+        body = body.body
+    return body if isinstance(body, ListeningBody) else None
 
 
 @lru_cache(maxsize=64)
@@ -84,7 +110,7 @@ def _list_cid(rendered: bytes) -> str:
     return cid_of(rendered)
 
 
-def stream_reply(body: Iterator[bytes], kind: str = STREAM) -> Reply:
+def stream_reply(body: Iterable[bytes], kind: str = STREAM) -> Reply:
     """A stream, of events unless said otherwise, that nothing between us and the reader may hold back."""
     return Reply(200, body, kind, [("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")])
 

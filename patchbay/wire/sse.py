@@ -17,9 +17,11 @@ from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.protocol.callers import Caller, LegacySession
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.large import Keep
-from patchbay.protocol.streams.replay import LISTENER, Heartbeat, Recorder
+from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
+from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
+from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, event, priming
 
 log = logging.getLogger(__name__)
@@ -33,7 +35,7 @@ def stream_body(
     answers: Iterator[Message | Sign],
     said: Request,
     caller: Caller,
-    pulse: Heartbeat,
+    heartbeat: Heartbeat,
     settings: Settings,
     keep: Keep,
 ) -> Body:
@@ -41,16 +43,16 @@ def stream_body(
 
     `keep` keeps what fits into no event.
     """
-    recorder = _recorder(caller.session, said, pulse, settings) if caller.session is not None else None
+    recorder = _recorder(caller.session, said, heartbeat, settings) if caller.session is not None else None
     frames = _framed(first, answers, caller, recorder, keep)
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
-def _recorder(session: LegacySession, said: Request, pulse: Heartbeat, settings: Settings) -> Recorder | None:
+def _recorder(session: LegacySession, said: Request, heartbeat: Heartbeat, settings: Settings) -> Recorder | None:
     """What keeps a session's stream for replay; None, and a line in the log, where the store fails."""
     seconds, most = settings.replay_minutes * 60, settings.replay_size
     try:
-        return Recorder(pulse.ledger.store, session, seconds, said.id, pulse, most)
+        return Recorder(heartbeat.liveness.store, session, seconds, said.id, heartbeat, most)
     except ContentError as problem:
         log.warning("a stream cannot be kept for replay: %s", problem.message)
         return None
@@ -131,6 +133,8 @@ def _frames(
     while item is not None:
         if isinstance(item, Pause):
             yield COMMENT
+        elif isinstance(item, Wait):  # comes to streams that only listen; these are none
+            item.mailbox.wait(item.seconds)
         elif isinstance(item, Detach):
             yield HANG_UP
         elif recorder is None:
@@ -143,16 +147,39 @@ def _frames(
         recorder.end()
 
 
-def replay_body(events: Iterator[tuple[str, bytes] | Pause]) -> Iterator[bytes]:
+def subscription_body(
+    first: Message | Sign | None, answers: Iterator[Message | Sign], keep: Keep
+) -> Iterator[bytes | Wait]:
+    """The stream of a `subscriptions/listen`; `first` was already taken from `answers`, which end with it."""
+    try:
+        item = first
+        while item is not None:
+            if isinstance(item, Wait):
+                yield item
+            elif not isinstance(item, Detach):
+                yield COMMENT if isinstance(item, Pause) else event(fitted(item, keep))
+            item = next(answers, None)
+    finally:
+        closing = getattr(answers, "close", None)
+        if closing is not None:
+            closing()
+
+
+def replay_body(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> Iterator[bytes | Wait]:
     """The rest of a stream that was left, as event id and message."""
     for item in events:
-        yield COMMENT if isinstance(item, Pause) else event(item[1], item[0])
+        if isinstance(item, Wait):
+            yield item
+        else:
+            yield COMMENT if isinstance(item, Pause) else event(item[1], item[0])
 
 
-def listener_body(changes: Iterator[NumberedMessage | Pause], caller: Caller) -> Iterator[bytes]:
+def listener_body(changes: Iterator[NumberedMessage | Pause | Wait], caller: Caller) -> Iterator[bytes | Wait]:
     """A session's GET stream; it begins with its number where the revision has priming events."""
     for item in changes:
-        if isinstance(item, Pause):
+        if isinstance(item, Wait):
+            yield item
+        elif isinstance(item, Pause):
             yield COMMENT
         elif item.message is None:
             yield priming(f"{LISTENER}-{item.number}") if caller.revision.priming else COMMENT

@@ -22,6 +22,7 @@ from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.translate import not_served
+from patchbay.store import wait_blocking
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.lines import Writer, lines
@@ -99,7 +100,7 @@ class Pipe:
 
     def _listen_for_changes(self, session: LegacySession, server: Server) -> None:
         """Begin to listen now, so that no change after the answer to initialize is lost; tell of them after it."""
-        self._changes = self._dispatcher.desk.listeners.stream(server, session, None)
+        self._changes = wait_blocking(self._dispatcher.desk.listeners.stream(server, session, None))
         next(self._changes)
 
     def _tell(self, changes: Iterator[NumberedMessage | Pause]) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
-from patchbay.wire.responses import ClosingBody, json_reply
+from patchbay.wire.front.requests import WAITING
+from patchbay.wire.responses import ClosingBody, json_reply, listening_part
 
 EXTRA_THREADS = 32
 """Threads of each worker beside those that the setting `threads` names."""
@@ -43,7 +44,10 @@ class TooManyRequests(PatchbayError):
 
 
 class WorkLimits:
-    """WSGI: hands requests on to `app`, of which at most `threads` are in work, streams of answers included."""
+    """WSGI: hands requests on to `app`, of which at most `threads` are in work.
+
+    A streamed answer is in work until its end, but not a stream that waits on the event loop.
+    """
 
     def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], threads: int) -> None:
         self._app = app
@@ -68,7 +72,8 @@ class WorkLimits:
         except BaseException:
             self._leave(place)
             raise
-        if type(body) is tuple:  # the whole answer: nothing of it needs a thread any more
+        # The whole answer, or a stream that waits without a thread: nothing of it needs one any more.
+        if type(body) is tuple or (environ.get(WAITING) is not None and listening_part(body) is not None):
             self._leave(place)
             return body
         return ClosingBody(body, lambda: self._leave(place))

@@ -1,9 +1,9 @@
 """Whether a Python function can wait for something outside Python: a file, a socket, a lock, the clock.
 
-Python code can be interrupted between two of its instructions, a wait inside C code cannot. A function may wait unless
-everything that it names is known: operations on JSON values and constants, safe built-in functions, functions of
-`SAFE_MODULES`, and functions of the same module of which the same holds. A function that catches every exception counts
-as one that may wait, because nothing interrupts it.
+Python code can be interrupted between two instructions, a wait inside C code cannot. A function may wait unless every
+name it uses is known: operations on JSON values and constants, safe built-in functions, functions of `SAFE_MODULES`,
+and functions of the same module with the same property. A function that catches every exception counts as one that may
+wait, because it cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNSAFE_BUILTINS = frozenset(
         *("BaseException", "BaseExceptionGroup", "SystemExit"),
     )
 )
-"""Built-in names that wait, that reach what cannot be seen in the code, or that catch what ends a call."""
+"""Built-in names that wait, that use objects invisible in the code, or that catch the end of a call."""
 
 UNSAFE_OPERATIONS = ("IMPORT_NAME", "IMPORT_FROM", "LOAD_BUILD_CLASS", "LOAD_NAME")
 CONSTANTS = (str, bytes, int, float, complex, bool)
@@ -41,23 +41,23 @@ NAMING_EXCEPTIONS = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "BU
 ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR")
 
 MAX_FUNCTIONS = 50
-"""Functions that are looked at for one."""
+"""Maximum number of functions that are checked for one."""
 
 _SPECIAL_CALLS = 0x20 | 0x80 | 0x100 | 0x200
 """Flags of the code of generators, coroutines and asynchronous generators."""
 
 
 def may_block(call: Callable[..., Any]) -> bool:
-    """Whether calling this with JSON values may wait for something outside Python; `False` is a promise."""
+    """Whether calling this with JSON values may wait for something outside Python; False is a guarantee."""
     known: list[FunctionType] = []
     if not _is_function(call, known) or known[0].__code__.co_flags & _SPECIAL_CALLS:
         return True
-    # `known` grows while it is read.
+    # `known` grows during the iteration.
     return any(len(known) > MAX_FUNCTIONS or not _is_safe(function, known) for function in known)
 
 
 def _is_safe(function: FunctionType, known: list[FunctionType]) -> bool:
-    """Whether one function names only what is safe; functions that it calls are added to `known`."""
+    """Whether one function uses only safe names; functions that it calls are added to `known`."""
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     if function.__closure__ or not all(value is None or _is_constant(value) for value in defaults):
         return False
@@ -66,7 +66,7 @@ def _is_safe(function: FunctionType, known: list[FunctionType]) -> bool:
 
 
 def _can_be_interrupted(steps: Sequence[dis.Instruction]) -> bool:
-    """Whether each `except` names what it catches; one that names nothing, `finally` and `with` may catch all."""
+    """Whether each `except` names its exceptions; a bare one, `finally` and `with` may catch all."""
     for place, step in enumerate(steps):
         if step.opname == "PUSH_EXC_INFO":
             behind = (after.opname for after in steps[place + 1 :])
@@ -91,7 +91,7 @@ def _is_safe_builtin(name: str) -> bool:
 
 
 def _is_safe_value(value: Any, known: list[FunctionType]) -> bool:
-    """Whether a global value is safe to use, whatever is done with it."""
+    """Whether a global value is safe in every use."""
     if isinstance(value, ModuleType):
         return value.__name__ in SAFE_MODULES
     if isinstance(value, (BuiltinFunctionType, type)):
@@ -109,7 +109,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _is_function(value: Any, known: list[FunctionType]) -> bool:
-    """Whether this is a plain function; it is added to those that are looked at."""
+    """Whether this is a plain function; it is added to the functions to check."""
     if not isinstance(value, FunctionType):
         return False
     if value not in known:
@@ -118,7 +118,7 @@ def _is_function(value: Any, known: list[FunctionType]) -> bool:
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
-    """The instructions of a function, and of what is defined in it."""
+    """Yield the instructions of a function, and of functions defined in it."""
     yield from dis.get_instructions(code)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

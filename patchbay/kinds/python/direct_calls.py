@@ -1,10 +1,10 @@
-"""Calls of quick functions on the thread that asks for them, which saves two hand-offs between threads.
+"""Calls of quick functions on the calling thread, which saves two hand-offs between threads.
 
 A function of an inline definition is called directly when it cannot wait for anything outside Python (`blocking.py`)
-and its last `MIN_QUICK_CALLS` calls on a runner thread were quick and said nothing before their end. All others go to
-runner threads, as does a function from the moment on that one of its direct calls takes longer than `SLOW_SECONDS`.
-A watchdog looks at the direct calls: it raises `Stopped` in one that is past its deadline, cancelled, or left over when
-the hub ends. A direct call gives no Pause; its answer is never streamed.
+and its last `MIN_QUICK_CALLS` calls on a runner thread were quick and emitted nothing before their end. All others run
+on runner threads, and so does a function after one of its direct calls took longer than `SLOW_SECONDS`. A watchdog
+checks the direct calls: it raises `Stopped` in one that is past its deadline, cancelled, or still running when the hub
+ends. A direct call yields no Pause; its answer is never streamed.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.blocking import may_block
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.functions import call_function, events_of_value, finish
+from patchbay.kinds.python.functions import call_function, emit_value, events_of_value
 from patchbay.kinds.python.runner_threads import RunnerCall, Stopped
 
 MIN_QUICK_CALLS = 32
-"""Quick calls in a row after which a function is called directly."""
+"""Number of quick calls in a row after which a function is called directly."""
 
 QUICK_SECONDS, SLOW_SECONDS = 0.01, 0.1
-"""How long a quick call takes at most; from when on a direct call counts as slow."""
+"""Maximum seconds of a quick call; seconds after which a direct call counts as slow."""
 
 PENALTY_CALLS = 1000
-"""Calls that a function has to make on runner threads, more than the others, after it was slow."""
+"""Additional calls that a slow function must make on runner threads."""
 
 MAX_DIRECT_CALLS = 2
-"""Direct calls of one function at a time: so many threads of the web server it may hold at most."""
+"""Maximum direct calls of one function at a time, and thereby threads of the web server that it occupies."""
 
 MIN_LEFT_SECONDS = 0.25
-"""Seconds that a call has to have left: the watchdog ends it up to TICK_SECONDS after its deadline."""
+"""Seconds that a call must have left: the watchdog ends it up to TICK_SECONDS after its deadline."""
 
 TICK_SECONDS, AGAIN_SECONDS = 0.05, 1.0
-"""Seconds between two looks of the watchdog; between two `Stopped` in one call that catches them."""
+"""Seconds between two checks of the watchdog; between two `Stopped` in one call that catches them."""
 
 MAX_IDLE_TICKS = 40
-"""Looks without a direct call after which the watchdog sleeps."""
+"""Checks without a direct call after which the watchdog ends."""
 
 
 class Place:
-    """Room for one direct call: what runs there, since when, and on which thread.
+    """A slot for one direct call: the call, its start, and its thread.
 
     `interrupting` is true while the watchdog decides; `raised` is when it last raised `Stopped` in the thread, or 0.
     """
@@ -65,7 +65,7 @@ class Place:
         self.watched = False
 
     def leave(self) -> None:
-        """The call on this thread has ended. No `Stopped` comes after this."""
+        """End the call on this thread. No `Stopped` comes after this."""
         self.call = None
         if self.interrupting or self.raised:
             self._settle()
@@ -81,7 +81,7 @@ class Place:
             self.interrupting = False
 
     def _settle(self) -> None:
-        """Wait until the watchdog has decided, and take back a `Stopped` that has not come yet."""
+        """Wait until the watchdog has decided, and cancel a pending `Stopped`."""
         while self.interrupting:
             time.sleep(0.001)
         _raise_in(self.thread, None)
@@ -89,7 +89,7 @@ class Place:
 
 
 class FunctionHistory:
-    """How quick the calls of one function were, and the places for its direct calls."""
+    """The speed of one function's calls, and the slots of its direct calls."""
 
     def __init__(self, may_be_direct: bool) -> None:
         self.places = [Place(self) for _ in range(MAX_DIRECT_CALLS)] if may_be_direct else []
@@ -105,7 +105,7 @@ class FunctionHistory:
             self.quick_calls = 0
 
     def enter(self, call: Call) -> Place | None:
-        """A place for a direct call on this thread; None when it has to go to a runner thread."""
+        """Return a slot for a direct call on this thread; None when the call must go to a runner thread."""
         if self.quick_calls < MIN_QUICK_CALLS:
             return None
         now = time.monotonic()
@@ -122,7 +122,7 @@ class FunctionHistory:
 
 
 class Watchdog:
-    """The thread that ends direct calls that are over their time. It runs while there are any."""
+    """The thread that ends direct calls after their deadline. It runs while there are any."""
 
     def __init__(self) -> None:
         self._places: WeakSet[Place] = WeakSet()
@@ -131,7 +131,7 @@ class Watchdog:
         self._lock = threading.Lock()
 
     def wake(self, place: Place) -> None:
-        """A direct call begins at this place."""
+        """Watch a direct call that begins in this slot."""
         self._begun += 1
         if not (self._awake and place.watched):
             self._start(place)
@@ -160,7 +160,7 @@ class Watchdog:
                 return
 
     def _goes_on(self) -> bool:
-        """Whether a call began while this thread decided to end, and no other watches it."""
+        """Whether a call began while this thread decided to end, and no other thread watches it."""
         with self._lock:
             if self._awake or not any(place.call is not None for place in self._places):
                 return False
@@ -188,7 +188,7 @@ class DirectCalls:
         self._histories: dict[str, FunctionHistory] = {}
 
     def run(self, call: Call) -> Events:
-        """The events of a call. Raises what the function raises, and ToolFailed."""
+        """Yield the events of a call. Raises the function's errors, and ToolFailed."""
         history = self._histories.get(call.target.get("function", "main"))
         place = history.enter(call) if history is not None else None
         if place is None:
@@ -199,20 +199,20 @@ class DirectCalls:
         if isinstance(outcome, list):
             yield from outcome
         elif outcome is None:
-            yield PAUSE  # `activate` looks at once why the call was interrupted
+            yield PAUSE  # `activate` then checks why the call was interrupted
             raise ToolFailed("the call was interrupted")
         elif isinstance(outcome, _Unfinished):
             place.history.quick_calls = -PENALTY_CALLS
             value = outcome.value
-            yield from self._definition.pool.run(lambda job: finish(value, call, job), call)
+            yield from self._definition.pool.run(lambda job: emit_value(value, call, job), call)
         else:
             raise outcome
 
     def _timed(self, call: Call, job: RunnerCall) -> list[Event]:
-        """On a runner thread: the call, and how long it took."""
+        """Run the call on a runner thread and measure it."""
         begun = time.monotonic()
         value = call_function(self._definition, call, job)
-        events = finish(value, call, job)
+        events = emit_value(value, call, job)
         took = time.monotonic() - begun
         name = call.target.get("function", "main")
         history = self._histories.get(name)
@@ -227,7 +227,7 @@ class DirectCalls:
 
 
 class _Unfinished:
-    """What a function returned that has to be waited for: the rest is done on a runner thread."""
+    """The result of a function that must be awaited or iterated, on a runner thread."""
 
     __slots__ = ("value",)
 
@@ -236,10 +236,10 @@ class _Unfinished:
 
 
 def _outcome(place: Place, definition: Definition, call: Call) -> list[Event] | _Unfinished | Exception | None:
-    """How a direct call ends: its last events, what it raised, what is left to do, or None when it was interrupted."""
+    """Return the end of a direct call: its events, its exception, an unfinished value, or None after an interruption."""
     try:
         return _guarded(place, definition, call)
-    except Stopped:  # it came when the call had just ended
+    except Stopped:  # it was raised just after the end of the call
         place.leave()
         return None
 
@@ -266,7 +266,7 @@ def _call(definition: Definition, call: Call) -> list[Event] | _Unfinished:
 
 
 def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next Python instruction; None takes back one that has not come yet."""
+    """Raise an exception in a thread at its next Python instruction; None cancels a pending one."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread), ctypes.py_object(kind) if kind is not None else None
     )

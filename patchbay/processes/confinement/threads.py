@@ -1,8 +1,8 @@
-"""Begins commands in a thread that is confined, and thereby confines the commands, by what needs no namespaces.
+"""Start commands in a thread that is confined, and thereby confine them, by the protections that need no namespaces.
 
-One thread for each definition begins its commands, one after the other. It is confined once, because that takes a good
-part of the time of a short command. After `FRESH_SECONDS` another thread with new rules takes its place: a file that
-comes to be beside a hidden folder is readable from then on.
+One thread for each definition starts its commands, one after the other. It is confined once, because that takes a good
+part of the time of a short command. After `FRESH_SECONDS` a thread with new rules replaces it: a new file beside a
+hidden folder becomes readable then.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.protections import LANDLOCK
 
 FRESH_SECONDS = 5.0
-"""Age at which a confined thread ends."""
+"""Age in seconds at which a confined thread ends."""
 
 T = TypeVar("T")
 
 
 class Confiner:
-    """Begins what one definition may begin. `names` are the protections that are wanted."""
+    """Starts the commands of one definition. `names` are the wanted protections."""
 
     def __init__(self, places: AllowedPaths, names: Collection[str]) -> None:
         self._places = places

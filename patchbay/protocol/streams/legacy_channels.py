@@ -17,7 +17,7 @@ from patchbay.activation import PAUSE
 from patchbay.errors import UnknownSession
 from patchbay.events import Pause
 from patchbay.protocol.streams.subscriptions import ENDING
-from patchbay.store import Store
+from patchbay.store import Store, Wait
 
 WAITING = 600.0
 """Seconds for which a message is kept for the stream."""
@@ -85,7 +85,7 @@ class Channel:
 
     def messages(
         self, keepalive: float, ending: Callable[[], bool], busy: Callable[[], bool]
-    ) -> Iterator[bytes | Pause]:
+    ) -> Iterator[bytes | Pause | Wait]:
         """The messages as they come, until the channel ended or the hub stops; a Pause after each silence.
 
         A hub that stops (`ending`) answers first what it is still answering on this channel (`busy`).
@@ -108,5 +108,6 @@ class Channel:
                     continue
                 if over:
                     return
-                if mailbox.get(DRAIN_POLL_SECONDS if stopping else keepalive) is None and not stopping:
+                yield Wait(mailbox, DRAIN_POLL_SECONDS if stopping else keepalive)
+                if mailbox.get(0) is None and not stopping:
                     yield PAUSE

@@ -26,7 +26,7 @@ from patchbay.protocol.callers import Caller, LegacySession
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.versions import Revision
-from patchbay.store import Store
+from patchbay.store import Store, Wait, wait_blocking
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 ENDING = "ending"
@@ -72,7 +72,12 @@ class Listeners:
 
         Tasks (`watch`) are told as they are, then whenever they change. Once it is cancelled nothing more is said.
         """
-        watch = watch or TaskWatch((), lambda task: task)
+        steps = self._listen(server, caller, id, wanted, cancelled, watch or TaskWatch((), lambda task: task))
+        return steps if caller.wire.waits else wait_blocking(steps)
+
+    def _listen(
+        self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch
+    ) -> Iterator[Message | Sign]:
         asked = _honoured(wanted)
         # What is pinned never changes; its capabilities say so.
         honoured = ({} if server.pinned else asked) | ({"taskIds": watch.ids} if watch.ids else {})
@@ -82,11 +87,12 @@ class Listeners:
         own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
         with self._store.bus.subscribe([*_topics(server), *own, *watch.topics]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
-            told, lost = _tasks_told(watch, None), 0
+            told, lost, wait = _tasks_told(watch, None), 0, Wait(mailbox, self._keepalive)
             while not self._ending():
                 for method, params in told:
                     yield Notification(method, {**params, **tag})
-                got = mailbox.get(self._keepalive)
+                yield wait
+                got = mailbox.get(0)
                 if got is None:
                     yield PAUSE
                 if cancelled and not self._ending():
@@ -102,17 +108,20 @@ class Listeners:
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
         yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
-    def stream(self, server: Server, session: LegacySession, after: int | None) -> Iterator[NumberedMessage | Pause]:
+    def stream(
+        self, server: Server, session: LegacySession, after: int | None
+    ) -> Iterator[NumberedMessage | Pause | Wait]:
         """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
         own, token = f"session/{session.nonce}", secrets.token_bytes(8)
         kinds, lost = _heard_of(server, session), 0
         self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
-            newest = self._store.journal.last(f"changes/{server.heard}")
+            wait = Wait(mailbox, self._keepalive)
+            newest = self._store.journal.last(f"changes/{server.announced_as}")
             last = newest if after is None else min(after, newest)
             yield NumberedMessage(last, None)
             while True:
-                for entry in self._store.journal.read(f"changes/{server.heard}", last):
+                for entry in self._store.journal.read(f"changes/{server.announced_as}", last):
                     last = entry.seq
                     news = _told("changed/", entry.data, kinds, set())
                     told: list[Message | None] = [Notification(*one) for one in news]
@@ -122,7 +131,8 @@ class Listeners:
                     yield NumberedMessage(last, end)
                 if session.ended or self._ending():
                     return
-                got = mailbox.get(self._keepalive)
+                yield wait
+                got = mailbox.get(0)
                 if got is None:
                     yield PAUSE
                 elif got[0] == own and got[1]:
@@ -160,7 +170,7 @@ def cancelled_topic(owner: str) -> str:
 def _topics(server: Server) -> list[str]:
     if server.pinned:
         return [ENDING]
-    heard = server.heard or "*"
+    heard = server.announced_as or "*"
     return [f"changed/{heard}", f"updated/{heard}", ENDING]
 
 

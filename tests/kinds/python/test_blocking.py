@@ -1,4 +1,4 @@
-"""Which functions are known to wait for nothing outside Python."""
+"""Which functions never wait for anything outside Python."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def test_a_function_of_json_values_and_computing_modules_does_not_wait(source: s
 
 @pytest.mark.parametrize("source", UNSAFE)
 def test_a_function_that_names_anything_else_may_wait(source: str) -> None:
-    """T12.5, X2: what cannot be interrupted never runs on a thread of the web server."""
+    """T12.5, X2: code that cannot be interrupted never runs on a thread of the web server."""
     assert may_block(function(source))

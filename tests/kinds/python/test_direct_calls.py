@@ -1,4 +1,4 @@
-"""Quick functions on the calling thread: when they run there, and what ends them."""
+"""Quick functions on the calling thread: when they run there, and how they are ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOP = "def main(n=0):\n    while n:\n        n += 1\n    return 'x'"
 
 
 class Inline:
-    """A definition as the hub runs it inside. `close_pool` leaves it no runner thread."""
+    """A definition as the hub runs it inside. `close_pool` removes its runner threads."""
 
     def __init__(self, source: str) -> None:
         self.definition = Definition(source.encode(), cid_of(source.encode()), "tool")
@@ -30,7 +30,7 @@ class Inline:
         return list(activate(self.calls.run, call))
 
     def warm(self) -> Inline:
-        """Make so many quick calls that the function counts as quick, on a busy machine too."""
+        """Make enough quick calls for the function to count as quick, on a busy machine too."""
         wait_until(lambda: bool(self.events(call_of())) and self.history.quick_calls >= MIN_QUICK_CALLS)
         return self
 
@@ -59,7 +59,7 @@ def test_a_quick_function_runs_on_the_calling_thread() -> None:
     ],
 )
 def test_any_other_function_stays_on_runner_threads(source: str) -> None:
-    """X2: what may wait, talks, or has values of its own keeps no thread of the web server."""
+    """X2: a function that may wait, emit or use its own values blocks no thread of the web server."""
     tool = Inline(source).warm().close_pool()
     (failed,) = tool.events(call_of())
     assert isinstance(failed, Failed)
@@ -86,7 +86,7 @@ def test_the_watchdog_ends_a_call_that_is_cancelled() -> None:
 
 
 def test_a_call_that_is_running_directly_leaves_the_others_to_runner_threads() -> None:
-    """X2: a function holds two calling threads at most."""
+    """X2: a function occupies two calling threads at most."""
     tool = Inline(LOOP).warm()
     flags = [CancelFlag() for _ in range(4)]
     endings: list[list[Event]] = []
@@ -115,7 +115,7 @@ def test_a_call_with_little_time_left_goes_to_a_runner_thread() -> None:
 
 
 def test_a_function_that_returns_an_iterator_once_streams_it() -> None:
-    """SUB-C4: what is yielded goes out before the next value is made."""
+    """SUB-C4: a yielded value goes out before the next one is made."""
     tool = Inline("def main(n=0): return map(str, range(n)) if n else 'x'").warm()
     assert tool.events(call_of({"n": 2})) == [Text("0"), Text("1"), Done()]
     assert tool.history.quick_calls < 0
@@ -165,7 +165,7 @@ def test_an_interruption_never_reaches_what_comes_after_the_call() -> None:
 def test_a_call_that_ends_while_the_watchdog_decides_takes_the_interruption_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """X-19: the call returns only once the watchdog has decided; nothing of `Stopped` is left then."""
+    """X-19: the call returns only after the watchdog has decided; no `Stopped` is pending then."""
     tool = Inline(LOOP).warm().close_pool()
     place = tool.history.places[-1]
 

@@ -1,0 +1,121 @@
+"""The front: takes every request of the web server's native interface, on a thread of the web server.
+
+A request whose body is short waits for it without a thread; then the WSGI application answers it on the thread that
+brought the body. A request that asks to become a WebSocket passes the same application, which says whether it may.
+Sources: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; PEP 3333; RFC 6455.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from patchbay.settings import Settings
+from patchbay.wire.front.answers import StartedAnswer, send_answer
+from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.requests import (
+    ARRIVED_SINCE,
+    COLLECTED_BYTES,
+    WAITING,
+    ArrivingBody,
+    Future,
+    HttpProtocol,
+    Scope,
+    environ_of,
+)
+from patchbay.wire.front.waiting_streams import WaitingStreams
+from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
+from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
+from patchbay.wire.responses import ClosingBody, ListeningBody, listening_part
+
+log = logging.getLogger(__name__)
+
+WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+class Front:
+    """Answers the requests of one worker by the WSGI application `app`."""
+
+    def __init__(self, app: WsgiApp, settings: Settings) -> None:
+        self._app = app
+        self._loop = EventLoop()
+        self._streams = WaitingStreams(self._loop)
+        self.websockets = WebSockets(settings, self._loop)
+
+    def __call__(self, watcher: Any) -> None:
+        """Take one request; called by the web server on one of its threads, which has nothing to catch an error."""
+        scope: Scope = watcher.scope
+        try:
+            if scope.proto == "http":
+                self._take(scope, watcher.proto)
+            else:
+                self._upgrade(scope, watcher.proto)
+        except Exception:
+            log.exception("a request could not be taken")
+
+    def drain(self) -> None:
+        """End what waits: the hub is stopping. From any thread."""
+        self.websockets.drain()
+
+    def finish(self) -> None:
+        """Wait for the other ends of what was closed, a moment: after this the process may end."""
+        self.websockets.wait_closed(2 * GOODBYE_SECONDS)
+
+    def _take(self, scope: Scope, protocol: HttpProtocol) -> None:
+        headers = scope.headers
+        announced = headers.get("content-length")
+        if (announced is None and headers.get("transfer-encoding") is None) or announced == "0":
+            self._answer(scope, protocol, io.BytesIO())
+        elif announced is not None and announced.isdigit() and int(announced) <= COLLECTED_BYTES:
+            begun = time.monotonic()
+            protocol().add_done_callback(partial(self._collected, scope, protocol, begun), None)
+        else:
+            self._answer(scope, protocol, io.BufferedReader(ArrivingBody(protocol)))
+
+    def _collected(self, scope: Scope, protocol: HttpProtocol, begun: float, body: Future) -> None:
+        """On a thread of the web server, when a short body is there, or will not come any more."""
+        try:
+            data = body.result()
+        except Exception:  # the web server's own class: the connection ended before the body did
+            data = b""
+        self._answer(scope, protocol, io.BytesIO(data), begun)
+
+    def _answer(self, scope: Scope, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None) -> None:
+        start = StartedAnswer()
+        try:
+            environ = environ_of(scope, body)
+            if begun is not None:
+                environ[ARRIVED_SINCE] = begun
+            environ[WAITING] = self._streams
+            answer = self._app(environ, start)
+            waiting = listening_part(answer)
+            if waiting is None:
+                send_answer(protocol, scope.client, start, answer)
+            else:
+                assert isinstance(answer, (ClosingBody, ListeningBody))
+                self._streams.send(protocol, scope.client, start, waiting.steps, answer.close)
+        except Exception:
+            log.exception("the answer to %s %s failed", scope.method, scope.path)
+            protocol.response_empty(500, [])
+
+    def _upgrade(self, scope: Scope, end: Any) -> None:
+        """Have the application check a request that asks to become a WebSocket, and do what it says."""
+        environ, start = environ_of(scope, io.BytesIO()), StartedAnswer()
+        upgrade = Upgrade()
+        environ[UPGRADE] = upgrade
+        try:
+            body = self._app(environ, start)
+            closing = getattr(body, "close", None)
+            if closing is not None:
+                closing()
+        except Exception:
+            log.exception("the check of the WebSocket %s failed", scope.path)
+        if upgrade.request is None or upgrade.open_session is None:
+            # A page answers 200 or a redirect to a request that its path has no WebSocket for.
+            end.close(start.status if start.status >= 400 else 404)
+            return
+        self.websockets.begin(scope, end, upgrade.request, upgrade.open_session)

@@ -1,0 +1,162 @@
+"""A request of the web server's native interface (RSGI) as a WSGI environ, and its body as a file.
+
+Granian describes the interface: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; the environ
+is that of PEP 3333, with the same joined headers that Granian's own WSGI interface makes.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+COLLECTED_BYTES = 16 * 1024
+"""Bodies that announce at most this size are awaited before their request takes a thread."""
+
+ARRIVED_SINCE = "patchbay.arriving_since"
+"""Name in the environ of the monotonic time at which the wait for a collected body began."""
+
+WAITING = "patchbay.waiting"
+"""Name in the environ of what runs streams that wait (`waiting_streams.py`); absent under other WSGI servers."""
+
+_CONSTANT: Mapping[str, Any] = {
+    "GATEWAY_INTERFACE": "CGI/1.1",
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "Granian",
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,
+    "wsgi.multiprocess": False,
+    "wsgi.multithread": True,
+    "wsgi.run_once": False,
+    "wsgi.version": (1, 0),
+}
+
+
+class Headers(Protocol):
+    """The headers of a request: lower-case names."""
+
+    def get(self, key: str, default: Any = None) -> Any: ...
+    def keys(self) -> list[str]: ...
+    def items(self) -> list[tuple[str, str]]: ...
+
+
+class Scope(Protocol):
+    """The head of a request. `client` and `server` are `address:port`."""
+
+    proto: str
+    http_version: str
+    server: str
+    client: str
+    scheme: str
+    method: str
+    path: str
+    query_string: str
+    authority: str | None
+    headers: Headers
+
+
+class Future(Protocol):
+    """A result of the web server that comes later; its callbacks run on a thread of the web server."""
+
+    def add_done_callback(self, callback: Callable[[Future], None], context: Any) -> None: ...
+    def result(self) -> Any: ...
+    def cancel(self) -> bool: ...
+
+
+class Stream(Protocol):
+    """The open body of an answer. What cannot be sent raises when the awaitable it returns is advanced."""
+
+    def send_bytes(self, data: bytes) -> Any: ...
+
+
+class HttpProtocol(Protocol):
+    """One request and its answer."""
+
+    def __call__(self) -> Future: ...
+    def __aiter__(self) -> Any: ...
+    def __anext__(self) -> Any: ...
+    def client_disconnect(self) -> Future: ...
+    def response_empty(self, status: int, headers: list[tuple[str, str]]) -> None: ...
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Stream: ...
+
+
+def environ_of(scope: Scope, body: io.IOBase) -> dict[str, Any]:
+    """The WSGI environ of a request."""
+    server, port = address(scope.server)
+    path, query = scope.path, scope.query_string
+    environ = {
+        **_CONSTANT,
+        "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
+        "SERVER_NAME": server,
+        "SERVER_PORT": port,
+        "REMOTE_ADDR": address(scope.client)[0],
+        "REQUEST_METHOD": scope.method,
+        "PATH_INFO": path if path.isascii() else path.encode().decode("latin-1"),
+        "QUERY_STRING": query if query.isascii() else query.encode().decode("latin-1"),
+        "wsgi.url_scheme": scope.scheme,
+        "wsgi.input": body,
+    }
+    headers = scope.headers
+    for header, value in headers.items():
+        name = variable(header)
+        if name in environ:
+            value = f"{environ[name]}{';' if name == 'HTTP_COOKIE' else ','}{value}"
+        environ[name] = value
+    for header in headers.keys():  # noqa: SIM118
+        # A value that is not ASCII is left out by the web server; what checks headers has to see that one was sent.
+        environ.setdefault(variable(header), "")
+    if "HTTP_HOST" not in environ:
+        environ["HTTP_HOST"] = scope.authority or ""
+    return environ
+
+
+@lru_cache(maxsize=4096)
+def address(text: str) -> tuple[str, str]:
+    """Host without brackets, and port, of `127.0.0.1:80` or `[::1]:80`."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), port
+
+
+@lru_cache(maxsize=1024)
+def variable(header: str) -> str:
+    """The name of a header in an environ."""
+    name = header.upper().replace("-", "_")
+    # Only the header with a hyphen is the one that RFC 9110 defines.
+    return name if header in ("content-type", "content-length") else f"HTTP_{name}"
+
+
+class ArrivingBody(io.RawIOBase):
+    """A body that is read while it arrives. One thread reads it."""
+
+    def __init__(self, protocol: HttpProtocol) -> None:
+        self._protocol = protocol
+        self._begun = self._ended = False
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what has arrived, and wait for it where nothing has; 0 at the end."""
+        if not self._rest and not self._ended:
+            self._rest = memoryview(self._next())
+            self._ended = not self._rest
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+    def _next(self) -> bytes:
+        if not self._begun:
+            self._begun = True
+            self._protocol.__aiter__()
+        arrived = threading.Lock()
+        arrived.acquire()
+        future = self._protocol.__anext__()
+        future.add_done_callback(lambda _: arrived.release(), None)
+        arrived.acquire()
+        return bytes(future.result())

@@ -1,0 +1,235 @@
+"""Streams that mostly wait, all on the event loop of the worker: listeners, replays and the streams of 2024-11-05.
+
+A stream is a generator of frames that gives a `Wait` where it has nothing to send. It runs until the next Wait, on the
+loop's thread, whenever its mailbox has a message or its time is over. Many that are woken together take turns.
+Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports; RFC 9112, 7.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from patchbay.store import Wait
+from patchbay.wire.front.answers import LONGEST_WAIT_SECONDS, Flow, StartedAnswer, is_sent
+from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.requests import Future, HttpProtocol, Stream
+
+log = logging.getLogger(__name__)
+
+TURN_SECONDS = 0.001
+"""How long woken streams run before other threads and the rest of the loop have their turn."""
+
+Steps = Iterator[bytes | Wait]
+
+
+class WaitingStreams:
+    """The streams of one worker. Safe to use from many threads."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._ready: deque[WaitingStream] = deque()
+        self._lock = threading.Lock()
+        self._signalled = False
+        self._count = 0
+        # What is left on the loop alone: when to look at which stream again.
+        self._due: list[tuple[float, int, WaitingStream]] = []
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._count
+
+    def __call__(self, steps: Iterator[Wait]) -> None:
+        """Run steps that send nothing, to their end."""
+        self.start(WaitingStream(self, steps))
+
+    def send(
+        self, protocol: HttpProtocol, client: str, start: StartedAnswer, steps: Steps, at_end: Callable[[], None]
+    ) -> None:
+        """Answer a request of `client` (`address:port`) with steps; `at_end` is called when they are over or it left."""
+        sent = protocol.response_stream(start.status, start.headers)
+        stream = WaitingStream(self, steps, sent, at_end, client)
+        stream.watch(protocol.client_disconnect())
+        self.start(stream)
+
+    def start(self, stream: WaitingStream) -> None:
+        """Begin with a stream."""
+        with self._lock:
+            self._count += 1
+        self.wake(stream)
+
+    def wake(self, stream: WaitingStream) -> None:
+        """Let a stream run soon."""
+        with self._lock:
+            self._ready.append(stream)
+            signalled, self._signalled = self._signalled, True
+        if not signalled:
+            self._loop.call(self._run)
+
+    def end_soon(self, stream: WaitingStream) -> None:
+        """End a stream whose reader is gone."""
+        self._loop.call(stream.end)
+
+    def ended(self) -> None:
+        """A stream is over."""
+        with self._lock:
+            self._count -= 1
+
+    def _run(self) -> None:
+        """On the loop: let those run that are woken, for a turn."""
+        until = time.monotonic() + TURN_SECONDS
+        while True:
+            with self._lock:
+                if not self._ready:
+                    self._signalled = False
+                    return
+                stream = self._ready.popleft()
+            stream.run()
+            if time.monotonic() >= until:
+                self._loop.call(self._run)
+                return
+
+    def expect(self, stream: WaitingStream) -> None:
+        """On the loop: look at a stream when its time is over. Only its newest entry in the list counts."""
+        self._number += 1
+        heapq.heappush(self._due, (stream.due, self._number, stream))
+        stream.expected = stream.due
+        if self._due[0][2] is stream:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, self._due[0][0] - time.monotonic()), self._look)
+
+    def _look(self) -> None:
+        """On the loop: wake the streams whose time is over."""
+        self._timer = None
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now:
+            at, _, stream = heapq.heappop(self._due)
+            if stream.expected != at:
+                continue
+            stream.expected = None
+            if stream.is_late(now):
+                self.wake(stream)
+            elif stream.waits:
+                self.expect(stream)
+        if self._due and self._timer is None:
+            self._set_timer()
+
+
+class WaitingStream:
+    """One stream: generator, transport, and until when it waits. Without a remark, its methods run on the loop."""
+
+    __slots__ = ("_at_end", "_flow", "_left", "_paused", "_sent", "_steps", "_streams", "_wait", "due", "expected")
+
+    def __init__(
+        self,
+        streams: WaitingStreams,
+        steps: Iterable[bytes | Wait],
+        sent: Stream | None = None,
+        at_end: Callable[[], None] | None = None,
+        client: str = "",
+    ) -> None:
+        self._streams = streams
+        self._steps: Steps | None = iter(steps)
+        self._sent = sent
+        self._at_end = at_end
+        self._flow = Flow(client)
+        self._left: Future | None = None
+        self._wait: Wait | None = None
+        self._paused = False
+        self.due = 0.0
+        self.expected: float | None = None
+
+    def watch(self, left: Future) -> None:
+        """End when the connection is gone, which the web server says by `left`. Called before the stream starts."""
+        self._left = left
+        left.add_done_callback(self._leave_soon, None)
+
+    def _leave_soon(self, _: Future) -> None:
+        """Called by the web server, on one of its threads."""
+        if self._steps is not None:
+            self._streams.end_soon(self)
+
+    def wake(self) -> None:
+        """Called by the mailbox, on whichever thread, when there is a message."""
+        self._streams.wake(self)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a message, for the end of its time, or for its reader."""
+        return self._paused or self._wait is not None
+
+    def is_late(self, now: float) -> bool:
+        """Whether its time is over and no message has woken it; then none will any more."""
+        if self.due > now:
+            return False
+        return self._paused or (self._wait is not None and self._wait.mailbox.cancel_call())
+
+    def run(self) -> None:
+        """Run until the next Wait, or until the reader leaves too much unread."""
+        self._wait = None
+        if self._steps is None or self._is_behind():
+            return
+        try:
+            for step in self._steps:
+                if isinstance(step, Wait):
+                    if step.mailbox.closed:
+                        break
+                    if step.mailbox.call_when_ready(self.wake):
+                        self._wait = step
+                        self._expect(step.seconds)
+                        return
+                elif self._sent is not None:
+                    if not is_sent(self._sent, step):
+                        break
+                    self._paused = self._flow.add(len(step))
+                    if self._is_behind():
+                        return
+        except Exception:
+            log.exception("a stream is closed: it failed")
+        self.end()
+
+    def _is_behind(self) -> bool:
+        """Whether to go on later, because of the reader; `slow_clients.py` cuts off one that takes nothing."""
+        if self._paused:
+            self._paused = bool(self._flow.is_behind())
+            if self._paused:
+                self._expect(LONGEST_WAIT_SECONDS)
+        return self._paused
+
+    def _expect(self, seconds: float) -> None:
+        self.due = time.monotonic() + seconds
+        if self.expected is None or self.due < self.expected:
+            self._streams.expect(self)
+
+    def end(self) -> None:
+        """End the stream, wherever it stands; a second time does nothing."""
+        steps, self._steps, self._wait, self._paused = self._steps, None, None, False
+        if steps is None:
+            return
+        try:
+            closing = getattr(steps, "close", None)
+            if closing is not None:
+                closing()
+            if self._at_end is not None:
+                self._at_end()
+        except Exception:
+            log.exception("the end of a stream failed")
+        self._streams.ended()
+        # Last, because the web server may end the process once every answer is complete.
+        self._sent = self._at_end = None
+        if self._left is not None:
+            self._left.cancel()
+            self._left = None

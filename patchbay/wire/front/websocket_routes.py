@@ -1,0 +1,138 @@
+"""Which paths are served by WebSocket, and the checks that a request passes before it becomes one.
+
+A route is a pattern and a factory of sessions. A session has plain synchronous methods; it never sees the event loop.
+Sources: RFC 6455; RFC 9110, 15.5.22 (426).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from patchbay.errors import PatchbayError
+from patchbay.jsonrpc import failure
+from patchbay.settings import Settings
+from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal
+from patchbay.wire.security import check_host_and_origin
+
+Environ = MutableMapping[str, Any]
+Send = Callable[[str], None]
+Close = Callable[[int, str], None]
+
+UPGRADE = "patchbay.websocket"
+"""Name in the environ of the Upgrade of a request that asks to become a WebSocket."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketRequest:
+    """The request that became a WebSocket; it passed the checks of every request.
+
+    `path` begins with a slash; `named` holds the named groups of the route's pattern; `query` is what follows the
+    question mark. `headers` has lower-case names. `client` is the address of the other end, without its port. `environ`
+    is the WSGI environ, for checks of access that read it.
+    """
+
+    path: str
+    named: Mapping[str, str]
+    query: str
+    headers: Mapping[str, str]
+    client: str
+    environ: Mapping[str, Any]
+
+
+class WebSocketSession(Protocol):
+    """One WebSocket, seen from the hub. The methods run on worker threads, in order and one at a time."""
+
+    def receive(self, message: str | bytes) -> None:
+        """Take one message: text, or bytes of a binary message. An exception closes the WebSocket with 1011."""
+        ...
+
+    def closed(self) -> None:
+        """Called once, when the WebSocket is closed, by whichever end, and everything received was taken."""
+        ...
+
+
+OpenSession = Callable[[WebSocketRequest, Send, Close], WebSocketSession]
+"""Makes the session of a new WebSocket, on a worker thread.
+
+`send(text)` and `close(code, reason)` may be called from any thread, at once and later; neither waits. What is sent
+to a WebSocket that is closed is dropped. A reader that leaves too much unread loses its connection.
+"""
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """Whether a request becomes a WebSocket: the front puts it into the environ, and a route fills it in."""
+
+    request: WebSocketRequest | None = None
+    open_session: OpenSession | None = None
+
+
+@dataclass(slots=True)
+class WebSocketRoutes:
+    """The table of the routes. `add` before the first request."""
+
+    _rows: list[tuple[re.Pattern[str], OpenSession]] = field(default_factory=list)
+
+    def add(self, pattern: str, open_session: OpenSession) -> None:
+        """Serve the paths that a regular expression matches as a whole, such as `/rooms/(?P<room>[^/]+)/ws`."""
+        self._rows.append((re.compile(pattern), open_session))
+
+    def find(self, path: str) -> tuple[re.Match[str], OpenSession] | None:
+        """The first route of a path, and how its pattern matched."""
+        for pattern, open_session in self._rows:
+            found = pattern.fullmatch(path)
+            if found is not None:
+                return found, open_session
+        return None
+
+
+class WebSocketUpgrades:
+    """WSGI: answers the paths of `routes`, and hands everything else on to `others`.
+
+    A request that the front marked (UPGRADE) gets 101 and its route; every other one gets 426, or 501 where it asks
+    for a WebSocket of a server that has none.
+    """
+
+    def __init__(
+        self, routes: WebSocketRoutes, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
+    ) -> None:
+        self._routes = routes
+        self._settings = settings
+        self._others = others
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        found = self._routes.find(environ["PATH_INFO"])
+        if found is None:
+            return self._others(environ, start_response)
+        return self._reply(environ, *found).send(start_response)
+
+    def _reply(self, environ: Environ, match: re.Match[str], open_session: OpenSession) -> Reply:
+        try:
+            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
+        except PatchbayError as problem:
+            return json_reply(failure(None, problem), problem.status)
+        if environ["REQUEST_METHOD"] != "GET":
+            return refusal(405, "this address takes GET", ("Allow", "GET"))
+        upgrade: Upgrade | None = environ.get(UPGRADE)
+        if upgrade is None:
+            if environ.get("HTTP_UPGRADE", "").lower() == "websocket":
+                return refusal(501, "this web server has no WebSockets: start the hub with `patchbay serve`")
+            return refusal(426, "this address is a WebSocket: connect to it with ws://", ("Upgrade", "websocket"))
+        upgrade.request = _request(environ, match)
+        upgrade.open_session = open_session
+        return Reply(101)
+
+
+def _request(environ: Environ, match: re.Match[str]) -> WebSocketRequest:
+    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    return WebSocketRequest(
+        path=environ["PATH_INFO"],
+        named=match.groupdict(default=""),
+        query=environ.get("QUERY_STRING", ""),
+        headers=headers,
+        client=environ.get("REMOTE_ADDR", ""),
+        environ=environ,
+    )

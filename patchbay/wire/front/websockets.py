@@ -1,0 +1,349 @@
+"""WebSockets: each is a connection on the event loop and a session whose methods run on threads.
+
+The web server makes the handshake and nothing more: its interface knows neither close codes nor pings, and it would
+take in 64 MiB before a message could be refused. So the connection is read and written here, through a copy of its
+descriptor, and the web server's own end stays silent until it is closed.
+Sources: RFC 6455 sections 5.5, 7.4 and 8.1; https://websockets.readthedocs.io/en/stable/howto/sansio.html.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol
+
+from websockets.exceptions import InvalidState
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import Protocol as Framing
+from websockets.protocol import Side
+
+from patchbay.serving.sockets import find_connection
+from patchbay.settings import Settings
+from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.requests import Future, Scope
+from patchbay.wire.front.websocket_routes import OpenSession, WebSocketRequest, WebSocketSession
+
+log = logging.getLogger(__name__)
+
+WAITING_MESSAGES = 64
+"""Messages of one WebSocket that wait for its session; no more is read meanwhile."""
+
+UNSENT_BYTES = 1024 * 1024
+"""What one reader may leave unread before it loses its connection."""
+
+GOODBYE_SECONDS = 2.0
+"""How long the other end has to answer a close, before the connection is closed without."""
+
+STOPPING = "the hub is stopping"
+
+
+class ServerEnd(Protocol):
+    """The web server's end of a request that asks to become a WebSocket."""
+
+    def accept(self) -> Future: ...
+    def close(self, status: int | None = None) -> None: ...
+
+
+class WebSockets:
+    """The WebSockets of one worker."""
+
+    def __init__(self, settings: Settings, loop: EventLoop) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._open: set[Connection] = set()
+        self._beginning = 0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._workers = ThreadPoolExecutor(settings.threads, "websocket")
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def begin(self, scope: Scope, end: ServerEnd, request: WebSocketRequest, open_session: OpenSession) -> None:
+        """Make a request that passed all checks a WebSocket; from any thread, without waiting."""
+        with self._changed:
+            self._beginning += 1
+        accepted = end.accept()
+        accepted.add_done_callback(partial(self._accepted, scope.client, end, request, open_session), None)
+
+    def drain(self) -> None:
+        """Close every WebSocket with 1001; from any thread."""
+        self._stopping = True
+        self._loop.call(self._close_all)
+
+    def wait_closed(self, seconds: float) -> bool:
+        """Wait until every WebSocket is closed, no longer than `seconds`; whether they are."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._open and not self._beginning, seconds)
+
+    def _close_all(self) -> None:
+        for connection in [*self._open]:
+            connection.close(CloseCode.GOING_AWAY, STOPPING)
+
+    def _accepted(
+        self, client: str, end: ServerEnd, request: WebSocketRequest, open_session: OpenSession, accepted: Future
+    ) -> None:
+        """On a thread of the web server, once its part of the handshake is done."""
+        try:
+            transport = accepted.result()
+            found = find_connection(client)
+            if found is None:
+                raise ConnectionError(f"the connection from {client} is not among the open descriptors")
+            copy = socket.socket(fileno=os.dup(found[0]))
+        except Exception as problem:
+            log.warning("a WebSocket was not opened: %s", problem)
+            end.close(None)
+            with self._changed:
+                self._beginning -= 1
+                self._changed.notify_all()
+            return
+        connection = Connection(self._settings, self._loop, self._workers, (transport, end), self._left)
+        self._loop.call(self._start, copy, connection, partial(open_session, request))
+
+    def _start(
+        self, copy: socket.socket, connection: Connection, open_session: Callable[..., WebSocketSession]
+    ) -> None:
+        with self._changed:
+            self._open.add(connection)
+            self._beginning -= 1
+        connection.begin(copy, open_session)
+        if self._stopping:
+            connection.close(CloseCode.GOING_AWAY, STOPPING)
+
+    def _left(self, connection: Connection) -> None:
+        with self._changed:
+            self._open.discard(connection)
+            self._changed.notify_all()
+
+
+class Connection(asyncio.Protocol):
+    """One WebSocket. Everything without a remark runs on the event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        loop: EventLoop,
+        workers: ThreadPoolExecutor,
+        server_end: tuple[object, ServerEnd],
+        left: Callable[[Connection], None],
+    ) -> None:
+        self._framing = Framing(Side.SERVER, max_size=settings.body_limit)
+        self._pulse = settings.keepalive
+        self._patience = settings.write_timeout
+        self._loop = loop
+        self._workers = workers
+        self._server_end: tuple[object, ServerEnd] | None = server_end
+        self._left = left
+        self._transport: asyncio.Transport | None = None
+        self._session: WebSocketSession | None = None
+        self._pieces: list[bytes] = []
+        self._kind = Opcode.TEXT
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._goodbye: asyncio.TimerHandle | None = None
+        self._ended = False
+        # What threads share.
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._working = False
+        self._unsent: deque[str] = deque()
+        self._unsent_bytes = 0
+
+    def begin(self, copy: socket.socket, open_session: Callable[..., WebSocketSession]) -> None:
+        """Take the connection over, and make its session."""
+        loop = asyncio.get_running_loop()
+        self._heard = loop.time()
+        self._do(partial(self._open, open_session))
+        task = loop.create_task(loop.connect_accepted_socket(lambda: self, copy))
+        task.add_done_callback(self._taken_over)
+
+    def _taken_over(self, task: asyncio.Task[object]) -> None:
+        if task.exception() is not None:
+            self.connection_lost(None)
+
+    def _open(self, open_session: Callable[..., WebSocketSession]) -> None:
+        """On a worker thread."""
+        self._session = open_session(self.send_text, self.close_soon)
+
+    # What the session calls, on any thread.
+
+    def send_text(self, text: str) -> None:
+        """Queue a text message."""
+        with self._lock:
+            first = not self._unsent
+            self._unsent.append(text)
+            self._unsent_bytes += len(text)
+        if first:
+            self._loop.call(self._send_queued)
+
+    def close_soon(self, code: int, reason: str) -> None:
+        """Close after what was sent before. `code` is one of RFC 6455, 7.4; the reason has at most 123 bytes."""
+        self._loop.call(self.close, code, reason)
+
+    # What the loop does.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._timer = asyncio.get_running_loop().call_later(self._pulse, self._beat)
+        self._send_queued()
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = asyncio.get_running_loop().time()
+        self._framing.receive_data(data)
+        self._take_frames()
+
+    def eof_received(self) -> None:
+        self._framing.receive_eof()
+        self._take_frames()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        for timer in (self._timer, self._goodbye):
+            if timer is not None:
+                timer.cancel()
+        self._left(self)
+        self._release_server_end()
+        self._do(self._tell_end)
+
+    def close(self, code: int, reason: str) -> None:
+        """Send a close frame, once, and end soon after."""
+        self._send_queued()
+        try:
+            self._framing.send_close(code, reason.encode()[:123].decode(errors="ignore"))
+        except InvalidState:
+            return
+        self._flush()
+
+    def _take_frames(self) -> None:
+        for event in self._framing.events_received():
+            if isinstance(event, Frame):
+                self._take_frame(event)
+        self._flush()
+
+    def _take_frame(self, frame: Frame) -> None:
+        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            return
+        if frame.opcode is not Opcode.CONT:
+            self._kind = frame.opcode
+        self._pieces.append(bytes(frame.data))
+        if not frame.fin:
+            return
+        whole, self._pieces = b"".join(self._pieces), []
+        try:
+            message = whole.decode() if self._kind is Opcode.TEXT else whole
+        except UnicodeDecodeError:
+            self.close(CloseCode.INVALID_DATA, "a text message has to be UTF-8")
+            return
+        self._do(partial(self._receive, message))
+
+    def _send_queued(self) -> None:
+        """Frame what was queued; a reader that left too much unread loses its connection."""
+        transport = self._transport
+        if transport is None or self._ended:
+            return
+        with self._lock:
+            texts, self._unsent = self._unsent, deque()
+            self._unsent_bytes = 0
+        for text in texts:
+            try:
+                self._framing.send_text(text.encode())
+            except InvalidState:
+                break
+        self._flush()
+        if transport.get_write_buffer_size() > UNSENT_BYTES:
+            log.info("a WebSocket is closed: its reader left more than %d bytes unread", UNSENT_BYTES)
+            transport.abort()
+
+    def _flush(self) -> None:
+        """Write what the framing has, and end the connection when both ends have said so, or one has waited."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        for data in self._framing.data_to_send():
+            if data:
+                transport.write(data)
+            elif transport.can_write_eof():
+                # What still comes in is read and dropped: closing beside unread bytes would lose the close frame.
+                transport.write_eof()
+        if self._goodbye is None and self._framing.close_expected():
+            self._goodbye = asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)
+
+    def _beat(self) -> None:
+        """Ping, and cut off an end from which nothing came since the ping before, for as long as a reader may wait."""
+        loop, transport = asyncio.get_running_loop(), self._transport
+        if self._ended or transport is None:
+            return
+        if loop.time() - self._heard > self._pulse + self._patience:
+            log.info("a WebSocket is closed: nothing came from its other end for %.0f s", loop.time() - self._heard)
+            transport.abort()
+            return
+        try:
+            self._framing.send_ping(b"")
+        except InvalidState:
+            return
+        self._flush()
+        self._timer = loop.call_later(self._pulse, self._beat)
+
+    def _release_server_end(self) -> None:
+        """Have the web server close its own end, which can send nothing any more."""
+        if self._server_end is not None:
+            _, end = self._server_end
+            self._server_end = None
+            end.close(None)
+
+    # The session, on worker threads: in order, one thing at a time.
+
+    def _do(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            self._waiting.append(work)
+            full = len(self._waiting) >= WAITING_MESSAGES
+            idle = not self._working
+            self._working = True
+        if idle:
+            self._workers.submit(self._work)
+        if full and self._transport is not None and not self._ended:
+            self._transport.pause_reading()
+
+    def _work(self) -> None:
+        """On a worker thread: do what waits."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._working = False
+                    return
+                work = self._waiting.popleft()
+                resumes = len(self._waiting) == WAITING_MESSAGES // 2
+            if resumes:
+                self._loop.call(self._resume)
+            try:
+                work()
+            except Exception:
+                log.exception("a WebSocket is closed: its session failed")
+                self.close_soon(CloseCode.INTERNAL_ERROR, "the hub failed; its log says more")
+
+    def _resume(self) -> None:
+        if self._transport is not None and not self._ended:
+            self._transport.resume_reading()
+
+    def _receive(self, message: str | bytes) -> None:
+        """On a worker thread."""
+        if self._session is not None:
+            self._session.receive(message)
+
+    def _tell_end(self) -> None:
+        """On a worker thread."""
+        if self._session is not None:
+            self._session.closed()
