@@ -14,7 +14,8 @@ SETTLED_NS = 100_000_000
 
 def empty_folder(folder: Path) -> bool:
     """Remove everything in a working folder; return whether it was empty. A file that cannot be removed goes with the
-    worker."""
+    worker.
+    """
     empty = True
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
