@@ -146,7 +146,7 @@ def _want(server: Server, uris: list[str]) -> None:
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
-    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params)
+    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params, turn.caller.sees)
 
 
 def _listen(turn: RequestContext) -> Answers:
