@@ -116,10 +116,14 @@ class Names(Protocol):
 class Journal(Protocol):
     """Append-only topics of bytes: streams, ended sessions, records."""
 
-    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
-        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever).
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever)."""
+        ...
 
-        With `last` only while that is the seq of the topic's newest entry (0: it has none), seen in the same moment.
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
+        """Append entries (topic, data, keep) in one step, all or none; answers their seqs, in order.
+
+        Only while the newest entry of each topic in `last` has that seq (0: it has none), seen in the same moment.
         Raises StaleUpdate when another writer was first.
         """
         ...

@@ -75,6 +75,11 @@ class Feed:
         """The position up to which deliveries are no longer in memory."""
         return self._floor
 
+    @property
+    def bound(self) -> int:
+        """The position up to which everything was taken in."""
+        return self._bound
+
     def publish(self, envelope: Json, to: str | None = None) -> None:
         """Deliver an envelope that is not logged, to one session or to all, in every process."""
         data = orjson.dumps({"to": to, "envelope": envelope})

@@ -120,7 +120,7 @@ class Rooms:
         except PatchbayError as problem:
             raise RoomRefused(problem.message) from problem
         id = self.store.blobs.put(entry.data)
-        self.store.journal.append(f"room-log/{id}", entry.data, last=0)
+        self.store.journal.append_all([(f"room-log/{id}", entry.data, None)], {f"room-log/{id}": 0})
         try:
             self.store.names.move({PREFIX + name: id}, "rooms", "a room was created", {PREFIX + name: None})
         except StaleUpdate as problem:

@@ -8,6 +8,7 @@ they change no state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from patchbay.rooms.errors import WrongLog
@@ -28,6 +29,15 @@ CHANGES: Mapping[str, Change] = {**MEMBER_TYPES, **SERVER_TYPES, **CALL_TYPES}
 
 UNLOGGED = frozenset({"tool.partial", "state.patch", "presence.heartbeat", "hello"})
 """Types that are never logged, beside those that begin with `flow.` and all streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a fold stood."""
+
+    seq: int
+    head: str
+    now: Json
 
 
 class Fold:
@@ -76,6 +86,17 @@ class Fold:
         self.seq, self.head = entry.seq, entry.cid
         self.room = self.room or entry.cid
         self.ids[entry.envelope["id"].lower()] = entry.seq
+
+    def mark(self) -> Mark:
+        """Return where the fold stands, to come back to it."""
+        return Mark(self.seq, self.head, self.now)
+
+    def roll_back(self, mark: Mark) -> None:
+        """Forget the entries that were taken in after a mark."""
+        del self.senders[mark.seq :]
+        while len(self.ids) > mark.seq:
+            self.ids.popitem()
+        self.seq, self.head, self.now = mark.seq, mark.head, mark.now
 
     def _check_place(self, entry: Entry) -> None:
         if entry.seq != self.seq + 1:
