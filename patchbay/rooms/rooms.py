@@ -86,7 +86,7 @@ class Rooms:
             raise BadFrame(f"the room {room.name} has no entry {seq}; expected 1 to {room.seq}")
         owner = room.pseudonym(principal)
         self._check_fork(room, principal)
-        then = fold(logged.entry for logged in room.core.log.read(0, seq))
+        then = fold(logged.entry for logged in room.core.log.read(0, seq, is_bare=True))
         members = {
             member: {**record, "membership": "joined" if member == owner else record["membership"]}
             for member, record in then.now["members"].items()

@@ -108,8 +108,10 @@ class Fold:
             raise WrongLog(entry.seq, f"the envelope {id} is in the log already, as entry {self.ids[id]}")
 
     def _state_after(self, entry: Entry) -> Json:
-        # A change replaces records and never changes them, so that a copy of the maps is a copy of the state.
-        state = {name: dict(value) if isinstance(value, dict) else value for name, value in self.now.items()}
+        state = self.now
+        if entry.envelope["type"] in CHANGES or entry.envelope["type"] == "room.redact":
+            # A change replaces records and never changes them, so that a copy of the maps is a copy of the state.
+            state = {name: dict(value) if isinstance(value, dict) else value for name, value in state.items()}
         try:
             self._change(state, entry)
         except Impossible as problem:

@@ -207,13 +207,14 @@ class RoomLog:
         """Return one entry with its contents."""
         return next(self.read(seq - 1, 1))
 
-    def read(self, after: int = 0, limit: int = PAGE) -> Iterator[Logged]:
-        """Yield at most `limit` entries after a seq, with the contents that are still there."""
+    def read(self, after: int = 0, limit: int = PAGE, is_bare: bool = False) -> Iterator[Logged]:
+        """Yield at most `limit` entries after a seq, with the contents that are still there unless `is_bare`."""
         rows = self._journal.read(self.topic, self.position(after), limit)
         for seq, row in enumerate(rows, after + 1):
             entry = read_stored(row.data, seq)
             entry.__dict__["data"] = row.data
-            yield self.with_contents(Logged(entry, row.seq))
+            logged = Logged(entry, row.seq)
+            yield logged if is_bare else self.with_contents(logged)
 
     def with_contents(self, logged: Logged) -> Logged:
         """Return an entry with its contents, where they are kept."""
