@@ -11,8 +11,13 @@ import orjson
 import pytest
 
 from patchbay.activity.call_recording import digest_of
-from patchbay.activity.records import OUTCOMES, TOPIC, Filter, Record
+from patchbay.activity.records import (
+    OUTCOMES,
+    Filter,
+    Record,
+)
 from patchbay.errors import InvalidParams
+from patchbay.topics import ACTIVITY
 from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import FILES as JOBS
 from tests.protocol.tasks.jobs import KNOWS
@@ -117,9 +122,9 @@ def test_a_record_says_who_called_what_and_what_came_of_it(hub: Hub) -> None:
 
 ENDS = [
     ("tools/call", {"name": "say"}, "ok", None),
-    ("tools/call", {"name": "fails"}, "is_error", None),
-    ("tools/call", {"name": "nobody"}, "is_error", None),
-    ("tools/call", {"name": "say", "arguments": {"text": 7}}, "is_error", None),
+    ("tools/call", {"name": "fails"}, "tool_error", None),
+    ("tools/call", {"name": "nobody"}, "tool_error", None),
+    ("tools/call", {"name": "say", "arguments": {"text": 7}}, "tool_error", None),
     ("tools/call", {"name": 7}, "error", -32602),
     ("tools/call", {"name": "hangs"}, "timeout", None),
     ("resources/read", {"uri": "quick://note"}, "ok", None),
@@ -143,7 +148,7 @@ def test_every_end_has_its_outcome(
 
 def test_a_question_and_a_task_are_outcomes_of_their_own(hub: Hub) -> None:
     assert hub.modern("quick", "tools/call", {"name": "asks"}, KNOWS).result["resultType"] == "input_required"
-    assert newest(hub).outcome == "asked"
+    assert newest(hub).outcome == "input_required"
     made = hub.modern("jobs", "tools/call", {"name": "work"}, KNOWS).result
     record = newest(hub)
     assert (record.outcome, record.task) == ("task", digest_of(made["taskId"]))
@@ -187,10 +192,10 @@ def test_secret_arguments_leave_no_trace_but_the_call_does(hub: Hub) -> None:
     hub.call("quick", "login", {"user": "ann", "password": "canary-7"})
     hub.call("quick", "login", {"user": "ann", "password": 7})
     found = hub.activity.recent(Filter(tool="login")).records
-    assert [record.outcome for record in found] == ["is_error", "ok"]
+    assert [record.outcome for record in found] == ["tool_error", "ok"]
     for record in found:
         assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
-    entries = hub.catalogue.store.journal.tail(TOPIC, 1000)
+    entries = hub.catalogue.store.journal.tail(ACTIVITY, 1000)
     assert not any(b"canary-7" in entry.data for entry in entries)
 
 
@@ -250,7 +255,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
                 activity.flush()
         said = [record.arguments["text"] for record in activity.recent(Filter(tool="say")).records]
         assert said == ["6", "5", "4", "3", "2", "1", "0"]
-        assert len(activity.recent(Filter(outcome="is_error")).records) == 7
+        assert len(activity.recent(Filter(outcome="tool_error")).records) == 7
         assert activity.recent(Filter(server="jobs")).records == []
         every, before = [], None
         while True:
@@ -270,7 +275,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
 def test_an_id_that_is_none_is_refused_and_one_that_is_gone_is_none(hub: Hub) -> None:
     activity = hub.activity
     for text in ("", "7", "a-b", "7-", "-1-2", "1-99999", "9" * 30 + "-1"):
-        with pytest.raises(InvalidParams, match="no record's id"):
+        with pytest.raises(InvalidParams, match="not the id of a record"):
             activity.find(text)
     assert activity.find("999999999-0") is None
     hub.call("quick", "say")

@@ -80,7 +80,8 @@ def arrived(answer: Answer, revision: str) -> list[Any]:
 def grown(pieces: list[Any], revision: str) -> list[Any]:
     """What has to arrive: every text that is not empty and, in 2026-07-28, the log; and the tool's numbers that are
     larger than its numbers before and, with the texts counted in, than the last number sent. Each text counts one, or
-    the least that is more where one is too small to change the number."""
+    the least that is more where one is too small to change the number.
+    """
     expected: list[Any] = []
     reached, texts, largest = -math.inf, 0.0, -math.inf
     for piece in pieces:

@@ -29,6 +29,7 @@ from patchbay.kinds.mount.configuration import START_TIMEOUT, Mount, scrubbed
 from patchbay.kinds.mount.health import Health
 from patchbay.kinds.mount.snapshots import LONGEST_VIA, Snapshot
 from patchbay.store import Store
+from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
@@ -301,7 +302,7 @@ class StandingConnection:
 
     def _tell_updates(self, uris: Iterable[str]) -> None:
         for uri in uris:
-            self._ground.store.bus.publish(f"updated/{self.mount.name}", uri.encode("utf-8", "replace"))
+            self._ground.store.bus.publish(f"{UPDATED}{self.mount.name}", uri.encode("utf-8", "replace"))
 
     def _down(self, problem: PatchbayError, tries: int) -> float:
         """Record the failure; return the seconds until the next attempt."""

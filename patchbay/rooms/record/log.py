@@ -21,6 +21,7 @@ from patchbay.rooms.record.contents import Contents, content_cid, content_size, 
 from patchbay.rooms.record.entry import Entry, make_entry, read_stored
 from patchbay.rooms.record.envelope import WITHHELD, Json
 from patchbay.store import Store
+from patchbay.topics import ROOM_LOGS
 
 PAGE = 1000
 """Entries that are read from the journal at once."""
@@ -63,7 +64,7 @@ class RoomLog:
 
     def __init__(self, store: Store, room: str, signer: Signer, max_bytes: int, replay_seconds: float) -> None:
         self.room = room
-        self.topic = f"room-log/{room}"
+        self.topic = f"{ROOM_LOGS}{room}"
         self.contents = Contents(store.journal, room)
         self.lock = threading.RLock()
         self.fold = Fold()

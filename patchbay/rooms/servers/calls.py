@@ -66,7 +66,6 @@ class Calls:
 
         Raises RoomRefused with what the fold says, TooMany when too many are open.
         """
-
         if not isinstance(envelope["payload"].get("args", {}), dict):
             raise RoomRefused("the call's args are no object")
 

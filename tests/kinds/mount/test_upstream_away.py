@@ -231,7 +231,7 @@ def test_a_tool_of_a_mount_that_was_never_reached_says_why(tmp_path: Path) -> No
         mount(hub, "far", "mcp+stdio:no-such-program")
         answer = hub.call("far", "greet", {}).text
         assert "no tool 'greet' on far; of the server behind this mount: it does not answer" in answer
-        assert "there is no program 'no-such-program' here" in answer
+        assert "there is no program 'no-such-program'" in answer
     finally:
         hub.close()
 

@@ -148,7 +148,7 @@ def test_every_call_leaves_a_record(zoo: Hub) -> None:
     assert [(one.name, one.outcome) for one in found[: len(found) - len(before)]] == [
         ("hangs", "cancelled"),
         ("greet", "error"),
-        ("fails", "is_error"),
+        ("fails", "tool_error"),
         ("greet", "ok"),
     ]
 
