@@ -268,7 +268,7 @@ def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
     handler = hosted(hosts, source)
     for data in ("ffffffff0a", "010000000aff", "0100000063ff", "020000000b7b7d", "03000000146e6f70", "010000000dff"):
         message = failure(handler, {"data": data}, left=5)
-        assert message.startswith("the tool's process sent something that is no message"), (data, message)
+        assert message.startswith("the tool's process sent something that is not a message"), (data, message)
 
 
 def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
