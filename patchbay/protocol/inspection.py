@@ -117,20 +117,20 @@ class InspectedServers:
         """The server, which is reached if it is not yet. Raises what `reach` raises, Unreachable with the reason."""
         self.reach(wanted)
         guest = self._guest(wanted)
-        keeper = guest.keepers.of(guest.mount)
-        if not keeper.settled.wait(FIRST_ANSWER_SECONDS):
+        standing = guest.keepers.of(guest.mount)
+        if not standing.state_known.wait(FIRST_ANSWER_SECONDS):
             raise Unreachable(
                 f"it has not answered within {FIRST_ANSWER_SECONDS:.0f} s; it is still being reached, so look again"
             )
-        if keeper.connection is None:
-            problem = _problem(keeper)
+        if standing.connection is None:
+            problem = _problem(standing)
             self._forget(wanted, guest)
             raise problem
         return self._built(wanted, guest)
 
     def _built(self, wanted: InspectionTarget, guest: _Guest) -> Server:
         """The server as its lists are now; made again when they are others."""
-        lists, built = snapshots.names(guest.store).get(NAME), guest.built
+        lists, built = snapshots.stored_cids(guest.store).get(NAME), guest.built
         if built is None or built[0] != lists:
             row = ServerRow(NAME, CONFIGURATION_KIND, "", origin="an address")
             fields = wanted.fields | {"public": wanted.public}
@@ -204,9 +204,9 @@ def _end(guests: list[_Guest]) -> None:
         threading.Thread(target=guest.keepers.close, name="guest leaves", daemon=True).start()
 
 
-def _problem(keeper: StandingConnection) -> PatchbayError:
+def _problem(standing: StandingConnection) -> PatchbayError:
     """Why it does not answer; secrets have been taken out of the reason."""
-    return Unreachable(keeper.health.reason or keeper.health.sentence)
+    return Unreachable(standing.health.reason or standing.health.sentence)
 
 
 class InspectionDispatcher(Dispatcher):

@@ -151,14 +151,14 @@ def test_a_change_before_the_mount_listens_is_not_missed(
 ) -> None:
     """The upstream does not repeat announcements that came before the subscription."""
     with running_hub(tmp_path / "up") as up:
-        original, told = StandingConnection._listening, list[str]()
+        original, announced = StandingConnection._listening, list[str]()
 
-        def listening(keeper: StandingConnection, connection: Connection, uris: list[str]) -> Any:
-            target, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
+        def listening(standing: StandingConnection, connection: Connection, uris: list[str]) -> Any:
+            target, heard = Http(up.endpoint("hello")), lambda method, _: announced.append(method)
             with Connection.open(target, era="modern", listener=heard) as watcher, watcher.listen():
                 (up.servers / "hello.py").write_text('def late() -> str:\n    return "late"\n', "utf-8")
-                until(lambda: "notifications/tools/list_changed" in told, "the change to be told")
-            return original(keeper, connection, uris)
+                until(lambda: "notifications/tools/list_changed" in announced, "the change to be told")
+            return original(standing, connection, uris)
 
         if anew:
             mount(hub, "far", up.endpoint("hello"), era="modern")
@@ -166,7 +166,7 @@ def test_a_change_before_the_mount_listens_is_not_missed(
             until(lambda: tools(hub, "far") == ["early"], "the mount to listen")
         monkeypatch.setattr(StandingConnection, "_listening", listening)
         if anew:
-            hub.catalogue.find("far").upstream.want(["x://a"])
+            hub.catalogue.find("far").upstream.subscribe(["x://a"])
         else:
             mount(hub, "far", up.endpoint("hello"), era="modern")
         until(lambda: tools(hub, "far") == ["late"], "the new list")
@@ -176,13 +176,13 @@ def test_a_change_before_the_mount_listens_is_not_missed(
 @pytest.mark.process
 def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upstream is not asked for everything again with each newly requested resource."""
-    original, asked = StandingConnection._try, list[str]()
+    original, asked = StandingConnection._try_request, list[str]()
 
-    def trying(keeper: StandingConnection, connection: Connection, method: str, params: Any) -> None:
-        original(keeper, connection, method, params)
+    def trying(standing: StandingConnection, connection: Connection, method: str, params: Any) -> None:
+        original(standing, connection, method, params)
         asked.extend([params["uri"]] if method == "resources/subscribe" else [])
 
-    monkeypatch.setattr(StandingConnection, "_try", trying)
+    monkeypatch.setattr(StandingConnection, "_try_request", trying)
     mount(hub, "piped", PIPED)
     session, uris = hub.open("piped"), [f"x://{number}" for number in range(4)]
     for uri in uris:
@@ -231,7 +231,7 @@ def test_a_tool_of_a_mount_that_was_never_reached_says_why(tmp_path: Path) -> No
         mount(hub, "far", "mcp+stdio:no-such-program")
         answer = hub.call("far", "greet", {}).text
         assert "no tool 'greet' on far; of the server behind this mount: it does not answer" in answer
-        assert "there is no program 'no-such-program' here" in answer
+        assert "there is no program 'no-such-program'" in answer
     finally:
         hub.close()
 
@@ -252,9 +252,9 @@ def test_a_hub_that_mounts_itself_is_not_asked_for_ever(tmp_path: Path, target: 
 @pytest.mark.process
 def test_a_call_that_comes_back_to_its_mount_is_refused(hub: Hub) -> None:
     mount(hub, "piped", PIPED)
-    keeper = hub.catalogue.find("piped").upstream
-    answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", keeper.id]})
-    assert "leads in a circle" in answer.text
+    standing = hub.catalogue.find("piped").upstream
+    answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", standing.id]})
+    assert "is a cycle" in answer.text
 
 
 @pytest.mark.process
