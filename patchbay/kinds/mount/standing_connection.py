@@ -60,7 +60,7 @@ class MountCycle(PatchbayError):
 
 @dataclass(frozen=True)
 class MountContext:
-    """The environment of mounts. `hub` identifies this hub, `version` is its version; `announce` reports moved names."""
+    """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names."""
 
     store: Store
     environ: Mapping[str, str]
