@@ -28,14 +28,14 @@ SCHEMA = {"type": "object"}
         ("prompts/list", {"name": "a", "arguments": [{"name": "b", "description": [1]}]}),
     ],
 )
-def test_what_is_no_text_where_text_belongs_is_not_served(method: str, entry: dict[str, Any]) -> None:
+def test_an_entry_with_a_field_of_a_wrong_type_is_not_served(method: str, entry: dict[str, Any]) -> None:
     """One such entry would break every search of the hub, and the server's own pages."""
     found, problems = Snapshot("m", lists={method: [entry]}).descriptors()
     assert not any(found.values())
     assert [problem.reason[:10] for problem in problems] == ["not served"]
 
 
-def test_only_news_of_lists_that_there_are_is_remembered() -> None:
+def test_only_notifications_of_known_lists_are_queued() -> None:
     """Every queue has a limit, whatever an upstream sends, and however often."""
     standing = StandingConnection(
         Mount("far", "https://far.example/mcp"), MountContext(MemoryStore(), {}, "hub", "1", lambda: None)

@@ -67,7 +67,7 @@ def sdk_server(port: int, folder: Path) -> Iterator[None]:
 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_one_that_goes_away_fails_fast_keeps_its_list_and_comes_back(hub: Hub, tmp_path: Path, era: str) -> None:
+def test_calls_of_an_upstream_that_is_away_fail_fast_and_its_list_stays(hub: Hub, tmp_path: Path, era: str) -> None:
     port = free_port()
     with sdk_server(port, tmp_path / "first"):
         mount(hub, "far", f"http://127.0.0.1:{port}/mcp", era=era)
@@ -107,7 +107,7 @@ def test_the_last_list_is_there_when_the_hub_starts_without_the_upstream(tmp_pat
 
 
 @pytest.mark.process
-def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
+def test_a_removed_mount_leaves_no_process_and_descriptor(hub: Hub) -> None:
     """Processes and descriptors are as before; threads are not counted, because the client keeps some for the next
     mount.
     """
@@ -126,7 +126,7 @@ def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
 
 
 @pytest.mark.process
-def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
+def test_a_call_that_outlives_its_mount_leaves_no_connection_behind(hub: Hub) -> None:
     """The call ends on the connection on which it began, and that connection ends with it."""
     mount(hub, "piped", PIPED)
     alone, old = len(_children_of_mounts()), hub.catalogue.find("piped").upstream
@@ -146,7 +146,7 @@ def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("anew", [False, True])
-def test_a_change_before_the_mount_listens_is_not_missed(
+def test_a_change_before_the_subscription_is_not_missed(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
 ) -> None:
     """The upstream does not repeat announcements that came before the subscription."""
@@ -174,7 +174,7 @@ def test_a_change_before_the_mount_listens_is_not_missed(
 
 
 @pytest.mark.process
-def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resource_is_subscribed_to_once(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upstream is not asked for everything again with each newly requested resource."""
     original, asked = StandingConnection._try_request, list[str]()
 
@@ -192,7 +192,7 @@ def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypa
 
 
 @pytest.mark.process
-def test_a_server_that_asks_for_roots_of_its_own_accord_fails_no_call(hub: Hub) -> None:
+def test_a_server_that_asks_for_roots_after_the_handshake_fails_no_call(hub: Hub) -> None:
     """Many servers ask right after the handshake, whichever call comes first."""
     mount(hub, "piped", f"{PIPED} roots")
     until(lambda: "echo" in tools(hub, "piped"), "its list")
@@ -225,7 +225,7 @@ def test_launchers_beside_the_hub_are_found_whatever_path_it_was_started_with(
         hub.close()
 
 
-def test_a_tool_of_a_mount_that_was_never_reached_says_why(tmp_path: Path) -> None:
+def test_a_tool_of_an_unreachable_mount_fails_with_the_reason(tmp_path: Path) -> None:
     hub = Hub(tmp_path / "hub")
     try:
         mount(hub, "far", "mcp+stdio:no-such-program")
@@ -238,7 +238,7 @@ def test_a_tool_of_a_mount_that_was_never_reached_says_why(tmp_path: Path) -> No
 
 @pytest.mark.process
 @pytest.mark.parametrize("target", ["", "me", "other"])
-def test_a_hub_that_mounts_itself_is_not_asked_for_ever(tmp_path: Path, target: str) -> None:
+def test_a_hub_that_mounts_itself_is_a_cycle(tmp_path: Path, target: str) -> None:
     """Itself, itself through a second mount, or the aggregate of all its servers."""
     with running_hub(tmp_path / "hub") as up:
         place = f"{up.url}/mcp/{target}".rstrip("/")
@@ -291,13 +291,13 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
         ({"address": "nonsense"}, "not an address"),
     ],
 )
-def test_a_mount_that_cannot_be_says_why(hub: Hub, fields: dict[str, Any], expected: str) -> None:
+def test_an_invalid_mount_is_refused_with_the_reason(hub: Hub, fields: dict[str, Any], expected: str) -> None:
     (hub.servers / "far.json").write_text(json.dumps({"kind": "upstream", **fields}), "utf-8")
     found = until(lambda: next((one for one in hub.catalogue.all() if one.name == "far"), None), "the server")
     assert expected in (found.broken or "")
 
 
-def test_an_entry_of_the_mcps_variable_mounts_only_what_an_operator_wrote(hub: Hub) -> None:
+def test_an_entry_of_the_mcps_variable_mounts_only_servers_of_an_operator(hub: Hub) -> None:
     """X-16, JN-C19: a configuration that came over HTTP starts no program."""
     store = hub.catalogue.store
     config = store.blobs.put(json.dumps({"kind": "upstream", "address": PIPED}).encode())
