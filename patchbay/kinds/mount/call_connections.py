@@ -73,25 +73,25 @@ class CallConnections:
                 )
             self._count += 1
         reserved = CallConnection(key)
-        threading.Thread(target=self._opened, args=(reserved,), name="opening an upstream", daemon=True).start()
+        threading.Thread(target=self._open_in_thread, args=(reserved,), name="opening an upstream", daemon=True).start()
         return reserved
 
-    def _opened(self, reserved: CallConnection) -> None:
+    def _open_in_thread(self, reserved: CallConnection) -> None:
         try:
             reserved.opening.set_result(self._open(reserved.key))
         except PatchbayError as problem:
-            self._gone()
+            self._release()
             reserved.opening.set_exception(problem)
         except BaseException as problem:
-            self._gone()
+            self._release()
             reserved.opening.set_exception(problem)
             raise
 
     def give_back(self, reserved: CallConnection, clean: bool) -> None:
         """Return a connection after its call; `clean` means that the server works on nothing of it any more."""
-        reserved.opening.add_done_callback(lambda opening: self._back(reserved, clean))
+        reserved.opening.add_done_callback(lambda opening: self._return(reserved, clean))
 
-    def _back(self, reserved: CallConnection, clean: bool) -> None:
+    def _return(self, reserved: CallConnection, clean: bool) -> None:
         if reserved.opening.exception() is not None:
             return
         usable = clean and not reserved.opening.result().closed
@@ -134,8 +134,8 @@ class CallConnections:
         try:
             reserved.opening.result().close()
         finally:
-            self._gone()
+            self._release()
 
-    def _gone(self) -> None:
+    def _release(self) -> None:
         with self._lock:
             self._count -= 1

@@ -92,9 +92,9 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
         if is_secret_name(key) and "${" not in value:
             raise ConfigError(where, path, f"expected a variable such as ${{NAME}} as the value of {key}, not a secret")
     if headers and not _may_be(address, Http):
-        raise ConfigError(where, "headers", "expected them only where the address is a URL")
+        raise ConfigError(where, "headers", "expected headers only for the address of a URL")
     if environment and not _may_be(address, Stdio):
-        raise ConfigError(where, "environment", "expected it only where the address is a program")
+        raise ConfigError(where, "environment", "expected an environment only for the address of a program")
     era, public = fields.get("era", "auto"), fields.get("public") is True
     return Mount(name, fields["address"], headers, environment, era, public)
 
@@ -111,9 +111,9 @@ def _checked(text: str, where: str) -> Address:
     except AddressError as problem:
         raise ConfigError(where, "address", problem.message) from problem
     if isinstance(address.target, Local):
-        raise ConfigError(where, "address", "expected another server than one of this hub, which needs no mount")
+        raise ConfigError(where, "address", "expected a server outside this hub; servers of this hub need no mount")
     if address.operation != "none" or address.arguments or address.exact or address.schema:
-        raise ConfigError(where, "address", "expected the address of a server, without anything to do there")
+        raise ConfigError(where, "address", "expected the address of a server, without an operation or arguments")
     return address
 
 

@@ -214,7 +214,7 @@ def _request_in_rounds(connection: Connection, call: Call, method: str, params: 
 
 def _question(wanted: Any) -> Question:
     if not isinstance(wanted, Mapping) or not isinstance(wanted.get("method"), str):
-        raise ToolFailed("the server asked for input in a form that no revision has")
+        raise ToolFailed("the server asked for input in an unknown form")
     params = wanted.get("params")
     return Question(wanted["method"], params if isinstance(params, Mapping) else {})
 
@@ -295,9 +295,9 @@ def _result_events(method: str, result: Json, name: str) -> Events:
 def _tool_result_events(result: Json, name: str) -> Events:
     blocks = _objects(result.get("content", []), name)
     if not all(isinstance(block.get("type"), str) for block in blocks):
-        raise ToolFailed(f"the server behind {name} gave content of no type")
+        raise ToolFailed(f"the server behind {name} gave a content block without a type")
     if any(block["type"] == "text" and not isinstance(block.get("text"), str) for block in blocks):
-        raise ToolFailed(f"the server behind {name} gave a text that is none")
+        raise ToolFailed(f"the server behind {name} gave a text block without a text")
     result = {**result, "content": blocks}
     yield from (Content(block) for block in blocks)
     if "structuredContent" in result:
@@ -310,5 +310,5 @@ def _tool_result_events(result: Json, name: str) -> Events:
 
 def _objects(found: Any, name: str) -> list[Json]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ToolFailed(f"the server behind {name} gave a result that is not what MCP says")
+        raise ToolFailed(f"the server behind {name} gave a result that breaks the MCP specification")
     return found

@@ -32,7 +32,9 @@ def _check(fields: Fields, where: str) -> None:
 def _make_parts(server: ConfiguredServer) -> ServerParts:
     """Return the parts of a mounted server. Raises ConfigError for an invalid address or header."""
     if server.connections is None:
-        raise ConfigError(server.origin, "kind", "expected no mounted server here: nothing reaches other servers")
+        raise ConfigError(
+            server.origin, "kind", "expected no mounted server here: this hub connects to no other server"
+        )
     standing = server.connections.of(mount_of(server.name, server.fields, server.origin))
     last = standing.last() or Snapshot(standing.mount.digest)
     found, problems = last.descriptors()

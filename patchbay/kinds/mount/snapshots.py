@@ -136,7 +136,9 @@ def _bounded_introduction(connection: Connection) -> tuple[Json, list[str]]:
             left_out.append(f"not served: its {name} cannot be written as JSON of at most {limit} bytes")
     words = connection.instructions
     if isinstance(words, str) and (len(words) > MAX_INSTRUCTIONS_CHARACTERS or encoded_size(words) is None):
-        left_out.append(f"not served: its instructions are no text of at most {MAX_INSTRUCTIONS_CHARACTERS} characters")
+        left_out.append(
+            f"not served: its instructions are not a text of at most {MAX_INSTRUCTIONS_CHARACTERS} characters"
+        )
     else:
         shown["instructions"] = words
     return shown | {"revision": connection.revision}, left_out
@@ -197,22 +199,22 @@ def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
 def _faults(kind: Kind, entry: Json) -> Iterator[str]:
     for text in TEXT_FIELDS:
         if not isinstance(entry.get(text) or "", str):
-            yield f"its {text} is no text"
+            yield f"its {text} is not a string"
     if kind == "tool":
         schema = entry.get("inputSchema")
         if not isinstance(schema, dict) or schema.get("type") != "object":
             yield 'its inputSchema has no "type": "object"'
         if not isinstance(entry.get("outputSchema") or {}, dict):
-            yield "its outputSchema is no object"
+            yield "its outputSchema is not an object"
         hints = entry.get("annotations") or {}
         if not isinstance(hints, dict) or not isinstance(hints.get("title") or "", str):
-            yield "its annotations are no object, or their title is no text"
+            yield "its annotations are not an object, or their title is not a string"
     arguments = entry.get("arguments") or []
     named = isinstance(arguments, list) and all(isinstance(one, dict) and _is_named(one) for one in arguments)
     if kind == "prompt" and not named:
-        yield "its arguments are no list of objects with names"
+        yield "its arguments are not a list of objects with names"
     if kind in ("resource", "template") and not isinstance(entry.get("name", ""), str):
-        yield "its name is no text"
+        yield "its name is not a string"
 
 
 def _is_named(argument: Json) -> bool:

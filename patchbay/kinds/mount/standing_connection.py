@@ -155,8 +155,8 @@ class StandingConnection:
             except PatchbayError as failure:
                 problem = failure
             except Exception as failure:
-                log.exception("the upstream %s is connected anew", self.mount.name)
-                problem = PatchbayError(f"{type(failure).__name__} while it was kept")
+                log.exception("the upstream %s is reconnected", self.mount.name)
+                problem = PatchbayError(f"{type(failure).__name__} in its thread")
             finally:
                 answered, self.connection = self.connection is not None, None
                 self.call_connections.reap(0)
@@ -234,7 +234,7 @@ class StandingConnection:
                 listens.clear()
         except McpFailure as problem:
             # It still answers requests: only its changes are unknown for a while.
-            log.info("the upstream %s does not tell what changes: %s", self.mount.name, problem.message)
+            log.info("the upstream %s does not announce changes: %s", self.mount.name, problem.message)
             self._probe(connection)
             self._ending.wait(PROBE_SECONDS)
             return True
@@ -244,11 +244,11 @@ class StandingConnection:
         """Handle events until a new subscription is needed."""
         while not self._ending.is_set():
             begun = time.monotonic()
-            news = self._events.take(PROBE_SECONDS)
+            events = self._events.take(PROBE_SECONDS)
             quiet = time.monotonic() - begun
             self.call_connections.reap()
-            words = {what for what, _ in news}
-            self._tell_updates(uri for what, uri in news if what == "notifications/resources/updated")
+            words = {what for what, _ in events}
+            self._publish_updates(uri for what, uri in events if what == "notifications/resources/updated")
             if not words or words & {LOST, SUSPECT}:
                 self._probe(connection)
             if words & CHANGES:
@@ -301,11 +301,11 @@ class StandingConnection:
         if self.id in fresh.via:
             raise MountCycle("its lists lead back to this mount of this hub")
         if len(fresh.via) > MAX_MOUNTS_IN_ROW:
-            raise MountCycle(f"more than {MAX_MOUNTS_IN_ROW} mounts stand one behind the other")
+            raise MountCycle(f"more than {MAX_MOUNTS_IN_ROW} mounts follow each other")
         if not self._ending.is_set() and snapshots.store_snapshot(store, name, fresh):
             self._context.announce()
 
-    def _tell_updates(self, uris: Iterable[str]) -> None:
+    def _publish_updates(self, uris: Iterable[str]) -> None:
         for uri in uris:
             self._context.store.bus.publish(f"updated/{self.mount.name}", uri.encode("utf-8", "replace"))
 

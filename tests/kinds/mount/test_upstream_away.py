@@ -287,7 +287,7 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
         ({"address": "mcp+stdio:server", "headers": {"X-A": "b"}}, "only where the address is a URL"),
         ({"address": "https://x.example/mcp", "environment": {"A": "b"}}, "only where the address is a program"),
         ({"address": "/mcp/echo"}, "which needs no mount"),
-        ({"address": "@profile/tool"}, "without anything to do there"),
+        ({"address": "@profile/tool"}, "without an operation or arguments"),
         ({"address": "nonsense"}, "not an address"),
     ],
 )
