@@ -1,6 +1,6 @@
-"""The composition: assembles the hub, registers the blueprints.
+"""The Flask application: assembles the hub and registers the blueprints.
 
-Decides nothing. `create_app` is what Granian loads in each worker and what the tests call.
+This module holds no logic of its own. Granian calls `create_app` in each worker, and so do the tests.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.inspection import InspectedServers
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
+from patchbay.topics import ENDING
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
@@ -42,9 +42,9 @@ from patchbay.wire.native_http import NativeOverHttp
 
 
 def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
-    """The hub as a WSGI application. Raises ConfigError or MissingBlob for settings or a boot image that are wrong.
+    """Return the hub as a WSGI application. Raises ConfigError or MissingBlob for wrong settings or boot images.
 
-    `hosts` are the processes that Python definitions run in, where several hubs are to share them.
+    `hosts` is a pool of processes for Python definitions that several hubs share; None makes a pool for this hub.
     """
     settings = settings or Settings.load()
     check_exposure(settings)

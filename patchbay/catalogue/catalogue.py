@@ -17,7 +17,6 @@ from functools import partial
 from secrets import token_bytes
 from uuid import uuid4
 
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, broken_server, build_server
 from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
@@ -39,11 +38,10 @@ from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED, RERUN
 
 log = logging.getLogger(__name__)
 
-RERUN = "rerun/"
-"""Prefix of the bus topics that ask to run the transforms of a server again."""
 
 SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from patchbay.settings import Settings
 from patchbay.store import Blobs, Store, store_exists
+from patchbay.topics import CONTRACTS
 
 
 def settings_for_reading(settings: Settings) -> Settings:
@@ -44,7 +45,7 @@ class Contracts:
         """See `Blobs.put`. The name `contracts/<cid>` points to the blob, so that it is not collected."""
         name = self._blobs(create=True).put(data, cid)
         assert self._store is not None
-        self._store.names.move({f"contracts/{name}": name}, "command line", "a contract of a profile")
+        self._store.names.move({f"{CONTRACTS}{name}": name}, "command line", "a contract of a profile")
         return name
 
     def put_many(self, contents: Iterable[bytes]) -> list[str]:

@@ -16,10 +16,10 @@ from types import FrameType
 
 from patchbay.assembly import assemble
 from patchbay.processes.confinement.protections import protect_hub
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS, Drain
 from patchbay.settings import Settings
+from patchbay.topics import ENDING
 from patchbay.wire.native_stdio import NativePipe
 from patchbay.wire.stdio import Pipe
 

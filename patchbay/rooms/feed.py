@@ -18,6 +18,7 @@ import orjson
 from patchbay.rooms.record.envelope import Json, frame_bytes
 from patchbay.rooms.record.log import Logged, RoomLog
 from patchbay.store import Store
+from patchbay.topics import ROOM_LIVE, ROOM_NEWS
 
 MAX_DELIVERIES = 4096
 MAX_DELIVERY_BYTES = 16 * 1024 * 1024
@@ -55,8 +56,8 @@ class Feed:
     """The deliveries of one room in this process. `notice` is called for each logged entry, in order, once."""
 
     def __init__(self, store: Store, log: RoomLog, replay_seconds: float, notice: Callable[[Logged], None]) -> None:
-        self.topic = f"room/{log.room}"
-        self._live = f"room-live/{log.room}"
+        self.topic = f"{ROOM_NEWS}{log.room}"
+        self._live = f"{ROOM_LIVE}{log.room}"
         self._store = store
         self._log = log
         self._replay = replay_seconds

@@ -22,9 +22,7 @@ from patchbay.rooms.servers.gateway import Gateway
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.session import RoomSession
 from patchbay.store import Store
-
-TOOLS_TOPIC = "room-tools/"
-"""Topic of the store's bus, with a room's id behind it, that says that the room's tools may have changed."""
+from patchbay.topics import ROOM_TOOLS
 
 TOOL_TYPES = frozenset(
     {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part"}
@@ -154,4 +152,4 @@ class Room:
     def _notice(self, logged: Logged) -> None:
         forget_redacted(self.core, logged)
         if logged.entry.envelope["type"] in TOOL_TYPES:
-            self.core.later(lambda: self.core.store.bus.publish(TOOLS_TOPIC + self.id))
+            self.core.later(lambda: self.core.store.bus.publish(ROOM_TOOLS + self.id))

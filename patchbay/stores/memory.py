@@ -1,6 +1,6 @@
-"""A store in memory: for tests, for trying things out, and for a hub that need not remember.
+"""A store in memory: for tests, for trials, and for a hub without stored data.
 
-It keeps what every store promises, except that nothing outlives the process.
+It behaves as every store, but its content ends with the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from patchbay.stores.bus import LocalBus
 
 
 class MemoryBlobs:
-    """Blobs in a dictionary. No other process can change these bytes, so only writing verifies them."""
+    """Blobs in a dictionary. Only writes verify the bytes, because no other process can change them."""
 
     def __init__(self, lock: threading.RLock) -> None:
         self.lock = lock
@@ -57,7 +57,7 @@ class MemoryBlobs:
 
 
 class MemoryNames:
-    """Names in a dictionary, their past in a list."""
+    """Names in a dictionary, their changes in a list."""
 
     def __init__(self, lock: threading.RLock, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -147,7 +147,7 @@ class MemoryCollection:
 
 
 class MemoryJournal:
-    """Topics as lists of entries, each with the moment when it may go."""
+    """Topics as lists of entries, each with the time when it expires."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -204,7 +204,7 @@ class MemoryJournal:
 
 
 class MemoryStore:
-    """The four together."""
+    """Blobs, names, journal and bus in memory."""
 
     def __init__(self) -> None:
         lock = threading.RLock()

@@ -23,6 +23,7 @@ from patchbay.errors import PatchbayError
 from patchbay.kinds.confinement_description import confinement, protections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
+from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
 from patchbay.web.pages.data import detail, summary
 from patchbay.web.rendering.templates import Pages
@@ -94,7 +95,7 @@ class Site:
             "here": here,
             "site": {
                 "version": __version__,
-                "root": self.catalogue.store.names.get("root"),
+                "root": self.catalogue.store.names.get(ROOT),
                 "readonly": self.catalogue.readonly,
                 "problem": self.catalogue.mcps_problem,
                 "url": base_url(),

@@ -10,10 +10,16 @@ import orjson
 import pytest
 
 from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, MAX_SUMMARY_CHARACTERS, moment
-from patchbay.activity.records import TOPIC, WIDTH, Filter, Record, records_in
+from patchbay.activity.records import (
+    WIDTH,
+    Filter,
+    Record,
+    records_in,
+)
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text, ToolUse
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.store import JournalEntry
+from patchbay.topics import ACTIVITY
 from tests.hubs import Hub
 
 CHATTY = '''def talk(many: int, context) -> str:
@@ -86,7 +92,9 @@ def test_where_contents_are_not_kept_events_say_nothing(tmp_path: Path) -> None:
         ("done", ""),
     ]
     journal = hub.catalogue.store.journal
-    assert not any(b"secret" in orjson.dumps(row.shown()) for each in journal.tail(TOPIC) for row in records_in(each))
+    assert not any(
+        b"secret" in orjson.dumps(row.shown()) for each in journal.tail(ACTIVITY) for row in records_in(each)
+    )
     hub.close()
 
 
@@ -94,7 +102,7 @@ def test_records_of_older_versions_have_no_events_and_can_be_read() -> None:
     row: list[Any] = [1000, 5000, None, "http", "s", "tools/call", "s", "v", None, "t", None, "ok", None, 2, 0, 7]
     row += ["local", None, None, None, None, None, "{}", None, None, None]
     assert len(row) == WIDTH
-    [record] = records_in(JournalEntry(7, TOPIC, orjson.dumps([row]), 0.0))
+    [record] = records_in(JournalEntry(7, ACTIVITY, orjson.dumps([row]), 0.0))
     assert (record.id, record.ms, record.arguments, record.moments) == ("7-0", 5.0, {}, ())
 
 

@@ -11,8 +11,13 @@ import orjson
 import pytest
 
 from patchbay.activity.call_recording import digest_of
-from patchbay.activity.records import OUTCOMES, TOPIC, Filter, Record
+from patchbay.activity.records import (
+    OUTCOMES,
+    Filter,
+    Record,
+)
 from patchbay.errors import InvalidParams
+from patchbay.topics import ACTIVITY
 from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import FILES as JOBS
 from tests.protocol.tasks.jobs import KNOWS
@@ -190,7 +195,7 @@ def test_secret_arguments_leave_no_trace_but_the_call_does(hub: Hub) -> None:
     assert [record.outcome for record in found] == ["is_error", "ok"]
     for record in found:
         assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
-    entries = hub.catalogue.store.journal.tail(TOPIC, 1000)
+    entries = hub.catalogue.store.journal.tail(ACTIVITY, 1000)
     assert not any(b"canary-7" in entry.data for entry in entries)
 
 
@@ -270,7 +275,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
 def test_an_id_that_is_none_is_refused_and_one_that_is_gone_is_none(hub: Hub) -> None:
     activity = hub.activity
     for text in ("", "7", "a-b", "7-", "-1-2", "1-99999", "9" * 30 + "-1"):
-        with pytest.raises(InvalidParams, match="no record's id"):
+        with pytest.raises(InvalidParams, match="not the id of a record"):
             activity.find(text)
     assert activity.find("999999999-0") is None
     hub.call("quick", "say")

@@ -12,7 +12,9 @@ import pytest
 
 from patchbay.activity import recorder as writer
 from patchbay.activity.recorder import Activity
-from patchbay.activity.records import TOPIC, Filter
+from patchbay.activity.records import (
+    Filter,
+)
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Failed
@@ -22,6 +24,7 @@ from patchbay.settings import Settings
 from patchbay.sqlite import sqlite3
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
+from patchbay.topics import ACTIVITY
 from tests.checkout import ROOT
 from tests.hubs import until
 
@@ -78,7 +81,7 @@ def test_the_writer_ends_when_nothing_comes_and_comes_back(tmp_path: Path) -> No
     others = writers()
 
     def written(wanted: int) -> bool:
-        return len(store.journal.tail(TOPIC)) == wanted
+        return len(store.journal.tail(ACTIVITY)) == wanted
 
     for number in (1, 2):
         ended(activity)
@@ -100,17 +103,17 @@ def test_records_of_all_processes_are_seen(tmp_path: Path) -> None:
 
 def test_new_records_are_told_on_the_bus() -> None:
     store = MemoryStore()
-    with store.bus.subscribe([TOPIC]) as mailbox:
+    with store.bus.subscribe([ACTIVITY]) as mailbox:
         activity = Activity(store, Settings())
         ended(activity, 3)
-        assert mailbox.get(10) == (TOPIC, b"")
+        assert mailbox.get(10) == (ACTIVITY, b"")
 
 
 def test_a_hub_that_keeps_no_records_counts_all_the_same() -> None:
     store = MemoryStore()
     activity = Activity(store, Settings(activity_days=0))
     ended(activity, 3)
-    assert activity.recent(Filter()).records == [] and store.journal.tail(TOPIC) == []
+    assert activity.recent(Filter()).records == [] and store.journal.tail(ACTIVITY) == []
     assert total(activity) == 3
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.hidden_characters import find_hidden_character
+from patchbay.views.hidden_characters import find_hidden_character
 from tests.attacks.posting import post
 from tests.serving.running import Hub, running, until
 

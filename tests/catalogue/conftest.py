@@ -13,12 +13,12 @@ import pytest
 
 from patchbay.activation import Call
 from patchbay.boot import canonical_json, change_names
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED
 
 DEADLINE_SECONDS = 5.0
 """Seconds that a call of these tests may take."""

@@ -83,7 +83,7 @@ def test_every_error_has_its_code_a_message_and_details(jane: Pipe, folder: Path
     assert "language" in refused(jane.call("get_stdlib", path="a.md"), -32602)
     jane.call("create_document", type="spec", project="broken", path="bytes.md", title="x", content="y")
     (folder / "library/specs/broken/bytes.md").write_bytes(b"\xff")
-    assert "no UTF-8 text" in refused(jane.ask("resources/read", uri="spec://broken/bytes.md"), -32000)
+    assert "not UTF-8 text" in refused(jane.ask("resources/read", uri="spec://broken/bytes.md"), -32000)
     failed = jane.ask("prompts/get", name="summarize", arguments={"uri": "spec://nowhere/a.md"})
     assert "spec://nowhere/a.md" in refused(failed, -32603)
 
@@ -181,7 +181,7 @@ def test_failing_files_are_told_kindly_and_logged_in_detail(tmp_path: Path) -> N
     with spoken(tmp_path) as pipe:
         pipe.open()
         kind = [
-            ("bytes.md", "specs/hub/bytes.md is no UTF-8 text: byte 0xff in line 2"),
+            ("bytes.md", "specs/hub/bytes.md is not UTF-8 text: byte 0xff in line 2"),
             ("large.md", "specs/hub/large.md has 8388609 bytes; at most 8388608 are read"),
         ]
         found = pipe.call("search", query="pumpkin")["result"]["content"][0]["text"]

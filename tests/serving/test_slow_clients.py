@@ -60,7 +60,7 @@ def connection() -> Connection:
 def test_a_reader_that_takes_nothing_is_late_after_the_write_timeout(connection: Connection) -> None:
     connection.sends(1000, taken=False)
     assert [connection.looked_at(5), connection.looked_at(5)] == [None, None]
-    assert connection.looked_at(5) == "its reader took nothing for 10 s"
+    assert connection.looked_at(5) == "its client has not read for 10 s"
 
 
 def test_a_reader_that_takes_a_little_is_never_late(connection: Connection) -> None:
@@ -142,7 +142,7 @@ def test_only_accepted_connections_are_cut_off(
     with caplog.at_level(logging.INFO):
         until(lambda: closed_after_a_look(watched, accepted), "the accepted end is shut down")
     [record] = caplog.records
-    assert record.getMessage() == "the connection from 127.0.0.1 is closed: its reader took nothing for 0.2 s"
+    assert record.getMessage() == "the connection from 127.0.0.1 is closed: its client has not read for 0.2 s"
 
 
 def test_a_descriptor_that_was_used_again_is_left_alone(

@@ -145,7 +145,7 @@ def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
         # What was freed is not always given back to the system, but it is used again.
         assert worker.memory() < max(most[:2]) * 1.2
         back_to(before, worker)
-        assert sum("its reader took nothing for 1 s" in line for line in hub.lines) == 24
+        assert sum("its client has not read for 1 s" in line for line in hub.lines) == 24
 
 
 def test_a_slow_reader_is_waited_for(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_reader_that_does_not_take_its_json_is_cut_off(tmp_path: Path) -> None
     """X6: no thread waits for it, only its answer."""
     with flooding(tmp_path, "--write-timeout", "1") as hub, connected(hub, SMALL) as reader:
         call(reader, "much", {"kilobytes": 4096}, Accept="application/json")
-        hub.line_with("its reader took nothing for 1 s")
+        hub.line_with("its client has not read for 1 s")
         assert len(rest(reader)) < 4096 * 1024
 
 

@@ -264,3 +264,13 @@ def test_names_are_listed_by_how_they_begin_whatever_comes_behind(store: Store) 
     store.names.move(dict.fromkeys(names, cid), "me", "all")
     assert set(store.names.all("a/")) == set(names[:4])
     assert set(store.names.all("")) == set(names)
+
+
+def test_an_entry_is_appended_only_behind_the_one_that_the_writer_saw(store: Store) -> None:
+    """Compare and set: of two writers that saw the same newest entry, one is refused and nothing of it is kept."""
+    first = store.journal.append("room", b"1", last=0)
+    store.journal.append("other", b"x")
+    with pytest.raises(StaleUpdate, match="room has a newer entry"):
+        store.journal.append("room", b"2", last=0)
+    second = store.journal.append("room", b"2", last=first)
+    assert [(entry.seq, entry.data) for entry in store.journal.read("room")] == [(first, b"1"), (second, b"2")]

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from patchbay.descriptors import Kind, Problem
-from patchbay.hidden_characters import find_hidden_character
+from patchbay.views.hidden_characters import find_hidden_character
 
 MAX_ENTRIES = 5_000
 """Maximum entries of one list (tools, resources, resource templates, prompts)."""

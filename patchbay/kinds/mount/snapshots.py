@@ -28,13 +28,13 @@ from patchbay.kinds.mount.list_bounds import (
     limit_problems,
 )
 from patchbay.store import Store
+from patchbay.topics import UPSTREAMS
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 
-PREFIX = "upstreams/"
 AUTHOR = "upstream"
 VIA = "io.patchbay/via"
 """Key in `_meta` of lists and requests: the mounts that they passed."""
@@ -157,7 +157,7 @@ def mounts_in(meta: Any) -> list[str]:
 
 def store_snapshot(store: Store, name: str, snapshot: Snapshot) -> bool:
     """Store a snapshot; return whether it differs from the last one."""
-    cid, full = store.blobs.put(snapshot.encoded()), f"{PREFIX}{name}@{snapshot.mount}"
+    cid, full = store.blobs.put(snapshot.encoded()), f"{UPSTREAMS}{name}@{snapshot.mount}"
     if store.names.get(full) == cid:
         return False
     store.names.move({full: cid}, AUTHOR, f"{name} reported its lists")
@@ -167,15 +167,15 @@ def store_snapshot(store: Store, name: str, snapshot: Snapshot) -> bool:
 def stored_cids(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the CIDs of all stored snapshots, by server."""
     found: dict[str, tuple[str, ...]] = {}
-    for full, cid in store.names.all(PREFIX).items():
-        server = full.removeprefix(PREFIX).partition("@")[0]
+    for full, cid in store.names.all(UPSTREAMS).items():
+        server = full.removeprefix(UPSTREAMS).partition("@")[0]
         found[server] = (*found.get(server, ()), cid)
     return found
 
 
 def load_snapshot(store: Store, name: str, mount: str) -> Snapshot | None:
     """Return the last snapshot of a mount, or None."""
-    cid = store.names.get(f"{PREFIX}{name}@{mount}")
+    cid = store.names.get(f"{UPSTREAMS}{name}@{mount}")
     try:
         fields = orjson.loads(store.blobs.get(cid)) if cid else None
     except (ContentError, orjson.JSONDecodeError):

@@ -29,6 +29,7 @@ from patchbay.kinds.mount.configuration import START_SECONDS, Mount, mask_secret
 from patchbay.kinds.mount.health import Health
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.store import Store
+from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
@@ -307,7 +308,7 @@ class StandingConnection:
 
     def _publish_updates(self, uris: Iterable[str]) -> None:
         for uri in uris:
-            self._context.store.bus.publish(f"updated/{self.mount.name}", uri.encode("utf-8", "replace"))
+            self._context.store.bus.publish(f"{UPDATED}{self.mount.name}", uri.encode("utf-8", "replace"))
 
     def _record_failure(self, problem: PatchbayError, tries: int) -> float:
         """Record the failure; return the seconds until the next attempt."""

@@ -13,7 +13,7 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.rooms.record.canonical import canonical_bytes
-from patchbay.rooms.record.envelope import CONTENT_BYTES, CONTENT_CID, MARKS, WITHHELD, Json
+from patchbay.rooms.record.envelope import CONTENT_BYTES, CONTENT_CID, MARKS, PASSING, WITHHELD, Json
 from patchbay.store import Journal
 
 CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -29,10 +29,11 @@ CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 """The fields of a payload that are contents, by the type of the envelope. Of any other type the whole payload is."""
 
 
-def split(envelope: Json, is_withheld: bool = False) -> tuple[Json, Json | None]:
+def split(envelope: Json, profile: str = "") -> tuple[Json, Json | None]:
     """Return the envelope as the log has it, and its contents (None where it has none).
 
-    With `is_withheld` the log does not even have the CID of the contents.
+    Under the profile `ephemeral` the contents are marked as passing: no exported log has them. Under `ghost` the log
+    does not even have their CID.
     """
     payload = envelope["payload"]
     fields = CONTENT_FIELDS.get(envelope["type"], tuple(payload))
@@ -40,7 +41,8 @@ def split(envelope: Json, is_withheld: bool = False) -> tuple[Json, Json | None]
     if not contents:
         return envelope, None
     data = canonical_bytes(contents)
-    mark: Json = {WITHHELD: True} if is_withheld else {CONTENT_CID: cid_of(data), CONTENT_BYTES: len(data)}
+    mark: Json = {WITHHELD: True} if profile == "ghost" else {CONTENT_CID: cid_of(data), CONTENT_BYTES: len(data)}
+    mark |= {PASSING: True} if profile == "ephemeral" else {}
     rest = {name: value for name, value in payload.items() if name not in contents}
     return {**envelope, "payload": {**rest, **mark}}, contents
 
@@ -57,6 +59,11 @@ def content_cid(envelope: Json) -> str | None:
     """Return the CID of the contents of a logged envelope, or None."""
     found = envelope["payload"].get(CONTENT_CID)
     return found if isinstance(found, str) else None
+
+
+def is_kept(envelope: Json) -> bool:
+    """Whether the contents of a logged envelope stay: they are neither passing nor withheld."""
+    return content_cid(envelope) is not None and PASSING not in envelope["payload"]
 
 
 def content_size(envelope: Json) -> int:

@@ -21,6 +21,7 @@ from patchbay.rooms.record.contents import Contents, content_cid, content_size, 
 from patchbay.rooms.record.entry import Entry, make_entry, read_stored
 from patchbay.rooms.record.envelope import WITHHELD, Json
 from patchbay.store import Store
+from patchbay.topics import ROOM_LOGS
 
 PAGE = 1000
 """Entries that are read from the journal at once."""
@@ -52,7 +53,7 @@ class RoomLog:
 
     def __init__(self, store: Store, room: str, signer: Signer, max_bytes: int, replay_seconds: float) -> None:
         self.room = room
-        self.topic = f"room-log/{room}"
+        self.topic = f"{ROOM_LOGS}{room}"
         self.contents = Contents(store.journal, room)
         self.lock = threading.RLock()
         self.fold = Fold()
@@ -98,7 +99,7 @@ class RoomLog:
 
     def _try_to_append(self, envelope: Json, now: int) -> Logged | None:
         profile = self._profile(envelope)
-        slim, contents = split(envelope, is_withheld=profile == "ghost")
+        slim, contents = split(envelope, profile)
         known = self.fold.ids.get(envelope["id"].lower())
         if known is not None:
             return self._duplicate(known, slim, contents)

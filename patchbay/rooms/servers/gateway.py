@@ -24,6 +24,7 @@ from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import advertise, check_tool_bound
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.mounting import GatewayContext, checked_mount, mount_of_record, read_manifest
+from patchbay.topics import ROOM_NEWS
 from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)
@@ -178,7 +179,7 @@ class Gateway:
             target=target,
             arguments=arguments,
             deadline=time.monotonic() + seconds,
-            principal=f"room/{self._room.id}/{record['member']}",
+            principal=f"{ROOM_NEWS}{self._room.id}/{record['member']}",
             progress_token=call,
             cancelled=flag,
         )

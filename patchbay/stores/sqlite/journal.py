@@ -1,4 +1,4 @@
-"""Journal entries as rows. Those with an end are written without waiting for the disk."""
+"""Journal entries as rows. Writing an entry with a lifetime does not wait for the disk."""
 
 from __future__ import annotations
 

@@ -15,10 +15,13 @@ from typing import Any
 
 import orjson
 
-from patchbay.activity.records import TOPIC, Filter, records_in
-from patchbay.protocol.streams.subscriptions import ENDING
+from patchbay.activity.records import (
+    Filter,
+    records_in,
+)
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import ACTIVITY, ENDING
 from patchbay.views.sse import COMMENT
 
 MAX_CALLS_PER_UPDATE = 100
@@ -38,8 +41,8 @@ def watching(
     store: Store, settings: Settings, wanted: Filter, running: Callable[[], list[dict[str, Any]]]
 ) -> Iterator[bytes]:
     """The frames of one reader, until the hub ends. It begins with what runs now."""
-    with store.bus.subscribe([TOPIC, ENDING]) as mailbox:
-        seen = store.journal.last(TOPIC)
+    with store.bus.subscribe([ACTIVITY, ENDING]) as mailbox:
+        seen = store.journal.last(ACTIVITY)
         now = told = running()
         yield framed("running", now)
         spoke = time.monotonic()
@@ -63,8 +66,8 @@ def watching(
 
 def _new(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:
     """What came since: the number of the last entry, and frames."""
-    last = store.journal.last(TOPIC)
-    entries = [each for each in store.journal.tail(TOPIC, ENTRIES) if seen < each.seq <= last]
+    last = store.journal.last(ACTIVITY)
+    entries = [each for each in store.journal.tail(ACTIVITY, ENTRIES) if seen < each.seq <= last]
     every = (wanted.shown(record) for entry in reversed(entries) for record in records_in(entry))
     found = [record for record in every if wanted.fits(record)]
     frames = [framed("skipped", len(found) - MAX_CALLS_PER_UPDATE)] if len(found) > MAX_CALLS_PER_UPDATE else []

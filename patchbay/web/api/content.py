@@ -23,6 +23,7 @@ from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
 from patchbay.protocol.callers import LOCAL
+from patchbay.topics import VARIABLES
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
@@ -154,12 +155,12 @@ class _Views:
     def drop_variable(self, name: str) -> Response:
         """DELETE /variables/<name>."""
         self._gate()
-        if self._store.names.get(f"variables/{name}") is None:
+        if self._store.names.get(f"{VARIABLES}{name}") is None:
             raise UnknownVariable(name)
         return self._changed(name, None)
 
     def _changed(self, name: str, body: bytes | None) -> Response:
-        full = f"variables/{name}"
+        full = f"{VARIABLES}{name}"
         default = f"set variable {name}" if body is not None else f"delete variable {name}"
         why = request.headers.get("X-Why", "")[:LONGEST_WHY] or default
         with self._lock:

@@ -29,11 +29,10 @@ from patchbay import __version__
 from patchbay.activity.call_counters import BOUNDS, Count, Key
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.store import Store, Subscription
+from patchbay.topics import METRICS_ASKED, METRICS_TOLD, ROOT
 
 log = logging.getLogger(__name__)
 
-ASKED = "metrics/asked"
-"""Bus topic on which a worker asks the others; the message is the topic for the answers."""
 
 WORKER_ANSWER_SECONDS = 1.0
 """Seconds in which the others have to answer."""
@@ -110,7 +109,7 @@ class WorkerMetrics:
         )
 
     def _build(self) -> Iterator[Metric]:
-        root = self._dispatcher.desk.catalogue.store.names.get("root") or ""
+        root = self._dispatcher.desk.catalogue.store.names.get(ROOT) or ""
         build = GaugeMetricFamily("patchbay_build_info", "What runs here.", labels=["version", "python", "root"])
         build.add_metric([__version__, platform.python_version(), root], 1)
         yield build
@@ -140,7 +139,7 @@ class HubMetrics:
 
     def listen(self) -> None:
         """Answer the others from now on, in a thread, until the store is closed."""
-        mailbox = self._store.bus.subscribe([ASKED])
+        mailbox = self._store.bus.subscribe([METRICS_ASKED])
         threading.Thread(target=self._hear, args=(mailbox,), name="metrics", daemon=True).start()
 
     def collect(self) -> Iterator[Metric]:
@@ -157,11 +156,11 @@ class HubMetrics:
 
     def _asked(self) -> list[tuple[str, bytes]]:
         """What the others say, as far as they say it in time."""
-        topic = f"metrics/told/{secrets.token_urlsafe(9)}"
+        topic = f"{METRICS_TOLD}{secrets.token_urlsafe(9)}"
         found: dict[str, bytes] = {}
         self._asking.add(topic.encode())
         with self._store.bus.subscribe([topic], 1024) as mailbox:
-            self._store.bus.publish(ASKED, topic.encode())
+            self._store.bus.publish(METRICS_ASKED, topic.encode())
             until = time.monotonic() + WORKER_ANSWER_SECONDS
             while len(found) < self._others and (left := until - time.monotonic()) > 0:
                 got = mailbox.get(left)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.watching.mount_files import write_mount
@@ -25,6 +24,7 @@ from patchbay.errors import ConfigError, UnknownServer
 from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
+from patchbay.topics import NAMES_CHANGED
 from patchbay.web.pages.data import detail
 
 TOO_MUCH = 64 * 1024

@@ -15,14 +15,13 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from patchbay.access.operator_token import OperatorToken
 from patchbay.store import Journal
+from patchbay.topics import LOGIN_LINKS
 
 LINK_SECONDS = 3600
 """Seconds that a link can be used."""
 
 MAX_LINK_CHARACTERS = 1024
 
-USED = "operator/links/"
-"""The journal topics of links that were used, one for each."""
 
 SIGNER: dict[str, Any] = {"digest_method": sha256, "key_derivation": "hmac"}
 """How the hub signs what it hands out to its operator."""
@@ -49,6 +48,6 @@ class LoginLinks:
             return False
         if not hmac.compare_digest(str(generation), self._token.generation()):
             return False
-        topic = USED + str(nonce)
+        topic = LOGIN_LINKS + str(nonce)
         mine = journal.append(topic, b"used", LINK_SECONDS)
         return journal.read(topic, limit=1)[0].seq == mine

@@ -28,6 +28,7 @@ from patchbay.access.operator_token import OperatorToken
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import OPERATOR_SESSIONS
 from patchbay.web.operator.login_links import SIGNER, LoginLinks
 from patchbay.wire.security import check_same_origin
 
@@ -45,8 +46,6 @@ TRIES, WINDOW = 10, 60.0
 ADDRESSES = 1024
 """Addresses whose wrong tokens are remembered."""
 
-ENDED = "operator/ended/"
-"""The journal topics of sessions that were logged out, one for each."""
 
 SESSION, TOKEN = "session", "token"
 """How a request proves that the operator sent it: by the cookie of a session, or by the token."""
@@ -242,7 +241,7 @@ class Operators:
         """End the session of the present request, everywhere."""
         nonce, over_tls = self._session(request), _over_tls(request)
         if nonce:
-            self._journal.append(ENDED + nonce, b"ended", SESSION_SECONDS)
+            self._journal.append(OPERATOR_SESSIONS + nonce, b"ended", SESSION_SECONDS)
         response.delete_cookie(self._cookie(over_tls), path="/", secure=over_tls, httponly=True, samesite="Strict")
 
     def _cookie(self, over_tls: bool) -> str:
@@ -262,7 +261,7 @@ class Operators:
             good = hmac.compare_digest(str(generation), self.token.generation())
         except ConfigError as problem:
             raise _unreadable(problem) from problem
-        return str(nonce) if good and not self._journal.last(ENDED + str(nonce)) else ""
+        return str(nonce) if good and not self._journal.last(OPERATOR_SESSIONS + str(nonce)) else ""
 
     def _check_form(self, text: str, standing: OperatorProof) -> None:
         try:

@@ -21,6 +21,7 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.topics import SERVED
 from patchbay.web.api.activity_stream import watching
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.activity_numbers import BARS, STEPS, by_tool, ended, most_called_tools, over_time, slowest
@@ -164,7 +165,7 @@ class _Views:
         """How one call is told: its events on a line, and how it can be made again."""
         span = max(record.ms, 0.001)
         line = [{"x": min(100.0, each.ms / span * 100), "moment": each} for each in record.moments]
-        served = self._site.catalogue.store.names.get(f"served/{record.server}")
+        served = self._site.catalogue.store.names.get(f"{SERVED}{record.server}")
         return {
             "record": record,
             "line": line,

@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.hidden_characters import show_hidden_characters
 from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
 from patchbay.settings import Settings
+from patchbay.views.hidden_characters import show_hidden_characters
 
 HINTS = {
     "readOnlyHint": ("reads only", "may change things"),

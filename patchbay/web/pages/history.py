@@ -21,6 +21,7 @@ from patchbay.catalogue.saving import ServerEditor
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import NameChange, Store
+from patchbay.topics import PAGE_TEMPLATES, ROOT
 from patchbay.web.operator.changes import WHO, reason, sent, why_not
 from patchbay.web.operator.login import seen_elsewhere
 from patchbay.web.pages.answers import render_answer
@@ -136,7 +137,7 @@ class _Views:
         return seen_elsewhere("/history")
 
     def _target(self, given: Mapping[str, str]) -> Target:
-        seen = {"seen": self._store.names.get("root") or ""}
+        seen = {"seen": self._store.names.get(ROOT) or ""}
         if given.get("root"):
             cid = canonical(given["root"])
             return self._root(cid, seen)
@@ -156,7 +157,7 @@ class _Views:
         data = self._store.blobs.get(cid)
         image = parse_image(data, cid)
         then: dict[str, str] = {name: self._store.blobs.put(blob) for name, blob in image.blobs().items()}
-        then |= {f"templates/{name}": each for name, each in image.templates.items()}
+        then |= {f"{PAGE_TEMPLATES}{name}": each for name, each in image.templates.items()}
         now = {name: each for part in PARTS for name, each in self._store.names.all(f"{part}/").items()}
         wanted = {name: then.get(name) for name in sorted({*now, *then}) if now.get(name) != then.get(name)}
         return Target(f"the root {short(cid)}", {"root": cid, **seen}, wanted, rows_of(data))

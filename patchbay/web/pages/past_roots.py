@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from patchbay.store import Store
+from patchbay.topics import ROOT
 
 PARTS = ("servers", "variables", "templates")
 MAX_NAMES_PER_CHANGE = 20
@@ -42,7 +43,7 @@ class RootChange:
 
 def changes(store: Store, limit: int, before: int | None = None) -> list[RootChange]:
     """`limit` roots, newest first, each compared with the one that came before it; older ones than `before`, a seq."""
-    moves = store.names.past("root", limit + 1, before)
+    moves = store.names.past(ROOT, limit + 1, before)
     found = []
     for index, move in enumerate(moves[:limit]):
         earlier = moves[index + 1].cid if index + 1 < len(moves) else None

@@ -20,6 +20,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
 from patchbay.store import Store
+from patchbay.topics import SERVED, SERVERS
 from patchbay.web.operator.changes import why_not
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.mcp import find_shown_server
@@ -44,7 +45,7 @@ class _Views:
         """A server with its source, configuration and versions. Raises UnknownServer."""
         found, _ = find_shown_server(self._site, name)
         text = definition_text(self._store, found)
-        versions = past(self._store, f"served/{found.name}")
+        versions = past(self._store, f"{SERVED}{found.name}")
         return render_answer(
             self._site,
             "server.html",
@@ -53,7 +54,7 @@ class _Views:
                 "server": self._site.detail(found),
                 "source": text,
                 "versions": versions,
-                "past": past(self._store, f"servers/{found.name}"),
+                "past": past(self._store, f"{SERVERS}{found.name}"),
             },
             code=source(text, kind_named(found.kind).language) if text is not None else None,
             wrong=wrong_lines(found),

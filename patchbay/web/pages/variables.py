@@ -11,6 +11,7 @@ from flask import Blueprint, Response
 
 from patchbay.boot import read_variable
 from patchbay.errors import ContentError, MissingBlob
+from patchbay.topics import VARIABLES
 from patchbay.web.operator.changes import why_not
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.server import past
@@ -28,13 +29,13 @@ class _Views:
         self._store = site.catalogue.store
 
     def variables(self) -> Response:
-        found = self._store.names.all("variables/")
-        rows = [self._row(name.removeprefix("variables/"), cid) for name, cid in found.items()]
+        found = self._store.names.all(VARIABLES)
+        rows = [self._row(name.removeprefix(VARIABLES), cid) for name, cid in found.items()]
         return render_answer(self._site, "variables.html", "variables", {"variables": rows})
 
     def variable(self, name: str) -> Response:
         """A variable with its value, readable where it is text. Raises UnknownVariable."""
-        cid = self._store.names.get(f"variables/{name}")
+        cid = self._store.names.get(f"{VARIABLES}{name}")
         if cid is None:
             raise UnknownVariable(name)
         value = read_variable(self._store, name) or b""
@@ -49,7 +50,7 @@ class _Views:
                 "value_cid": cid,
                 "refers": value != definition,
                 "value": text,
-                "past": past(self._store, f"variables/{name}"),
+                "past": past(self._store, f"{VARIABLES}{name}"),
             },
             code=source(text, kind_of(value)) if text is not None else None,
             sealed=why_not(self._site),

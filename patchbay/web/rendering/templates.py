@@ -23,8 +23,9 @@ from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.contents.links import format_time
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
-from patchbay.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.store import Store
+from patchbay.topics import PAGE_TEMPLATES
+from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
 """Where the content-addressed templates come from, and what is used where the store has none."""
@@ -53,7 +54,7 @@ class Pages:
         for path in sorted(SHIPPED.rglob("*.html")):
             name = path.relative_to(SHIPPED).as_posix()
             with suppress(PatchbayError, TemplateError, UnicodeDecodeError):  # whoever opens that page is told
-                self._content(name, self._store.names.get(f"templates/{name}"))
+                self._content(name, self._store.names.get(f"{PAGE_TEMPLATES}{name}"))
         for name in FRAME:
             _contained().get_template(name)
 
@@ -62,7 +63,7 @@ class Pages:
 
         Raises ConfigError naming the template, its CID and the line when it cannot be used.
         """
-        cid = self._store.names.get(f"templates/{name}")
+        cid = self._store.names.get(f"{PAGE_TEMPLATES}{name}")
         where = f"template {name} ({cid or 'as shipped'})"
         try:
             return self._content(name, cid).render(values)

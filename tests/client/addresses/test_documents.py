@@ -81,7 +81,7 @@ def rows(page: str) -> list[tuple[Any, Any, str]]:
 
 
 @pytest.mark.parametrize(("old", "new", "verdict"), rows(PROFILES))
-def test_each_row_of_the_verdict_table_is_so(
+def test_each_row_of_the_verdict_table_is_true(
     old: dict[str, Any] | None, new: dict[str, Any] | None, verdict: str
 ) -> None:
     """JN-45: the table of docs/profiles.md."""

@@ -15,11 +15,11 @@ from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Recorder, Replay
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.protocol.versions import REVISIONS
 from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
+from patchbay.topics import ENDING
 from tests.hubs import BOUND
 
 ANSWER = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {}})
@@ -119,7 +119,7 @@ def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
     recorder.end()
     recorder.leave()
     assert [said for _, said in messages(replay(store, session, recorder.name)(1))] == [orjson.loads(ANSWER)]
-    assert "is not kept for replay: the disk is full" in caplog.text
+    assert "is not stored for replay: the disk is full" in caplog.text
 
 
 def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
@@ -138,7 +138,7 @@ def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
 
 def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: LegacySession) -> None:
     recorder = Recorder(store, session, 60, 7, Heartbeat(store), MOST)
-    events = replay(store, session, recorder.name, keepalive=0.01)(0)
+    events = wait_blocking(replay(store, session, recorder.name, keepalive=0.01)(0))
     assert isinstance(next(events), Pause)
     recorder.keep(ANSWER)
     recorder.end()
