@@ -11,6 +11,9 @@ from patchbay.protocol.versions import Revision
 LOCAL = "local"
 """The principal of every caller."""
 
+EVERYTHING = "everything"
+"""The key of the set of all descriptors."""
+
 
 @dataclass(slots=True)
 class LegacySession:
@@ -73,6 +76,11 @@ class Caller:
     log_level: str | None
     wire: TransportInfo
     session: LegacySession | None = None
+
+    @property
+    def sees(self) -> str:
+        """The key of the set of descriptors that this caller may see: callers with the same key see the same."""
+        return EVERYTHING
 
     @property
     def owner(self) -> str | None:

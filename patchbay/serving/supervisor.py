@@ -31,6 +31,7 @@ from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS
+from patchbay.serving.garbage import leave_out_what_lasts
 from patchbay.serving.hub_url import authority, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.respawning import Supervisor
@@ -159,6 +160,7 @@ def application(
     ).start()
     announce = (settings, announced, serving, app.extensions["operators"])
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
+    leave_out_what_lasts()
     return front
 
 

@@ -106,6 +106,17 @@ def test_records_of_older_versions_have_no_events_and_can_be_read() -> None:
     assert (record.id, record.ms, record.arguments, record.moments) == ("7-0", 5.0, {}, ())
 
 
+@pytest.mark.parametrize(
+    ("stored", "shown"), [("is_error", "tool_error"), ("asked", "input_required"), ("timeout", "timeout")]
+)
+def test_outcomes_in_records_of_older_versions_have_their_present_names(stored: str, shown: str) -> None:
+    row: list[Any] = [1000, 5000, None, "http", "s", "tools/call", "s", "v", None, "t", None, stored, None, 2, 0, 7]
+    row += ["local", None, None, None, None, None, None, None, None, None, []]
+    for contents in (True, False):
+        [record] = records_in(JournalEntry(7, ACTIVITY, orjson.dumps([row]), 0.0), contents)
+        assert record.outcome == shown
+
+
 def test_places_are_bounded_and_remember_how_many_were_taken() -> None:
     places = ListenerSlots(2)
     assert [places.acquire() for _ in range(3)] == [True, True, False]

@@ -131,7 +131,7 @@ def test_a_direct_call_ends_as_one_on_a_runner_thread_does(body: str, said: Even
     assert tool.events(call_of({"n": 0}))[0] == said
 
 
-def test_an_interruption_never_reaches_what_comes_after_the_call() -> None:
+def test_an_interruption_never_reaches_code_after_the_call() -> None:
     """X-19: `Stopped` comes inside the call or not at all, whenever the watchdog decides."""
     tool = Inline(LOOP).warm().close_pool()
     places, over, leaks = list(tool.history.places), threading.Event(), list[BaseException]()

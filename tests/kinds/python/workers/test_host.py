@@ -44,7 +44,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("body", "words"), ENDS)
-def test_however_a_process_ends_the_caller_is_told_why(hosts: WorkerPool, body: str, words: str) -> None:
+def test_the_caller_gets_the_reason_of_every_end_of_a_worker(hosts: WorkerPool, body: str, words: str) -> None:
     """Segfaults, os._exit, memory, floods."""
     assert failure(hosted(hosts, f"def main():\n    {body}")).startswith(words)
 
@@ -55,7 +55,7 @@ def test_a_limit_of_memory_can_be_set(hosts: WorkerPool) -> None:
     assert failure(hosted(hosts, source, memory=100)) == "tool ran out of memory (limit 100 MiB)"
 
 
-def test_what_came_before_the_end_is_kept(hosts: WorkerPool) -> None:
+def test_events_before_the_end_of_a_worker_are_kept(hosts: WorkerPool) -> None:
     found = events(hosted(hosts, "import os\ndef main():\n    yield 'a'\n    os._exit(1)"), call_of())
     assert found[0] == Text("a")
 
@@ -89,7 +89,7 @@ def settled(hosts: WorkerPool) -> int:
 
 
 @pytest.mark.parametrize("source", FORKS)
-def test_nothing_that_a_call_started_outlives_it(hosts: WorkerPool, source: str) -> None:
+def test_a_process_of_a_call_does_not_outlive_it(hosts: WorkerPool, source: str) -> None:
     """Forks, and a double-forked daemon."""
     value(hosted(hosts, "def main(): return 'other'", "other"))
     before = settled(hosts)
@@ -127,7 +127,7 @@ STUBBORN = [
 
 
 @pytest.mark.parametrize("body", STUBBORN)
-def test_what_does_not_want_to_end_is_killed(hosts: WorkerPool, body: str) -> None:
+def test_a_function_that_ignores_its_end_is_killed(hosts: WorkerPool, body: str) -> None:
     """The caller gets the error at the deadline, and no process is left soon after."""
     source = f"import os\ndef main(context):\n    context.state['pid'] = os.getpid()\n    {body}"
     hub = SmallHub()
@@ -163,7 +163,7 @@ def test_a_producer_waits_for_a_slow_reader(hosts: WorkerPool, tmp_path: Path) -
     assert sum(isinstance(event, Text) for event in running) == 499
 
 
-def test_what_is_printed_is_logged_in_order_and_bounded(hosts: WorkerPool) -> None:
+def test_printed_output_is_logged_in_order_and_bounded(hosts: WorkerPool) -> None:
     source = r"""
     import os, sys
     def main():
@@ -180,7 +180,7 @@ def test_what_is_printed_is_logged_in_order_and_bounded(hosts: WorkerPool) -> No
     ]
 
 
-def test_what_programs_print_is_logged(hosts: WorkerPool) -> None:
+def test_output_of_programs_is_logged(hosts: WorkerPool) -> None:
     source = "import os\ndef main():\n    os.system('echo out; echo err >&2; printf rest')\n    return 'x'"
     found = events(hosted(hosts, source), call_of())
     lines: list[Event] = [Log("debug", line, "output") for line in ("out", "err", "rest")]
@@ -235,7 +235,7 @@ def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
     assert len({value(handler) for _ in range(6)}) >= 3
 
 
-def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPool) -> None:
+def test_the_reply_to_an_interrupted_request_does_not_answer_the_next_one(hosts: WorkerPool) -> None:
     """X-19: a tool cleans up with the hub's help after it was stopped during a call of another tool."""
     source = """
     def main(context):
@@ -253,7 +253,7 @@ def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPo
     until(lambda: hub.states["tool"].get("after") == 7)
 
 
-def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
+def test_a_worker_that_sends_unexpected_frames_is_ended(hosts: WorkerPool) -> None:
     """A definition may write to the pipe itself: the hub trusts no frame."""
     source = """
     import os, socket
@@ -272,7 +272,7 @@ def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
         assert message.startswith("the tool's process sent something that is not a message"), (data, message)
 
 
-def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
+def test_a_signal_to_every_process_does_not_end_a_call(hosts: WorkerPool) -> None:
     """A process manager that signals every process of the service means the hub."""
     running = activate(
         hosted(hosts, "import os, time\ndef main():\n    yield os.getpid()\n    time.sleep(0.3)\n    yield 'z'"),
@@ -287,7 +287,7 @@ def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
     assert [event for event in running if isinstance(event, (Text, Done))] == [Text("z"), Done()]
 
 
-def test_a_child_that_is_told_to_terminate_does(hosts: WorkerPool) -> None:
+def test_a_child_of_a_tool_ends_at_sigterm(hosts: WorkerPool) -> None:
     source = """
     import multiprocessing, subprocess, time
     def main():
@@ -329,7 +329,7 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
     until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
-def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> None:
+def test_a_call_whose_signal_is_lost_gets_another_one(hosts: WorkerPool) -> None:
     """X-19: a signal between Python's last check and a blocking system call has no effect."""
     source = """
     import signal, time
@@ -348,7 +348,7 @@ def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> Non
     until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
-def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: WorkerPool, tmp_path: Path) -> None:
+def test_the_last_output_of_a_process_is_read_even_late(hosts: WorkerPool, tmp_path: Path) -> None:
     source = r"""
     import os, pathlib
     def main(note):
@@ -378,6 +378,6 @@ def test_limits_beyond_the_range_of_a_system_mean_its_maximum(hosts: WorkerPool)
     assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
 
 
-def test_what_a_tool_asks_of_the_hub_wrongly_is_told_in_words(hosts: WorkerPool) -> None:
+def test_a_wrong_request_to_the_hub_fails_with_a_sentence(hosts: WorkerPool) -> None:
     handler = hosted(hosts, "def main(context): context.state[5] = 1")
     assert failure(handler, hub=SmallHub()) == "state.set takes (str, any); got (int, int)"

@@ -39,25 +39,25 @@ def hosts() -> Iterator[WorkerPool]:
     made.close()
 
 
-def test_a_definition_is_loaded_once_and_its_host_used_again(hosts: WorkerPool) -> None:
+def test_a_definition_is_loaded_once_and_its_worker_is_used_again(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     first, second = value(handler), value(handler)
     assert (first[1], second) == (1, [first[0], 2])
 
 
-def test_a_host_runs_one_definition_of_one_server_only(hosts: WorkerPool) -> None:
+def test_a_worker_runs_one_definition_of_one_server_only(hosts: WorkerPool) -> None:
     found = [value(hosted(hosts, source, name))[0] for source in (PID, PID + "\n") for name in ("one", "two")]
     assert len(set(found)) == 4
 
 
-def test_a_host_is_replaced_after_many_calls(hosts: WorkerPool) -> None:
+def test_a_worker_is_replaced_after_many_calls(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     pids = [value(handler)[0] for _ in range(11)]
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [5, 5, 1]
     until(lambda: not alive(pids[0]))
 
 
-def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run(hosts: WorkerPool) -> None:
+def test_a_server_with_its_maximum_of_workers_is_busy_while_others_run(hosts: WorkerPool) -> None:
     """One that hangs blocks no other server."""
     handler = hosted(hosts, WAITS, "greedy")
     running = [activate(handler, call_of()) for _ in range(3)]
@@ -68,7 +68,7 @@ def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run
         one.close()
 
 
-def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: WorkerPool) -> None:
+def test_a_waiting_call_gets_the_worker_that_becomes_free(hosts: WorkerPool) -> None:
     source = "import time\ndef main():\n    time.sleep(0.1)\n    return 'x'"
     handler = hosted(hosts, source)
     found: list[object] = []
@@ -80,13 +80,13 @@ def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: WorkerPool) ->
     assert found == ["x"] * 12
 
 
-def test_idle_hosts_make_room_for_other_definitions(hosts: WorkerPool) -> None:
+def test_idle_workers_make_room_for_other_definitions(hosts: WorkerPool) -> None:
     sources = [f"def main(): return '{n}'" for n in range(12)]
     assert [value(hosted(hosts, source)) for source in sources] == [str(n) for n in range(12)]
     until(lambda: len(family(*hosts.pids)) <= 4 + 2)
 
 
-def test_hosts_that_nobody_needs_end() -> None:
+def test_idle_workers_end() -> None:
     hosts = WorkerPool(idle=0.0)
     try:
         pid = value(hosted(hosts, PID))[0]
@@ -96,7 +96,7 @@ def test_hosts_that_nobody_needs_end() -> None:
         hosts.close()
 
 
-def test_a_host_that_died_while_it_was_idle_costs_nobody_a_call(hosts: WorkerPool) -> None:
+def test_a_worker_that_died_while_idle_fails_no_call(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     pid = value(handler)[0]
     os.kill(pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_a_host_that_died_while_it_was_idle_costs_nobody_a_call(hosts: WorkerPoo
     assert value(handler)[1] == 1
 
 
-def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: WorkerPool) -> None:
+def test_a_slow_definition_is_loaded_before_its_call(hosts: WorkerPool) -> None:
     source = "import time\ntime.sleep(0.5)\nbegun = time.monotonic()\n"
     source += "def main(): return [time.monotonic() - begun, __import__('os').getpid()]"
     handler = hosted(hosts, source)
@@ -115,7 +115,7 @@ def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: WorkerPool) -> N
     assert pid != pids[0]
 
 
-def test_the_zygote_may_die(hosts: WorkerPool) -> None:
+def test_a_killed_fork_server_is_replaced(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     host, fork_servers = value(handler)[0], hosts.pids
     for pid in fork_servers:
@@ -132,7 +132,7 @@ def test_the_zygote_may_die(hosts: WorkerPool) -> None:
     assert hosts.pids != fork_servers
 
 
-def test_blank_hosts_that_were_started_before_one_could_not_be_are_closed_with_the_rest(
+def test_spare_workers_are_closed_after_a_failed_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before, hosts = descriptors(), WorkerPool()
@@ -164,7 +164,7 @@ def test_closing_ends_every_process_and_descriptor() -> None:
     assert failure(hosted(hosts, PID)) == "the hub is ending"
 
 
-def test_a_host_has_an_empty_folder_of_its_own_that_goes_with_it(hosts: WorkerPool) -> None:
+def test_a_worker_has_an_empty_folder_that_is_removed_with_it(hosts: WorkerPool) -> None:
     source = """
     import os, pathlib
     def main():
@@ -204,7 +204,7 @@ time.sleep(600)
 """
 
 
-def test_hosts_die_with_their_worker_however_it_dies() -> None:
+def test_worker_processes_die_with_the_process_of_their_hub() -> None:
     """`kill -9` of a hub process leaves no process behind."""
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
@@ -217,14 +217,14 @@ def test_hosts_die_with_their_worker_however_it_dies() -> None:
     until(lambda: not any(map(alive, pids)))
 
 
-def test_hosts_are_started_before_they_are_needed(hosts: WorkerPool) -> None:
+def test_spare_workers_are_started_in_advance(hosts: WorkerPool) -> None:
     pid = value(hosted(hosts, PID))[0]
     until(lambda: len(family(*hosts.pids)) == 3)
     standing_by = family(*hosts.pids) - {pid}
     assert value(hosted(hosts, PID, "other"))[0] in standing_by
 
 
-def test_many_threads_share_the_hosts(hosts: WorkerPool) -> None:
+def test_many_threads_share_the_workers(hosts: WorkerPool) -> None:
     handlers = [hosted(hosts, "def main(n): return n", f"s{n}") for n in range(6)]
     wrong: list[object] = []
 
@@ -241,7 +241,7 @@ def test_many_threads_share_the_hosts(hosts: WorkerPool) -> None:
     assert wrong == []
 
 
-def test_any_number_of_idle_hosts_may_be_gone() -> None:
+def test_any_number_of_idle_workers_may_have_ended() -> None:
     """Like all of them after their fork server was killed."""
     own = WorkerPool(most=8)
     try:
@@ -257,7 +257,7 @@ def test_any_number_of_idle_hosts_may_be_gone() -> None:
         own.close()
 
 
-def test_a_host_that_ends_before_it_knows_its_definition_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_ends_before_it_gets_its_definition_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     before, hosts = descriptors(), WorkerPool()
 
     def gone(link: WorkerConnection, data: bytes) -> bytes:
@@ -269,7 +269,9 @@ def test_a_host_that_ends_before_it_knows_its_definition_leaves_no_descriptor(mo
     until(lambda: descriptors() <= before)
 
 
-def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_start_of_a_fork_server_leaves_no_folder_and_descriptor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = descriptors()
     with pytest.raises(ToolFailed, match="no process can be started for the tool: No such file or directory"):
@@ -277,7 +279,9 @@ def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pyte
     assert (list(tmp_path.iterdir()), descriptors()) == ([], before)
 
 
-def test_hosts_live_on_where_no_process_can_be_had_to_tidy_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_workers_continue_when_no_process_can_be_started_for_cleanup(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A fork bomb elsewhere does not end the fork server, and with it every call."""
     folder = tmp_path / "1"
     folder.mkdir()
