@@ -14,6 +14,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -138,7 +139,8 @@ def main(words: list[str]) -> None:
         check(verdict.ok, str(verdict))
         say(json.dumps({"state": verdict.state_cid, "head": verdict.head}))
     else:
-        {"fold": fold, "flips": flips, "append": append}[part](*map(int, numbers))
+        parts: dict[str, Callable[..., None]] = {"fold": fold, "flips": flips, "append": append}
+        parts[part](*map(int, numbers))
 
 
 if __name__ == "__main__":

@@ -116,11 +116,15 @@ class Names(Protocol):
 class Journal(Protocol):
     """Append-only topics of bytes: streams, ended sessions, records."""
 
-    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
-        """Append an entry; return its seq. `keep` is its lifetime in seconds (None: unlimited).
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        """Append an entry; return its seq. `keep` is its lifetime in seconds (None: unlimited)."""
+        ...
 
-        With `last`, the entry is appended only if `last` is the seq of the topic's newest entry (0: an empty topic) in
-        the same transaction. Raises StaleUpdate if another writer was first.
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
+        """Append entries (topic, data, keep) in one transaction; return their seqs, in order.
+
+        `last` has topics with the seq of the newest entry that each must have (0: an empty topic), in the same
+        transaction. Raises StaleUpdate if another writer was first.
         """
         ...
 

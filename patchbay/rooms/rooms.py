@@ -86,7 +86,7 @@ class Rooms:
             raise BadFrame(f"the room {room.name} has no entry {seq}; expected 1 to {room.seq}")
         owner = room.pseudonym(principal)
         self._check_fork(room, principal)
-        then = fold(logged.entry for logged in room.core.log.read(0, seq))
+        then = fold(logged.entry for logged in room.core.log.read(0, seq, is_bare=True))
         members = {
             member: {**record, "membership": "joined" if member == owner else record["membership"]}
             for member, record in then.now["members"].items()
@@ -120,7 +120,8 @@ class Rooms:
         except PatchbayError as problem:
             raise RoomRefused(problem.message) from problem
         id = self.store.blobs.put(entry.data)
-        self.store.journal.append(f"{ROOM_LOGS}{id}", entry.data, last=0)
+        topic = f"{ROOM_LOGS}{id}"
+        self.store.journal.append_all([(topic, entry.data, None)], {topic: 0})
         try:
             self.store.names.move({ROOMS + name: id}, "rooms", "a room was created", {ROOMS + name: None})
         except StaleUpdate as problem:

@@ -154,16 +154,23 @@ class MemoryJournal:
         self._seq = 0
         self._topics: dict[str, list[tuple[float, JournalEntry]]] = {}
 
-    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        return self.append_all([(topic, data, keep)], {})[0]
+
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
         at = time.time()
-        until = float("inf") if keep is None else at + keep
         with self._lock:
-            entries = self._topics.get(topic)
-            if last is not None and last != (entries[-1][1].seq if entries else 0):
-                raise StaleUpdate(f"{topic} has a newer entry")
-            self._seq += 1
-            self._topics.setdefault(topic, []).append((until, JournalEntry(self._seq, topic, bytes(data), at)))
-            return self._seq
+            for topic, expected in last.items():
+                found = self._topics.get(topic)
+                if expected != (found[-1][1].seq if found else 0):
+                    raise StaleUpdate(f"{topic} has a newer entry")
+            seqs = []
+            for topic, data, keep in entries:
+                until = float("inf") if keep is None else at + keep
+                self._seq += 1
+                self._topics.setdefault(topic, []).append((until, JournalEntry(self._seq, topic, bytes(data), at)))
+                seqs.append(self._seq)
+            return seqs
 
     def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
         with self._lock:

@@ -11,11 +11,12 @@ from typing import Any
 
 import orjson
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchbay.cid import cid_of
-from patchbay.rooms.errors import WrongLog
+from patchbay.rooms.errors import BadFrame, WrongLog
 from patchbay.rooms.folding.fold import fold
 from patchbay.rooms.record.canonical import Signer, canonical_bytes
 from patchbay.rooms.record.entry import read_line
@@ -83,6 +84,26 @@ def test_each_of_a_thousand_flipped_bytes_is_named_by_its_seq() -> None:
         verdict = verify([*lines[:number], bytes(damaged), *lines[number + 1 :]])
         assert (verdict.ok, verdict.seq) == (False, number + 1), (verdict, bytes(damaged))
         assert verdict.reason
+
+
+NUMBERS = st.integers(1 - 2**53, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_canonical_json_is_that_of_rfc_8785(value: Any) -> None:
+    """ENS-C7: signatures and CIDs are over the bytes that every other implementation writes."""
+    try:
+        expected = rfc8785.dumps(value)
+    except ValueError:
+        with pytest.raises(BadFrame):
+            canonical_bytes(value)
+    else:
+        assert canonical_bytes(value) == expected
 
 
 def test_missing_repeated_and_reordered_entries_are_named() -> None:

@@ -266,11 +266,13 @@ def test_names_are_listed_by_how_they_begin_whatever_comes_behind(store: Store) 
     assert set(store.names.all("")) == set(names)
 
 
-def test_an_entry_is_appended_only_behind_the_one_that_the_writer_saw(store: Store) -> None:
+def test_entries_are_appended_together_only_behind_the_one_that_the_writer_saw(store: Store) -> None:
     """Compare and set: of two writers that saw the same newest entry, one is refused and nothing of it is kept."""
-    first = store.journal.append("room", b"1", last=0)
+    contents, first = store.journal.append_all([("contents", b"x", 3600), ("room", b"1", None)], {"room": 0})
+    assert contents < first
     store.journal.append("other", b"x")
     with pytest.raises(StaleUpdate, match="room has a newer entry"):
-        store.journal.append("room", b"2", last=0)
-    second = store.journal.append("room", b"2", last=first)
+        store.journal.append_all([("contents", b"y", None), ("room", b"2", None)], {"room": 0})
+    (second,) = store.journal.append_all([("room", b"2", None)], {"room": first, "nothing": 0})
     assert [(entry.seq, entry.data) for entry in store.journal.read("room")] == [(first, b"1"), (second, b"2")]
+    assert [entry.data for entry in store.journal.read("contents")] == [b"x"]

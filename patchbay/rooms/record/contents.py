@@ -79,16 +79,16 @@ class Contents:
         self._journal = journal
         self._prefix = f"room-content/{room}/"
 
-    def put(self, envelope_id: str, contents: Json, keep: float | None = None) -> None:
-        """Keep contents; `keep` is how many seconds (None: until they are redacted)."""
-        self._journal.append(self._prefix + envelope_id, canonical_bytes(contents), keep)
+    def topic(self, envelope_id: str) -> str:
+        """Return the journal topic of one envelope's contents."""
+        return self._prefix + envelope_id
 
     def get(self, envelope_id: str) -> Json | None:
         """Return contents; None for those that are redacted, or whose time is over."""
-        rows = self._journal.read(self._prefix + envelope_id, limit=1)
+        rows = self._journal.read(self.topic(envelope_id), limit=1)
         found: Any = orjson.loads(rows[0].data) if rows else None
         return found if isinstance(found, dict) else None
 
     def drop(self, envelope_id: str) -> bool:
         """Delete contents; whether there were any."""
-        return self._journal.trim(self._prefix + envelope_id, 0) > 0
+        return self._journal.trim(self.topic(envelope_id), 0) > 0
