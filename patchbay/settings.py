@@ -52,7 +52,12 @@ class Settings:
         (), "Shipped servers that are off, to switch on: everything, bash, claudecode; comma-separated."
     )
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
-    threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
+    threads: int = _setting(
+        256,
+        "Threads in each worker; a call and its stream hold one, a stream that only listens holds none.",
+        least=1,
+        most=65536,
+    )
     store: str = _setting(
         "sqlite", "Where the hub remembers: in the data folder, or in memory only.", choices=("sqlite", "memory")
     )
@@ -98,7 +103,8 @@ class Settings:
     )
     connections: int = _setting(
         1024,
-        "Most connections that one address may have open in each worker; half of its descriptors where that is less.",
+        "Most connections that one address may have open in each worker; three quarters of its descriptors where that"
+        " is less.",
         least=1,
     )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
@@ -109,7 +115,7 @@ class Settings:
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
-        128, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
+        10_000, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
     )
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")

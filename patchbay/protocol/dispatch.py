@@ -46,8 +46,8 @@ RELAYED = frozenset(
 class Dispatcher:
     """Serves messages at the desk. Safe to use from many threads.
 
-    `places` are those for streams that only listen, whichever way in they come by; each holds a thread. `streams` are
-    the bodies of answers that are being streamed.
+    `places` are those for streams that only listen, whichever way in they come by. `streams` are the
+    bodies of answers that are being streamed.
     """
 
     def __init__(self, desk: HubServices) -> None:

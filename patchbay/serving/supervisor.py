@@ -31,6 +31,7 @@ from patchbay import exit_codes
 from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
+from patchbay.serving.descriptors import ensure_descriptors
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.hub_url import authority, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
@@ -77,6 +78,7 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
     protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
+    settings = ensure_descriptors(settings)
     lock = claim_folder(settings.data) if settings.store != "memory" else None
     if lock is not None:
         # A worker that outlives the supervisor ends its calls, and leaves the folder to the hub that comes next.

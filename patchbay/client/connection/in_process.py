@@ -20,6 +20,7 @@ from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 from patchbay.client.connection.stdio import Received, Streams
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Exchange, encode, message
+from patchbay.store import Wait
 
 MAX_CONCURRENT_MESSAGES = 64
 """Messages that are carried at the same time by one connection."""
@@ -70,7 +71,7 @@ async def _carry(
 def _speak(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[Received]) -> None:
     body = orjson.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True))
     for answer in exchange(message(body)):
-        if isinstance(answer, (Pause, Detach)):
+        if isinstance(answer, (Pause, Detach, Wait)):
             anyio.from_thread.check_cancelled()
             continue
         parsed = jsonrpc_message_adapter.validate_json(encode(answer), by_name=False)

@@ -21,6 +21,7 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.web.api.activity_stream import watching
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.activity_numbers import BARS, STEPS, by_tool, ended, most_called_tools, over_time, slowest
@@ -44,6 +45,10 @@ SHORTEST = 60.0
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+WATCHED_SHARE = 4
+"""At most this part of the threads of a worker follows the page: a quarter."""
+
+
 class UnknownRecord(PatchbayError):
     """There is no record of this id; it may have been forgotten."""
 
@@ -61,6 +66,9 @@ class _Views:
         self._site = site
         self._dispatcher = dispatcher
         self._activity = dispatcher.desk.activity
+        settings = site.settings
+        # Each stream of this page holds a thread, so that there are fewer places for them than for other listeners.
+        self._watching = ListenerSlots(max(1, min(settings.listeners, settings.threads // WATCHED_SHARE)))
 
     def page(self) -> Response:
         """Plots, filters, and a table. As JSON: `records` without arguments and answers, `next`, `running`."""
@@ -108,13 +116,17 @@ class _Views:
     def events(self) -> Response:
         """Calls as they end (activity_stream.py). Raises TooManyWatch (503)."""
         wanted, places = self._asked(), self._dispatcher.places
+        if not self._watching.acquire():
+            raise TooManyWatch("too many streams of this page are open; try again later (setting threads)")
         if not places.acquire():
+            self._watching.release()
             raise TooManyWatch("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
         frames = watching(store, self._site.settings, wanted, partial(self._running, wanted))
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(places.release)
+        response.call_on_close(self._watching.release)
         return response
 
     def _asked(self) -> Filter:
