@@ -2,6 +2,11 @@
 
     python -m benchmarks.documents [documents]
 
+The first index is compared, in processor time, with plain FTS5: a file with one table, of which each row is the path
+and the text of one document, written in one transaction. The history of the library is part of its time. A checkout
+is a fifth of the documents, rewritten while the library watches the folder; it ends when a search finds all of them
+and no answer says that the index is behind.
+
 All in one run on one machine, so that only the ratios count. The words of the documents follow Zipf's law, as those of
 real texts do; the questions are of rare, middling and common words, and each way has to find the same documents.
 """
@@ -9,20 +14,29 @@ real texts do; the questions are of rare, middling and common words, and each wa
 from __future__ import annotations
 
 import random
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from patchbay.documents.collection import Library
+from patchbay.documents.files import OWN
+from patchbay.sqlite import sqlite3
 
 WORDS = 20_000
 LONG = 300
 QUESTIONS = ("w19000x", "w5000x", "w600x", "w60x")
 ROUNDS = 15
+INDEX_ROUNDS = 3
+MAX_RATIO = 3.0
+"""How many times the processor time of plain FTS5 the first index takes at most."""
+
+MAX_CHECKOUT_SECONDS = 60.0
 
 
 def filled(folder: Path, documents: int) -> int:
@@ -67,15 +81,79 @@ def seconds(do: Callable[[], object], rounds: int) -> float:
     return statistics.median(times)
 
 
-def main(documents: int) -> None:
-    """Run it and say what came of it."""
+def index_plainly(folder: Path, place: Path) -> None:
+    """Put all documents into plain FTS5."""
+    connection = sqlite3.connect(place, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("CREATE VIRTUAL TABLE found USING fts5(path UNINDEXED, body, tokenize='porter unicode61')")
+    connection.execute("BEGIN")
+    for path in sorted(folder.rglob("*.md")):
+        row = (path.relative_to(folder).as_posix(), path.read_text("utf-8"))
+        connection.execute("INSERT INTO found VALUES (?, ?)", row)
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def index(folder: Path) -> None:
+    """Make the first index and history of a library."""
+    with Library(folder) as library:
+        library.refresh()
+
+
+def processor_seconds(do: Callable[[], object]) -> float:
+    """Seconds of processor time of this process."""
+    begun = time.process_time()
+    do()
+    return time.process_time() - begun
+
+
+def compare_first_index(folder: Path) -> float:
+    """The first index beside plain FTS5, by turns; how many times its processor time it takes, by the best rounds."""
+    plain, own = [], []
+    for number in range(INDEX_ROUNDS):
+        with tempfile.TemporaryDirectory() as place:
+            plain.append(processor_seconds(partial(index_plainly, folder, Path(place, "plain.sqlite"))))
+        shutil.rmtree(folder / OWN, ignore_errors=True)
+        own.append(processor_seconds(partial(index, folder)))
+        sys.stdout.write(f"round {number + 1}: plain FTS5 {plain[-1]:.2f} s, first index {own[-1]:.2f} s\n")
+    return min(own) / min(plain)
+
+
+def is_behind(library: Library) -> bool:
+    """Whether the index lacks something, asked anew: the library works on a thread of its own."""
+    return library.behind
+
+
+def check_out(folder: Path, documents: int) -> tuple[float, float]:
+    """Rewrite documents that a library watches; seconds from the last write until all are found, and processor time."""
+    with Library(folder) as library:
+        library.start()
+        library.ready(MAX_CHECKOUT_SECONDS)
+        while is_behind(library):
+            time.sleep(0.05)
+        time.sleep(1.5)  # the watch has begun, and its second look is over
+        used = time.process_time()
+        for path in sorted((folder / "specs").rglob("*.md"))[:documents]:
+            path.write_text(path.read_text("utf-8") + "checkedout\n", "utf-8")
+        begun = time.monotonic()
+        end = begun + MAX_CHECKOUT_SECONDS
+        while library.search("checkedout ", limit=1).total < documents or is_behind(library):
+            assert time.monotonic() < end, f"{documents} changed documents are not found"
+            time.sleep(0.02)
+        return time.monotonic() - begun, time.process_time() - used
+
+
+def main(documents: int) -> int:
+    """Run it and say what came of it; 1 where the first index takes too long beside plain FTS5."""
     say = sys.stdout.write
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         size = filled(folder, documents)
         say(f"{documents} documents, {size / 1e6:.1f} MB\n")
+        ratio = compare_first_index(folder)
+        say(f"first index: {ratio:.2f} times the processor time of plain FTS5; expected at most {MAX_RATIO:g}\n")
         with Library(folder) as library:
-            say(f"first index: {seconds(library.refresh, 1):.1f} s\n")
             say(f"look at an unchanged folder: {seconds(library.refresh, 3) * 1000:.0f} ms\n")
         begun = time.perf_counter()
         with Library(folder) as library:
@@ -83,6 +161,9 @@ def main(documents: int) -> None:
             say(f"opened again: {(time.perf_counter() - begun) * 1000:.0f} ms\n")
             for word in QUESTIONS:
                 compare(library, folder, word)
+        wall, used = check_out(folder, documents // 5)
+        say(f"checkout of {documents // 5} documents: found after {wall:.1f} s, {used:.1f} s of processor time\n")
+    return 0 if ratio <= MAX_RATIO else 1
 
 
 def compare(library: Library, folder: Path, word: str) -> None:
@@ -90,7 +171,7 @@ def compare(library: Library, folder: Path, word: str) -> None:
     query = f"{word} "
     truth, found = scanned(folder, word), library.search(query, limit=1000)
     assert truth == grepped(folder, word) and {hit.row.key for hit in found.hits} <= truth
-    assert found.total == min(len(truth), 200), (word, found.total, len(truth))
+    assert found.total == len(truth), (word, found.total, len(truth))
     own = seconds(lambda: library.search(query), ROUNDS)
     grep = seconds(lambda: grepped(folder, word), 3) / own
     scan = seconds(lambda: scanned(folder, word), 3) / own
@@ -100,4 +181,4 @@ def compare(library: Library, folder: Path, word: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000))

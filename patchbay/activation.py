@@ -191,15 +191,15 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     try:
         while True:
             event = events.send(answer) if answer is not None else next(events)
-            answer = None
-            if isinstance(event, (Done, Failed)):
+            answer, kind = None, type(event)
+            if kind is Done or kind is Failed:
                 yield event
                 return
             if isinstance(event, Progress):
                 if event.progress <= highest:
                     continue
                 highest = event.progress
-            silent = isinstance(event, Pause)
+            silent = kind is Pause
             if silent:
                 _check(call, begun)
             answer = yield event

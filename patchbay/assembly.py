@@ -15,8 +15,9 @@ from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
-from patchbay.boot.changes import CHANGED
+from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.contents.collection import Source
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -29,11 +30,17 @@ from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
+from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.rooms import Rooms
+from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 
 log = logging.getLogger(__name__)
+
+ROOMS = "/rooms"
+"""Under which the hub keeps its rooms, to close them at its end; no server can have this name."""
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
@@ -53,16 +60,21 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
-    told = partial(store.bus.publish, CHANGED)
+    told = partial(store.bus.publish, NAMES_CHANGED)
     keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=keepers, key=key)
+    catalogue = Catalogue(
+        store, settings, handlers=handlers, keepers=keepers, key=key, blob_sources=blob_sources(store)
+    )
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
+    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
+    rooms = Rooms(store, key, Bounds.of(settings), gateway)
+    catalogue.hub.kept(ROOMS, lambda: rooms)
     return Dispatcher(
         HubServices(
             catalogue=catalogue,
@@ -75,8 +87,14 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),
             hosts=hosts,
+            rooms=rooms,
         )
     )
+
+
+def blob_sources(store: Store) -> list[Source]:
+    """The parts of a hub, beside its names, that need blobs of a store."""
+    return []
 
 
 def _opened_store(settings: Settings) -> Store:
@@ -95,7 +113,7 @@ def _opened_store(settings: Settings) -> Store:
                 " back from a backup",
                 settings.data,
             )
-        image, where = boot.load(settings.boot, store)
+        image, where = boot.load_image(settings.boot, store)
         boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
     except BaseException:
         store.close()

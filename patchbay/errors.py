@@ -27,7 +27,8 @@
         ├── CorruptBlob                             bytes that do not hash to their CID
         └── ConfigError                             names the file, the path inside it, what was expected
 
-`code` is the JSON-RPC code, `status` the HTTP status where nothing more exact is known.
+`code` is the JSON-RPC code, `status` the HTTP status where nothing more exact is known, `exit_code` the exit code of a
+command that ends with the error.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from patchbay import exit_codes
+
 
 class PatchbayError(Exception):
     """A failure with a sentence for people and, optionally, `data` for programs (a JSON value)."""
 
     code: int = -32603
     status: int = 500
+    exit_code: int = exit_codes.FAILED
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -66,6 +70,7 @@ class MethodNotFound(PatchbayError):
 
 class InvalidParams(PatchbayError):
     code, status = -32602, 400
+    exit_code = exit_codes.USAGE
 
 
 class ResourceNotFound(InvalidParams):
@@ -104,6 +109,7 @@ class UnsupportedVersion(PatchbayError):
 
 class UnknownServer(PatchbayError):
     code, status = -32600, 404
+    exit_code = exit_codes.USAGE
 
 
 class UnavailableServer(UnknownServer):
@@ -152,6 +158,8 @@ class WrongArguments(ToolFailed):
 
 class ContentError(PatchbayError):
     """Something is wrong with stored content."""
+
+    exit_code = exit_codes.USAGE
 
 
 class StaleUpdate(ContentError):

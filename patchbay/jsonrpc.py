@@ -22,6 +22,9 @@ from patchbay.store import Wait
 DEPTH = 128
 """How deep arrays and objects may nest in one message."""
 
+MAX_PLAIN_BYTES = 16 * 1024
+"""Bytes of a message up to which orjson is tried first; it takes a tenth of the time."""
+
 Id = str | int
 
 
@@ -109,6 +112,9 @@ def parse(data: bytes) -> Any:
 
     Raises ParseError with the place of the problem.
     """
+    value = _parse_plain(data)
+    if value is not None:
+        return value
     try:
         value = _DECODER.decode(data.decode("utf-8"))
         # orjson refuses what UTF-8 cannot say (lone surrogates), integers beyond 64 bits and depth above 254.
@@ -122,6 +128,33 @@ def parse(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > DEPTH and _depth(value) > DEPTH:
         raise ParseError(f"the body nests deeper than {DEPTH} levels")
     return value
+
+
+def _parse_plain(data: bytes) -> dict[str, Any] | None:
+    """The object in `data`, where orjson alone shows that `parse` gives the same; None where it cannot show that.
+
+    orjson keeps the last of two equal keys and makes a float of a large integer. So there are no floats here, and as
+    many keys as `data` has colons: a key that stands twice would leave more colons than keys.
+    """
+    if len(data) > MAX_PLAIN_BYTES:
+        return None
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if type(value) is not dict:
+        return None
+    keys, level = 0, [value]
+    for inner in level:  # grows while it is read
+        if type(inner) is dict:
+            keys += len(inner)
+        for item in inner.values() if type(inner) is dict else inner:
+            kind = type(item)
+            if kind is dict or kind is list:
+                level.append(item)
+            elif kind is float:
+                return None
+    return value if keys == data.count(b":") and len(level) <= DEPTH else None
 
 
 def _depth(value: Any) -> int:
@@ -180,17 +213,17 @@ def _kind(value: Any) -> str:
 
 def encode(message: Message) -> bytes:
     """One message as one line of compact JSON."""
-    if isinstance(message, Result) and isinstance(message.result, Rendered):
-        return b'{"jsonrpc":"2.0","id":' + orjson.dumps(message.id) + b',"result":' + message.result.data + b"}"
-    body: dict[str, Any] = {"jsonrpc": "2.0"}
-    if isinstance(message, Request):
-        body |= {"id": message.id, "method": message.method, "params": message.params}
+    body: dict[str, Any]
+    if isinstance(message, Result):
+        if isinstance(message.result, Rendered):
+            return b'{"jsonrpc":"2.0","id":' + orjson.dumps(message.id) + b',"result":' + message.result.data + b"}"
+        body = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+    elif isinstance(message, Request):
+        body = {"jsonrpc": "2.0", "id": message.id, "method": message.method, "params": message.params}
     elif isinstance(message, Notification):
-        body |= {"method": message.method} | ({"params": message.params} if message.params else {})
-    elif isinstance(message, Result):
-        body |= {"id": message.id, "result": message.result}
+        body = {"jsonrpc": "2.0", "method": message.method} | ({"params": message.params} if message.params else {})
     else:
-        body |= {"id": message.id, "error": message.error}
+        body = {"jsonrpc": "2.0", "id": message.id, "error": message.error}
     try:
         return orjson.dumps(body)
     except TypeError:

@@ -117,6 +117,12 @@ class Settings:
     listeners: int = _setting(
         10_000, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
     )
+    blob_hours: float = _setting(
+        24.0,
+        "How long content is kept that nothing refers to: uploads, and past values that tools stored.",
+        "hours",
+        least=1,
+    )
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
     replay_size: int = _setting(
@@ -149,6 +155,27 @@ class Settings:
         "What a record holds of arguments and results: all up to 16 KiB each, their CIDs, or nothing."
         " Auto is keep in personal mode (access), else digest.",
         choices=("auto", "keep", "digest", "none"),
+    )
+
+    mount_hosts: tuple[str, ...] = _setting(
+        (),
+        "Hosts that rooms may mount MCP servers from although their addresses are not public, such as 127.0.0.1,"
+        " comma-separated.",
+    )
+    room_count: int = _setting(1000, "Most rooms of the hub.", least=1)
+    room_members: int = _setting(2000, "Most sessions that are in one room at once.", least=1)
+    room_calls: int = _setting(256, "Most calls that are open in one room at once.", least=1)
+    room_tools: int = _setting(2000, "Most tools that all servers of one room have together.", least=1)
+    room_envelope_limit: int = _setting(1024 * 1024, "Largest envelope that a room takes.", "bytes", least=1024)
+    room_rate: float = _setting(
+        50.0, "How many envelopes one session may send to a room, on average.", "each second", least=0.1
+    )
+    room_log_limit: int = _setting(256 * 1024 * 1024, "Most that the log of one room takes.", "bytes", least=65536)
+    room_replay: float = _setting(
+        300.0, "How long a room keeps what it does not log, such as partials and streams.", "seconds", least=1
+    )
+    room_idle: float = _setting(
+        60.0, "How long a session without a connection stays in its room, and a lost one.", "seconds", least=1
     )
 
     @classmethod

@@ -38,8 +38,20 @@ class JournalEntry:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """How many blobs were deleted, or could be, and how many bytes of content they have."""
+
+    count: int
+    size: int
+
+
 class Blobs(Protocol):
-    """Immutable bytes under their CID."""
+    """Immutable bytes under their CID, each with the time of its last `put` or `renew`.
+
+    A collection deletes a blob only when that time is long enough ago. So a writer that has put or renewed every blob
+    it needs has the whole grace time to point a name at them.
+    """
 
     def put(self, data: bytes, cid: str | None = None) -> str:
         """Keep bytes; answers their CID. With `cid`, raises CorruptBlob unless the bytes are its content."""
@@ -55,6 +67,14 @@ class Blobs(Protocol):
 
     def count(self) -> int:
         """How many blobs are kept."""
+        ...
+
+    def put_many(self, contents: Iterable[bytes]) -> list[str]:
+        """Keep several contents in one transaction, all or none; answers their CIDs in the same order."""
+        ...
+
+    def renew(self, cids: Iterable[str]) -> None:
+        """Start the grace time of these blobs again. CIDs without a blob are left out. Raises BadCid."""
         ...
 
 
@@ -96,8 +116,12 @@ class Names(Protocol):
 class Journal(Protocol):
     """Append-only topics of bytes: streams, ended sessions, records."""
 
-    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
-        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever)."""
+    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
+        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever).
+
+        With `last` only while that is the seq of the topic's newest entry (0: it has none), seen in the same moment.
+        Raises StaleUpdate when another writer was first.
+        """
         ...
 
     def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
@@ -194,13 +218,41 @@ class Bus(Protocol):
         ...
 
 
+class Collection(Protocol):
+    """Deletes blobs that are no longer needed, and gives the space back. Which are needed, the caller knows."""
+
+    def older_than(self, at: float) -> list[str]:
+        """The CIDs of blobs whose last `put` or `renew` was before `at` (Unix time in seconds), oldest first."""
+        ...
+
+    def size(self, cids: Iterable[str]) -> Collected:
+        """How many of these canonical CIDs have a blob, and how many bytes these blobs have together."""
+        ...
+
+    def collect(self, cids: Sequence[str], before: float, seq: int) -> Collected:
+        """Delete those of these canonical CIDs whose last `put` or `renew` was before `before`, in one transaction.
+
+        Raises StaleUpdate, and deletes nothing, when a name has moved since the move `seq`: then the caller has to
+        look again which blobs are needed.
+        """
+        ...
+
+    def give_back(self, whole: bool = False) -> int:
+        """Give unused space back to the file system; answers how many bytes.
+
+        A short step by default, so that writers wait for milliseconds. With `whole`, all of it: writers wait meanwhile.
+        """
+        ...
+
+
 class Store(Protocol):
-    """The four together, opened and closed as one."""
+    """All of them together, opened and closed as one."""
 
     blobs: Blobs
     names: Names
     journal: Journal
     bus: Bus
+    collection: Collection
 
     def check(self) -> str | None:
         """None when the store answers, else a sentence that says what is wrong."""

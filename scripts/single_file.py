@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY = "patchbay.client.plugin"
 TARGET = ROOT / "dist" / "mcp_.py"
-REAPER = "patchbay/processes/reaper.py"
+REAPER = "patchbay/processes/process_trees.py"
 HEAD = '''"""MCP servers as records: a program in one file. Made by scripts/single_file.py; change its sources instead.
 
     uv run --script mcp_.py --mode read "mcp+uvx://mcp-server-time?tool=get_current_time&timezone=UTC"
@@ -299,7 +299,7 @@ def reached(pieces: dict[str, list[Piece]]) -> set[str]:
 
 def with_reaper(text: str) -> str:
     """The program that stands between the client and a server, which is a file of its own there, as text here."""
-    path = "REAPER = str(Path(__file__).resolve().parents[2] / 'processes' / 'reaper.py')"
+    path = "REAPER = str(Path(__file__).resolve().parents[2] / 'processes' / 'process_trees.py')"
     call = "'-S', REAPER, "
     counts = (text.count(path), text.count(call))
     assert counts == (1, 1), "expected patchbay/client/connection/stdio.py to start the reaper by its path, once"

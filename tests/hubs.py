@@ -21,7 +21,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.activity.recorder import Activity
 from patchbay.app import create_app
-from patchbay.boot import change
+from patchbay.boot import change_names
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 
@@ -166,7 +166,9 @@ class Hub:
         """Keep bytes as a part of the configuration: a variable names their CID, which is answered."""
         blobs = self.catalogue.store.blobs
         cid = str(blobs.put(data))
-        change(self.catalogue.store, {f"variables/kept-{cid[-16:]}": blobs.put(cid.encode())}, "test", "keep bytes")
+        change_names(
+            self.catalogue.store, {f"variables/kept-{cid[-16:]}": blobs.put(cid.encode())}, "test", "keep bytes"
+        )
         return cid
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from patchbay.assets import REFERENCE_TEMPLATES as FOLDER
-from patchbay.boot.generate import GENERATED, BootImageGenerator, main, present
+from patchbay.boot.generate import GENERATED, BootImageGenerator, generated_files, main
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError
 from tests.checkout import ROOT
@@ -103,7 +103,7 @@ def test_the_same_sources_make_the_same_bytes_whatever_the_machine(folder: Path,
     environment = {**os.environ, "PYTHONHASHSEED": "7", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
     command = [sys.executable, "generate_boot_image.py", "--folder", str(other)]
     assert subprocess.run(command, cwd=ROOT, env=environment, capture_output=True).returncode == 0
-    assert present(other) == present(folder)
+    assert generated_files(other) == generated_files(folder)
 
 
 def test_generating_again_writes_nothing(folder: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_check_notices_generated_files_that_were_edited_removed_or_added(
         ("mcps/configs/echo.json", "{", "{,", "mcps/configs/echo.json: expected a JSON object"),
         ("mcps/configs/jq.json", "jq_tools.py", "gone.py", "tools_transform_cid: expected a file that exists"),
         ("default.boot.source.json", "echo.sh", "gone.sh", "servers.1.definition_cid: expected a file that exists"),
-        ("default.boot.source.json", '"name": "echo"', '"name": "mcp"', "each name once; 'mcp' stands twice"),
+        ("default.boot.source.json", '"name": "echo"', '"name": "mcp"', "each name once; 'mcp' occurs twice"),
         ("default.boot.source.json", '"version": 1', '"version": 6', "at version: expected the value 1"),
         (
             "default.boot.source.json",

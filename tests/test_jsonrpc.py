@@ -6,11 +6,22 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchbay.errors import InvalidRequest, ParseError
-from patchbay.jsonrpc import DEPTH, Failure, Notification, Rendered, Request, Result, encode, message, parse
+from patchbay.jsonrpc import (
+    DEPTH,
+    MAX_PLAIN_BYTES,
+    Failure,
+    Notification,
+    Rendered,
+    Request,
+    Result,
+    encode,
+    message,
+    parse,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -121,3 +132,30 @@ def test_notifications_and_failures_are_told_apart() -> None:
 def test_other_shapes_are_invalid_requests(value: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         message(value)
+
+
+JSON_TEXTS = st.one_of(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+        max_leaves=20,
+    ).map(json.dumps),
+    st.lists(st.tuples(st.sampled_from("ab:"), st.sampled_from(["1", "1.5", '"x:y"', '{"a":1}', "[2]", "-0"]))).map(
+        lambda pairs: "{" + ", ".join(f'"{key}" : {value}' for key, value in pairs) + "}"
+    ),
+)
+"""Values of every kind, and objects in which a key may stand twice."""
+
+
+@settings(deadline=None)
+@given(JSON_TEXTS)
+def test_the_quick_way_to_parse_gives_what_the_exact_way_gives(text: str) -> None:
+    """M18: white space makes a message too long for the quick way; both refuse and accept the same."""
+    with_spaces = text.encode() + b" " * (MAX_PLAIN_BYTES + 1)
+    try:
+        exact = parse(with_spaces)
+    except ParseError:
+        with pytest.raises(ParseError):
+            parse(text.encode())
+        return
+    assert repr(parse(text.encode())) == repr(exact)

@@ -68,7 +68,7 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ): "start-up time: the official client takes 0.5 s",
     (
         "patchbay/client/connection/link.py",
-        "patchbay.client.auth.oauth.auth_for",
+        "patchbay.client.auth.oauth.make_auth",
     ): "start-up time: the official client takes 0.5 s",
     ("patchbay/client/source.py", "importlib.metadata.entry_points"): "start-up time: for the sources of others only",
     ("patchbay/client/sources/__init__.py", "patchbay.client.sources.http.HttpSource"): "start-up time: for APIs only",
@@ -77,7 +77,10 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
         "patchbay.client.sources.http.is_described",
     ): "start-up time: for APIs only",
     ("patchbay/client/sources/__init__.py", "patchbay.client.sources.objects.ObjectSource"): "start-up time: fsspec",
-    ("patchbay/client/sources/__init__.py", "patchbay.client.sources.plain_urls.fetched"): "start-up time: httpx2",
+    (
+        "patchbay/client/sources/__init__.py",
+        "patchbay.client.sources.plain_urls.fetch_records",
+    ): "start-up time: httpx2",
 }
 """The imports that may stand inside a function, and why: by the file, and by what is imported."""
 

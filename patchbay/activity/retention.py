@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.settings import Settings
 
@@ -31,6 +31,9 @@ STAMPS = ("resultType", "_meta", "ttlMs", "cacheScope")
 MAX_SCHEMA_DEPTH = 32
 """How deep a schema is searched for secrets; one that is deeper counts as secret."""
 
+_MODES_OF_DESCRIPTORS: ServerCache[tuple[str, str], str] = ServerCache()
+"""Modes by the kind and name of a descriptor; both are empty for the server itself."""
+
 
 def contents_mode(settings: Settings) -> str:
     """`keep`, `digest` or `none` for a whole hub."""
@@ -41,13 +44,14 @@ def contents_mode(settings: Settings) -> str:
 
 def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:
     """The same for one descriptor of a server, where the hub's is `mode`."""
-    key = ("activity", descriptor.kind if descriptor else "", descriptor.name if descriptor else "")
-    found: str | None = server.rendered.get(key)
-    if found is None:
-        asked: str = server.config.get("activity", mode)
-        found = "none" if descriptor is not None and secret(descriptor) else min(mode, asked, key=MODES.index)
-        server.rendered[key] = found
-    return found
+
+    def compute() -> str:
+        if descriptor is not None and secret(descriptor):
+            return "none"
+        return min(mode, str(server.config.get("activity", mode)), key=MODES.index)
+
+    key = (descriptor.kind if descriptor else "", descriptor.name if descriptor else "")
+    return _MODES_OF_DESCRIPTORS.get(server, key, compute)
 
 
 def secret(descriptor: Descriptor) -> bool:

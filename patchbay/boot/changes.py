@@ -1,8 +1,7 @@
-"""Importing an image, and every change after that: names and root move together, or nothing does.
+"""Import an image and apply later changes; names and root move in one step.
 
-Two changes at the same moment, in different processes perhaps, each move their own names; whoever
-comes second makes the root agree with both. Nothing here asks whether a change is allowed: callers
-look at `is_readonly` first.
+Two processes may change different names at the same moment. Each moves its own names; the one that finishes second
+makes a root that agrees with both. This module does not check permission: callers ask `is_readonly` first.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any
 import orjson
 
 from patchbay.boot.documents import LISTING, check_documents, text_of_variable
-from patchbay.boot.healing import bytes_for_image, read_or_heal
+from patchbay.boot.healing import bytes_for_image, read_or_restore
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image
-from patchbay.boot.references import missing_from
+from patchbay.boot.references import missing_cids
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
@@ -26,52 +25,51 @@ log = logging.getLogger(__name__)
 
 PARTS = ("servers", "variables", "templates")
 
-CHANGED = "names"
-"""Bus topic that says: names moved, look again."""
+NAMES_CHANGED = "names"
+"""Bus topic that announces that names have moved."""
 
 
 def current_image(store: Store) -> bytes:
-    """The image of what is served now; an empty one before anything was imported or changed."""
+    """Return the image of what is served now; an empty image before the first import or change."""
     root = store.names.get("root")
     return Image().data if root is None else store.blobs.get(root)
 
 
 def is_readonly(store: Store) -> bool:
-    """Whether the image that is booted forbids every change."""
+    """Whether the current image forbids every change."""
     return bool(orjson.loads(current_image(store))["readonly"])
 
 
-def history(store: Store, limit: int = 100) -> list[NameChange]:
-    """The moves of the root, newest first: who changed the hub, when and why."""
+def root_history(store: Store, limit: int = 100) -> list[NameChange]:
+    """Return the moves of the root, newest first: who changed the hub, when and why."""
     return store.names.past("root", limit)
 
 
-def variable(store: Store, name: str) -> bytes | None:
-    """The value of a variable: its definition or, when that is a CID, the bytes of it. None when there is no such.
+def read_variable(store: Store, name: str) -> bytes | None:
+    """Return the value of a variable: its definition or, when the definition is a CID, the bytes of that CID.
 
-    Bytes that are damaged or lost are written again from the image of everything. Raises ConfigError when it does not
-    have them, MissingBlob or CorruptBlob when the CID that the definition consists of cannot be read.
+    Returns None for an unknown variable. Damaged or missing bytes are restored from the root image. Raises ConfigError
+    when the root image does not have them, MissingBlob or CorruptBlob when the definition is a CID that cannot be read.
     """
     cid = store.names.get(f"variables/{name}")
     if cid is None:
         return None
-    read_or_heal(store, f"variables/{name}", cid)
+    read_or_restore(store, f"variables/{name}", cid)
     return text_of_variable(store.blobs, cid)
 
 
 def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> str:
-    """Make an image the one that is served, all or nothing; answers the root CID.
+    """Import an image, completely or not at all, and return the root CID.
 
-    What the previous image named and this one does not is taken away; everything else that was changed
-    since stays, also under names of which both images say the same, unless this one is read-only.
-    Nothing happens when this image was the last to be imported. Raises ConfigError, or MissingBlob with
-    every CID that is missing; then nothing has changed.
+    Names of the previous image that this one does not have are removed. Other changes since then stay, also a change of
+    a name that has the same value in both images, unless this image is read-only. Importing the same image twice does
+    nothing. Raises ConfigError, or MissingBlob with every missing CID; then nothing has changed.
     """
     image = parse_image(data, where)
     now = store.names.all()
     if now.get("boot") == image.cid:
         return now["root"]
-    missing = missing_from(image, store.blobs)
+    missing = missing_cids(image, store.blobs)
     if missing:
         raise MissingBlob(missing, where)
     changes: dict[str, str | None] = {}
@@ -84,63 +82,65 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
         store.blobs.put(blob)
     changes |= _cids(image)
     check_documents(store, {LISTING: changes.get(LISTING)})
-    own = {name for name, cid in changes.items() if _own(name, now, before) and now.get(name) != cid}
-    kept = set() if image.readonly else {name for name in own if name in before and changes[name] == before[name]}
-    _tell(where, kept, own - kept)
+    manual = {name for name, cid in changes.items() if _is_changed_by_hand(name, now, before) and now.get(name) != cid}
+    kept = set() if image.readonly else {name for name in manual if name in before and changes[name] == before[name]}
+    _log_manual_changes(where, kept, manual - kept)
     changes = {name: cid for name, cid in changes.items() if name not in kept}
-    served = _image_of(_after(now, changes), store.blobs, image)
+    served = _build_image(_names_after(now, changes), store.blobs, image)
     root, boot = store.blobs.put(served.data), store.blobs.put(image.data)
     store.names.move({**changes, "boot": boot, "root": root}, who, why)
-    return _settled(store, who, why)
+    return _agree_on_root(store, who, why)
 
 
-def change(
+def change_names(
     store: Store,
     changes: Mapping[str, str | None],
     who: str,
     why: str,
     expected: Mapping[str, str | None] | None = None,
 ) -> str:
-    """Point names (`servers/...`, `variables/...`, `templates/...`) elsewhere, None to take one away.
+    """Point names (`servers/...`, `variables/...`, `templates/...`) to other CIDs; None removes a name.
 
-    Answers the new root CID. With `expected` only if these names still point there. Raises StaleUpdate when they do
-    not, MissingBlob for CIDs that are not in the store and ConfigError for a name or a content that cannot be in an
-    image, and for a configuration document that cannot be read; then nothing has changed.
+    Returns the new root CID. With `expected`, the change is made only if these names still point there. Raises
+    StaleUpdate when they do not, MissingBlob for CIDs that are not in the store, and ConfigError for a name or content
+    that an image cannot hold and for a configuration document that cannot be read; then nothing has changed.
     """
     for name in changes:
         part, _, rest = name.partition("/")
         if part not in PARTS or not is_name(rest, part):
             raise ConfigError(name, "", "expected servers/<name>, variables/<name> or templates/<name>")
-    missing = store.blobs.missing(cid for cid in changes.values() if cid is not None)
+    wanted = [cid for cid in changes.values() if cid is not None]
+    store.blobs.renew(wanted)
+    missing = store.blobs.missing(wanted)
     if missing:
         raise MissingBlob(missing, why)
     check_documents(store, changes)
-    served = _image_of(_after(store.names.all(), changes), store.blobs, _current(store))
+    served = _build_image(_names_after(store.names.all(), changes), store.blobs, _current(store))
     store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why, expected)
-    root = _settled(store, who, why)
-    store.bus.publish(CHANGED)
+    root = _agree_on_root(store, who, why)
+    store.bus.publish(NAMES_CHANGED)
     return root
 
 
 def _cids(image: Image) -> dict[str, str]:
-    """Where the names of an image point."""
+    """Return the CID of each name of an image."""
     blobs = {name: cid_of(blob) for name, blob in image.blobs().items()}
     return blobs | {f"templates/{name}": cid for name, cid in image.templates.items()}
 
 
-def _own(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> bool:
-    """Whether a name is not as the image before left it, by somebody's hand: the watched folder sees to its own."""
+def _is_changed_by_hand(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> bool:
+    """Whether a person changed this name since the last image. The watched folder manages its own names."""
     changed = now.get(name) != before.get(name)
     return changed and f"dropins/{name.removeprefix('servers/')}" not in now
 
 
-def _tell(where: str, kept: set[str], replaced: set[str]) -> None:
-    """In the log: what an import made of the changes that were made by hand since the last one."""
+def _log_manual_changes(where: str, kept: set[str], replaced: set[str]) -> None:
+    """Log which manual changes since the last import stay and which are replaced."""
     if kept:
-        log.info("%s leaves what was changed here as it is: %s", where, ", ".join(sorted(kept)))
+        log.info("%s keeps the changes that were made on this hub: %s", where, ", ".join(sorted(kept)))
     if replaced:
         log.warning(
-            "%s replaces what was changed here since the last boot image: %s; /history has it and the way back",
+            "%s replaces changes that were made on this hub since the last boot image: %s; /history can restore them",
             where,
             ", ".join(sorted(replaced)),
         )
@@ -150,22 +150,22 @@ def _current(store: Store) -> Image:
     return parse_image(current_image(store), "the current image")
 
 
-def _settled(store: Store, who: str, why: str) -> str:
-    """The root, after making it agree with the names that another change moved at the same moment."""
+def _agree_on_root(store: Store, who: str, why: str) -> str:
+    """Return the root CID, after the root agrees with names that other processes moved at the same moment."""
     while True:
         now = store.names.all()
-        root = _image_of(now, store.blobs, parse_image(store.blobs.get(now["root"]), "the current image"))
+        root = _build_image(now, store.blobs, parse_image(store.blobs.get(now["root"]), "the current image"))
         if root.cid == now["root"]:
             return root.cid
         store.names.move({"root": store.blobs.put(root.data)}, who, why)
 
 
-def _after(now: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+def _names_after(now: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     return {name: cid for name, cid in {**now, **changes}.items() if cid is not None}
 
 
-def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
-    """The image that names make; `base` says what names do not: disabled variables, and whether it is read-only."""
+def _build_image(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
+    """Build the image of these names. `base` supplies the disabled variables and the read-only flag."""
     parts: dict[str, dict[str, str]] = {part: {} for part in PARTS}
     for name, cid in names.items():
         part, _, rest = name.partition("/")
@@ -175,8 +175,8 @@ def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
         part: {name: bytes_for_image(f"{part}/{name}", cid, blobs, base) for name, cid in parts[part].items()}
         for part in ("servers", "variables")
     }
-    variables = {name: _text(name, data) for name, data in found["variables"].items()}
-    rows = [{"name": name, **_row(name, data)} for name, data in found["servers"].items()]
+    variables = {name: _decode_variable(name, data) for name, data in found["variables"].items()}
+    rows = [{"name": name, **_parse_row(name, data)} for name, data in found["servers"].items()]
     document = {
         "version": 1,
         "readonly": base.readonly,
@@ -189,11 +189,11 @@ def _image_of(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
         ],
         "templates": [{"name": name, "cid": cid} for name, cid in parts["templates"].items()],
     }
-    # Through the same door as an image from outside, so that no change can make one that could not be imported.
+    # Parse it like an image from outside, so that no change makes an image that cannot be imported.
     return parse_image(canonical_json(document), "the changed image")
 
 
-def _row(name: str, data: bytes) -> dict[str, Any]:
+def _parse_row(name: str, data: bytes) -> dict[str, Any]:
     try:
         row = parse(data)
     except ParseError as problem:
@@ -203,7 +203,7 @@ def _row(name: str, data: bytes) -> dict[str, Any]:
     return row
 
 
-def _text(name: str, data: bytes) -> str:
+def _decode_variable(name: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as problem:

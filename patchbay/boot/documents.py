@@ -1,8 +1,7 @@
-"""The configuration documents that are variables (`mcps`, `listing`): refused where they are written.
+"""The configuration documents that are variables (`mcps`, `listing`), checked before they are stored.
 
-A text that cannot be read says nothing of what it disables, so it never takes the place of one that can. What a store
-holds all the same, such as one of an older Patchbay, leaves the last text that could be read in force.
-Source: DESIGN section 11.
+A text that cannot be read never replaces one that can, because it does not say what it disables. A store of an older
+Patchbay may hold an unreadable text all the same; then the last readable text stays in force.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from patchbay.boot.healing import read_or_heal
-from patchbay.boot.image import reference_in
+from patchbay.boot.healing import read_or_restore
+from patchbay.boot.image import cid_in_definition
 from patchbay.config import Configs, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs, Store
@@ -24,43 +23,43 @@ log = logging.getLogger(__name__)
 
 MCPS = "variables/mcps"
 LISTING = "variables/listing"
-"""How the tools of all servers together are listed, as the field `listing` of a configuration says it."""
+"""Name of the variable that selects the tools of the aggregate server, like the `listing` field of a configuration."""
 
-MOVES_AT_ONCE = 100
-"""How many earlier texts are looked at in one step."""
+MOVES_PER_READ = 100
+"""How many earlier texts are read from the journal in one step."""
 
 Read = TypeVar("Read")
 
 
 def text_of_variable(blobs: Blobs, cid: str) -> bytes:
-    """The text that a variable's definition stands for: the definition or, when that is a CID, the bytes of it.
+    """Return the text of a variable: its definition or, when the definition is a CID, the bytes of that CID.
 
     Raises MissingBlob.
     """
     definition = blobs.get(cid)
-    reference = reference_in(definition.decode("utf-8", "replace"))
+    reference = cid_in_definition(definition.decode("utf-8", "replace"))
     return definition if reference is None else blobs.get(reference)
 
 
 def check_documents(store: Store, changes: Mapping[str, str | None]) -> None:
-    """Check the documents among names that are about to change. Raises ConfigError or MissingBlob.
+    """Check the documents among the names that are about to change. Raises ConfigError or MissingBlob.
 
-    Of `mcps` the entries that change are checked, each with its configuration: one that is broken already stays
-    the affair of its own server.
+    Only changed entries of `mcps` are checked, each with its configuration: an entry that was already broken affects
+    only its own server.
     """
     listing, mcps = changes.get(LISTING), changes.get(MCPS)
     if listing is not None:
         parse_listing(text_of_variable(store.blobs, listing), LISTING)
     if mcps is not None:
-        text, before = text_of_variable(store.blobs, mcps), _entries(store)
+        text, before = text_of_variable(store.blobs, mcps), _stored_entries(store)
         written = Configs(store.blobs).load_mcps(text)
         for name, sentence in written.broken.items():
             if before.get(name, ...) != orjson.loads(text)[name]:
                 raise ConfigError(MCPS, name, sentence)
 
 
-def _entries(store: Store) -> Mapping[str, Any]:
-    """The entries of the `mcps` variable that is there; empty where it cannot be read."""
+def _stored_entries(store: Store) -> Mapping[str, Any]:
+    """Return the entries of the stored `mcps` variable; an empty mapping when it cannot be read."""
     cid = store.names.get(MCPS)
     try:
         found = orjson.loads(text_of_variable(store.blobs, cid)) if cid else {}
@@ -71,10 +70,10 @@ def _entries(store: Store) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Document(Generic[Read]):
-    """A configuration document: its name, what reads its text, and what holds without a text that can be read.
+    """A configuration document: its name, the function that reads it, and the fallback when no text can be read.
 
-    `read` takes None where there is no such variable, and raises ContentError for a text that cannot be read.
-    `otherwise` says as part of a sentence what holds then.
+    `read` takes None when the variable does not exist, and raises ContentError for a text that cannot be read.
+    `otherwise` describes the fallback as a clause for a message.
     """
 
     name: str
@@ -83,34 +82,34 @@ class Document(Generic[Read]):
     otherwise: str
 
 
-def in_force(store: Store, document: Document[Read]) -> tuple[Read, str | None]:
-    """What a document says, and why its present text is not used, if so.
+def read_document(store: Store, document: Document[Read]) -> tuple[Read, str | None]:
+    """Return the value of a document and, if its current text is not used, the reason.
 
-    The last text before it that can be read is in force then, and `nothing` where there was none.
+    When the current text cannot be read, the last readable one is in force, or `nothing` if there was none.
     """
     name, read = document.name, document.read
     cid = store.names.get(name)
     if cid is None:
         return read(None), None
     try:
-        read_or_heal(store, name, cid)
+        read_or_restore(store, name, cid)
         return read(text_of_variable(store.blobs, cid)), None
     except ContentError as problem:
         sentence = problem.message
-    earlier = next(_readable(store, document), None)
+    earlier = next(_read_earlier(store, document), None)
     found, kept = earlier if earlier else (document.nothing, document.otherwise)
-    log.warning("the variable %s cannot be used: %s. Until it is mended, %s", name, sentence, kept)
-    return found, f"{sentence}. Until it is mended, {kept}"
+    log.warning("the variable %s cannot be used: %s. Until it is corrected, %s", name, sentence, kept)
+    return found, f"{sentence}. Until it is corrected, {kept}"
 
 
-def _readable(store: Store, document: Document[Read]) -> Iterator[tuple[Read, str]]:
-    """What the earlier texts of a document say, newest first, as far as they can be read, and which one it is."""
+def _read_earlier(store: Store, document: Document[Read]) -> Iterator[tuple[Read, str]]:
+    """Yield the values of earlier texts that can be read, newest first, each with a clause that names the text."""
     before: int | None = None
-    while moves := store.names.past(document.name, MOVES_AT_ONCE, before):
+    while moves := store.names.past(document.name, MOVES_PER_READ, before):
         for move in moves:
             try:
                 found = document.read(text_of_variable(store.blobs, move.cid) if move.cid else None)
             except ContentError:
                 continue
-            yield found, f"its value {move.cid} from before is in force" if move.cid else "it counts as not there"
+            yield found, f"its earlier value {move.cid} is in force" if move.cid else "it counts as absent"
         before = moves[-1].seq

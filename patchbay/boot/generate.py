@@ -1,18 +1,17 @@
-"""Makes the boot images out of their sources in reference_templates/; `--check` says whether they are up to date.
+"""Generate the boot images from their sources in reference_templates/; `--check` reports whether they are up to date.
 
-It works from the leaves up, because a CID is taken of the finished bytes: a transform gets its CID,
-the configuration is rewritten with it and gets its own, then `mcps.json`, then each boot image. The
-same sources make the same bytes on every machine: line feeds only, sorted keys, no spaces.
+A CID covers finished bytes, so generation starts at the leaves: each transform gets its CID, then the configuration
+that names it, then `mcps.json`, then each boot image. The same sources give the same bytes on every machine: line feeds
+only, sorted keys, no spaces.
 
     mcps.source.json            server name -> file of its configuration
     templates.source.json       set of templates -> file that lists them
     <name>.boot.source.json     a boot image with files in place of CIDs
 
-What is written: mcps.json, <name>.boot.json, <name>.boot.cid, cids/<cid> for every blob they need, and
-sources.json, which remembers the CID of each source so that `--check` can name the one that changed.
+Output: mcps.json, <name>.boot.json, <name>.boot.cid, cids/<cid> for every blob they need, and sources.json, which holds
+the CID of each source so that `--check` can name the source that changed.
 
-Exit status: 0 done, or up to date; 1 `--check` found something; 2 a source is missing or invalid.
-Sources: DESIGN section 4; REQUIREMENTS VWR-33, VWR-34, V-C9, V-F15.
+Exit status: 0 written or up to date; 1 `--check` found a difference; 2 a source is missing or invalid.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.assets import REFERENCE_TEMPLATES as FOLDER
-from patchbay.boot import canonical_json, files_of_skills, missing_from, parse_image
+from patchbay.boot import canonical_json, missing_cids, parse_image, skill_files
 from patchbay.cid import cid_of, is_cid
 from patchbay.errors import ConfigError, ParseError, PatchbayError
 from patchbay.jsonrpc import parse
@@ -32,16 +31,16 @@ from patchbay.kind import DEFAULT_KIND, kind_of_file
 from patchbay.stores.memory import MemoryStore
 
 PREFIX = "reference_templates/"
-"""How a source spells a path; it stands for the folder, wherever that is."""
+"""Prefix of every path in a source; it stands for the folder, wherever the folder is."""
 
 MCPS = "GENERATED:mcps.json"
-"""In a boot source: the definition of a variable that is to be the CID of mcps.json."""
+"""Marker in a boot source: a variable with this definition gets the CID of mcps.json."""
 
 GENERATED = ("mcps.json", "sources.json", "*.boot.json", "*.boot.cid", "cids/*")
 
 
 class BootImageGenerator:
-    """Reads the sources in a folder and remembers every blob and every source it used on the way."""
+    """Generates the files of one folder; collects every blob and the CID of every source on the way."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.folder = folder
@@ -49,7 +48,7 @@ class BootImageGenerator:
         self.sources: dict[str, str] = {}
 
     def generate(self) -> dict[str, bytes]:
-        """Every generated file, by its path inside the folder. Raises ConfigError naming a source."""
+        """Return every generated file, by its path inside the folder. Raises ConfigError that names a source."""
         mcps_cid = self.generate_mcps_json()
         files = {"mcps.json": self.blobs[mcps_cid]}
         sources = sorted(self.folder.glob("*.boot.source.json"))
@@ -63,20 +62,20 @@ class BootImageGenerator:
         return files | {"sources.json": canonical_json({"sources": self.sources})}
 
     def generate_mcps_json(self) -> str:
-        """The CID of mcps.json: for each server the CID of its configuration, the transforms in it replaced first."""
+        """Return the CID of mcps.json, which maps each server to the CID of its configuration."""
         where = f"{PREFIX}mcps.source.json"
         mcps = {}
-        for name, entry in self._object(where).items():
+        for name, entry in self._read_object(where).items():
             if not isinstance(entry, dict):
                 raise ConfigError(where, name, 'expected an object with "config_cid"')
             path = self._path(entry, "config_cid", where, name)
             mcps[name] = {**entry, "config_cid": path if is_cid(path) else self._configuration(path)}
-        return self._keep(canonical_json(mcps))
+        return self._add_blob(canonical_json(mcps))
 
     def generate_boot_json(self, name: str, mcps_cid: str | None = None) -> bytes:
-        """The boot image `name` as canonical JSON; `mcps_cid` takes the place of the marker GENERATED:mcps.json."""
+        """Return the boot image `name` as canonical JSON; `mcps_cid` replaces the marker GENERATED:mcps.json."""
         where = f"{PREFIX}{name}.boot.source.json"
-        source = self._object(where)
+        source = self._read_object(where)
         document = {
             **source,
             "servers": [self._server(row, where, f"servers.{n}") for n, row in self._rows(source, "servers", where)],
@@ -87,14 +86,16 @@ class BootImageGenerator:
         store = MemoryStore()
         for blob in self.blobs.values():
             store.blobs.put(blob)
-        missing = missing_from(image, store.blobs)
+        missing = missing_cids(image, store.blobs)
         if missing:
-            raise ConfigError(where, "", f"expected only CIDs that a source makes; nothing makes {', '.join(missing)}")
+            raise ConfigError(
+                where, "", f"expected only CIDs that a source makes; no source makes {', '.join(missing)}"
+            )
         return image.data
 
     def _configuration(self, path: str) -> str:
-        """The CID of a configuration, after each file in it was replaced by its CID."""
-        config = self._object(path)
+        """Return the CID of a configuration, after replacing each file in it by its CID."""
+        config = self._read_object(path)
         for key in config:
             if key.endswith("_transform_cid"):
                 config[key] = self._reference(config, key, path, "")
@@ -102,9 +103,9 @@ class BootImageGenerator:
         for name, resource in resources.items() if isinstance(resources, dict) else ():
             if isinstance(resource, dict) and "cid" in resource:
                 resource["cid"] = self._reference(resource, "cid", path, f"resources.{name}")
-        for place, file in files_of_skills(config):
+        for place, file in skill_files(config):
             file["cid"] = self._reference(file, "cid", path, place)
-        return self._keep(canonical_json(config))
+        return self._add_blob(canonical_json(config))
 
     def _server(self, row: dict[str, Any], where: str, place: str) -> dict[str, Any]:
         path = self._path(row, "definition_cid", where, place)
@@ -120,19 +121,19 @@ class BootImageGenerator:
         if row.get("definition") != MCPS:
             return row
         if mcps_cid is None:
-            raise ConfigError(where, "variables", f"expected mcps.json to be made before {MCPS} is replaced")
+            raise ConfigError(where, "variables", f"expected the CID of mcps.json in place of {MCPS}")
         return {**row, "definition": mcps_cid}
 
     def _templates(self, sets: Any, where: str) -> list[dict[str, str]]:
-        """The rows of the templates in the named sets of templates.source.json."""
+        """Return the rows of the templates in the named sets of templates.source.json."""
         listed = f"{PREFIX}templates.source.json"
-        known = self._object(listed) if sets else {}
+        known = self._read_object(listed) if sets else {}
         rows = []
         for name in sets if isinstance(sets, list) else [sets]:
             if not isinstance(name, str) or not isinstance(known.get(name), dict):
                 raise ConfigError(where, "templates", f"expected names of {listed} ({', '.join(known)}); got {name!r}")
             path = self._path(known[name], "templates_cid", listed, name)
-            templates = self._object(path).get("templates")
+            templates = self._read_object(path).get("templates")
             if not isinstance(templates, dict):
                 raise ConfigError(path, "templates", "expected an object: template name -> file")
             rows += [{"name": key, "cid": self._reference(templates, key, path, "templates")} for key in templates]
@@ -156,12 +157,12 @@ class BootImageGenerator:
         if is_cid(value):
             return value
         try:
-            return self._keep(self._read(value))
+            return self._add_blob(self._read(value))
         except FileNotFoundError as problem:
             inside = f"{place}.{key}" if place else key
             raise ConfigError(where, inside, f"expected a file that exists; there is no {value}") from problem
 
-    def _object(self, path: str) -> dict[str, Any]:
+    def _read_object(self, path: str) -> dict[str, Any]:
         try:
             value = parse(self._read(path))
         except FileNotFoundError as problem:
@@ -173,7 +174,7 @@ class BootImageGenerator:
         return value
 
     def _read(self, path: str) -> bytes:
-        """The bytes of a source, with line feeds only where it is text."""
+        """Return the bytes of a source; in text, CR LF becomes LF."""
         file = (self.folder / path.removeprefix(PREFIX)).resolve()
         if not file.is_relative_to(self.folder.resolve()):
             raise ConfigError(path, "", "expected a file inside the folder of the sources")
@@ -183,14 +184,14 @@ class BootImageGenerator:
         self.sources[path] = cid_of(data)
         return data
 
-    def _keep(self, data: bytes) -> str:
+    def _add_blob(self, data: bytes) -> str:
         cid = cid_of(data)
         self.blobs[cid] = data
         return cid
 
 
-def present(folder: Path) -> dict[str, bytes]:
-    """Every generated file that stands in a folder now, by its path inside it."""
+def generated_files(folder: Path) -> dict[str, bytes]:
+    """Return every generated file that exists in a folder, by its path inside it."""
     found = (path for pattern in GENERATED for path in folder.glob(pattern))
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -200,7 +201,7 @@ def present(folder: Path) -> dict[str, bytes]:
 
 
 def differences(wanted: dict[str, bytes], there: dict[str, bytes]) -> list[str]:
-    """What would change, as lines: the sources that changed since the last run, then the stale files."""
+    """Return the differences as lines: the changed sources, then the stale, missing and superfluous files."""
     lines = [f"changed source: {path}" for path in changed_sources(wanted, there)]
     lines += [f"stale: {PREFIX}{path}" for path in sorted(wanted) if there.get(path, wanted[path]) != wanted[path]]
     lines += [f"missing: {PREFIX}{path}" for path in sorted(wanted.keys() - there.keys())]
@@ -208,7 +209,7 @@ def differences(wanted: dict[str, bytes], there: dict[str, bytes]) -> list[str]:
 
 
 def changed_sources(wanted: dict[str, bytes], there: dict[str, bytes]) -> list[str]:
-    """The sources that are not what they were when the files were made; also those that came or went."""
+    """Return the sources that changed, appeared or disappeared since the files were generated."""
     try:
         before = parse(there.get("sources.json", b"{}")).get("sources", {})
         now = parse(wanted["sources.json"])["sources"]
@@ -217,8 +218,8 @@ def changed_sources(wanted: dict[str, bytes], there: dict[str, bytes]) -> list[s
         return [f"{PREFIX}sources.json cannot be read, so the sources that changed are not known"]
 
 
-def write(folder: Path, wanted: dict[str, bytes], there: dict[str, bytes]) -> None:
-    """Bring a folder up to date, blobs before what names them; what is right already is not touched."""
+def write_files(folder: Path, wanted: dict[str, bytes], there: dict[str, bytes]) -> None:
+    """Update a folder; blobs are written before the files that name them. Unchanged files are not touched."""
     (folder / "cids").mkdir(exist_ok=True)
     for path in sorted(wanted, key=lambda path: (not path.startswith("cids/"), path)):
         if there.get(path) != wanted[path]:
@@ -227,13 +228,13 @@ def write(folder: Path, wanted: dict[str, bytes], there: dict[str, bytes]) -> No
         (folder / path).unlink()
 
 
-def say(*lines: str) -> None:
+def write_lines(*lines: str) -> None:
     """Write lines to the standard output."""
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line; answers the exit status."""
+    """Run from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="generate_boot_image.py", description="Make the boot images from their sources."
     )
@@ -242,18 +243,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         wanted = BootImageGenerator(given.folder).generate()
-        there = present(given.folder)
+        there = generated_files(given.folder)
         lines = differences(wanted, there)
         if not given.check:
-            write(given.folder, wanted, there)
+            write_files(given.folder, wanted, there)
     except (PatchbayError, OSError) as problem:
         sys.stderr.write(f"generate_boot_image.py: {problem}\n")
         return 2
     if given.check and lines:
-        say("out of date; run python generate_boot_image.py", *lines)
+        write_lines("out of date; run python generate_boot_image.py", *lines)
         return 1
     roots = [f"{path.removesuffix('.boot.cid')}: {wanted[path].decode().strip()}" for path in wanted if ".cid" in path]
-    say("wrote what had changed:" if lines else "up to date", *lines, *roots)
+    write_lines("wrote the changed files:" if lines else "up to date", *lines, *roots)
     return 0
 
 

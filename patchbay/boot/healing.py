@@ -1,8 +1,7 @@
-"""Stored bytes of servers and variables that are damaged or lost, made again from the image of everything.
+"""Restore damaged or missing bytes of servers and variables from the root image.
 
-The root image says each variable and each row of a server in full. Where the store no longer has the bytes that a name
-points to, they are written again from there, and only when their CID is the one that the name points to.
-Source: DESIGN section 11 (what cannot be read changes nothing).
+The root image holds each variable and each server row in full. When the store has lost the bytes that a name points to,
+they are written again from there, provided that their CID is the one that the name points to.
 """
 
 from __future__ import annotations
@@ -17,30 +16,31 @@ from patchbay.store import Blobs, Store
 log = logging.getLogger(__name__)
 
 
-def read_or_heal(store: Store, name: str, cid: str) -> bytes:
-    """The bytes that a name points to, written again from the root where they are damaged or lost.
+def read_or_restore(store: Store, name: str, cid: str) -> bytes:
+    """Return the bytes that a name points to; restore them from the root image where they are damaged or missing.
 
-    Raises ConfigError where the root does not have them, CorruptBlob or MissingBlob where it cannot be read itself.
+    Raises ConfigError where the root image does not have them, CorruptBlob or MissingBlob where it cannot be read
+    itself.
     """
     try:
         return store.blobs.get(cid)
     except ContentError:
         root = store.names.get("root")
         image = Image() if root is None else parse_image(store.blobs.get(root), "the current image")
-        return bytes_of(name, cid, store.blobs, image)
+        return restore_bytes(name, cid, store.blobs, image)
 
 
-def bytes_of(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:
-    """The bytes that a name points to; `image` is the last image of everything.
+def restore_bytes(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:
+    """Return the bytes that a name points to; restore them from `image`, the last root image, where necessary.
 
-    Raises ConfigError, which names the name and what to do, where the image does not have them either.
+    Raises ConfigError, which gives the name and the next step, where the image does not have them either.
     """
     try:
         return blobs.get(cid)
     except ContentError as problem:
         data = image.blobs().get(name)
         if data is None or cid_of(data) != cid:
-            sentence = f"expected its content, {cid}; {problem.message}. Set it again, or take it away"
+            sentence = f"expected its content, {cid}; {problem.message}. Set it again, or remove it"
             raise ConfigError(name, "", sentence) from problem
         blobs.put(data)
         log.warning("the stored content of %s was damaged; it was written again from the last boot image", name)
@@ -48,14 +48,14 @@ def bytes_of(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:
 
 
 def bytes_for_image(name: str, cid: str, blobs: Blobs, image: Image) -> bytes:
-    """The same for the next image of everything: what cannot be read stays in it as the last one has it.
+    """Return the bytes of a name for the next root image; unreadable bytes stay as the last image has them.
 
-    Raises ConfigError where the last one does not have the name either.
+    Raises ConfigError where the last image does not have the name.
     """
     try:
-        return bytes_of(name, cid, blobs, image)
+        return restore_bytes(name, cid, blobs, image)
     except ConfigError:
-        said = image.blobs().get(name)
-        if said is None:
+        last = image.blobs().get(name)
+        if last is None:
             raise
-        return said
+        return last

@@ -1,4 +1,4 @@
-"""What a boot image says, from its bytes and back, with one spelling for one meaning.
+"""The boot image as a value: parse it from bytes and write it as canonical JSON.
 
 Canonical JSON has sorted keys, no spaces, UTF-8 and one line feed at the end; rows are sorted by name.
 """
@@ -31,14 +31,14 @@ _NAME = re.compile(NAME)
 
 
 def canonical_json(value: Any) -> bytes:
-    """The one way in which a JSON value is written where its CID matters."""
+    """Write a JSON value in the one form whose CID is stable."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
 @dataclass(frozen=True)
 class Image:
-    """A boot image. `servers` maps a name to its row without the name, `variables` and `disabled` map
-    a name to the definition, `templates` maps a name to a CID. A disabled variable is only remembered.
+    """A boot image. `servers` maps a name to its row without the name, `variables` and `disabled` map a name to its
+    definition, `templates` maps a name to a CID. A disabled variable is stored and has no effect.
     """
 
     servers: Mapping[str, Row] = field(default_factory=dict)
@@ -70,42 +70,47 @@ class Image:
         return cid_of(self.data)
 
     def blobs(self) -> dict[str, bytes]:
-        """What the names of servers and variables stand for, by their full name in the store."""
+        """Return the bytes of each server row and variable, by their full name in the store."""
         rows = {f"servers/{name}": canonical_json(row) for name, row in self.servers.items()}
         return rows | {f"variables/{name}": text.encode() for name, text in self.variables.items()}
 
     def names(self) -> set[str]:
-        """Every name that this image puts into the store."""
+        """Return every name that this image puts into the store."""
         return {*self.blobs(), *(f"templates/{name}" for name in self.templates)}
 
 
 def parse_image(data: bytes, where: str) -> Image:
-    """An image from its bytes. Raises ConfigError with `where`, the place inside and what was expected."""
-    document = _valid(data, where)
+    """Parse an image. Raises ConfigError with `where`, the place inside and what was expected."""
+    document = _parse_document(data, where)
     return Image(
-        servers={row["name"]: _server(row, place, where) for row, place in _named(document, "servers", where)},
+        servers={
+            row["name"]: _parse_server(row, place, where) for row, place in _named_rows(document, "servers", where)
+        },
         variables=_variables(document, where, enabled=True),
         disabled=_variables(document, where, enabled=False),
         templates={
-            row["name"]: _cid(row["cid"], f"{place}.cid", where) for row, place in _named(document, "templates", where)
+            row["name"]: _canonical_cid(row["cid"], f"{place}.cid", where)
+            for row, place in _named_rows(document, "templates", where)
         },
         readonly=document["readonly"],
     )
 
 
-def reference_in(definition: str) -> str | None:
-    """The CID a variable's definition consists of, canonical, or None when it is the value itself."""
+def cid_in_definition(definition: str) -> str | None:
+    """Return the CID that a variable's definition consists of, in canonical form; None when the definition is the
+    value.
+    """
     text = definition.strip()
     return canonical(text) if is_cid(text) else None
 
 
 def is_name(name: str, part: str = "servers") -> bool:
-    """Whether a server, variable or template (the `part`) may have this name."""
+    """Whether `name` is valid for a server, variable or template (the `part`)."""
     pieces = name.split("/") if part == "templates" else [name]
     return all(_NAME.fullmatch(piece) and piece not in (".", "..") for piece in pieces)
 
 
-def _valid(data: bytes, where: str) -> Any:
+def _parse_document(data: bytes, where: str) -> Any:
     try:
         document = parse(data)
     except ParseError as problem:
@@ -113,11 +118,11 @@ def _valid(data: bytes, where: str) -> Any:
     fault = jsonschema.exceptions.best_match(_SCHEMA.iter_errors(document))
     if fault is not None:
         path = ".".join(str(step) for step in fault.absolute_path)
-        raise ConfigError(where, path, f"expected {_expected(fault)}; {fault.message[:200]}")
+        raise ConfigError(where, path, f"expected {_describe_expected(fault)}; {fault.message[:200]}")
     return document
 
 
-def _expected(fault: jsonschema.ValidationError) -> str:
+def _describe_expected(fault: jsonschema.ValidationError) -> str:
     rule, value = fault.validator, fault.validator_value
     sentences = {
         "type": f"a value of type {value}",
@@ -129,8 +134,8 @@ def _expected(fault: jsonschema.ValidationError) -> str:
     return sentences[str(rule)]
 
 
-def _named(document: Mapping[str, Any], part: str, where: str) -> Iterable[tuple[Row, str]]:
-    """The rows of a part and their places, after checking that the names are good and stand once each."""
+def _named_rows(document: Mapping[str, Any], part: str, where: str) -> Iterable[tuple[Row, str]]:
+    """Yield the rows of a part with their places, after checking that each name is valid and unique."""
     seen: set[str] = set()
     for index, row in enumerate(document[part]):
         place, name = f"{part}.{index}", row["name"]
@@ -140,25 +145,25 @@ def _named(document: Mapping[str, Any], part: str, where: str) -> Iterable[tuple
                 where, f"{place}.name", f"expected 1 to 128 letters, digits, _, . or -{tail}; got {name[:200]!r}"
             )
         if name in seen:
-            raise ConfigError(where, f"{place}.name", f"expected each name once; {name!r} stands twice")
+            raise ConfigError(where, f"{place}.name", f"expected each name once; {name!r} occurs twice")
         seen.add(name)
         yield row, place
 
 
 def _variables(document: Mapping[str, Any], where: str, enabled: bool) -> dict[str, str]:
-    rows = [row for row, _ in _named(document, "variables", where)]
+    rows = [row for row, _ in _named_rows(document, "variables", where)]
     return {row["name"]: row["definition"] for row in rows if row["enabled"] is enabled}
 
 
-def _server(row: Row, place: str, where: str) -> Row:
+def _parse_server(row: Row, place: str, where: str) -> Row:
     kinds = [kind.name for kind in definition_kinds()]
     if row["kind"] not in kinds:
         raise ConfigError(where, f"{place}.kind", f"expected one of {json.dumps(kinds)}; got {row['kind'][:200]!r}")
-    cids = {key: _cid(value, f"{place}.{key}", where) for key, value in row.items() if key.endswith("_cid")}
+    cids = {key: _canonical_cid(value, f"{place}.{key}", where) for key, value in row.items() if key.endswith("_cid")}
     return {key: cids.get(key, value) for key, value in row.items() if key != "name"}
 
 
-def _cid(text: str, path: str, where: str) -> str:
+def _canonical_cid(text: str, path: str, where: str) -> str:
     try:
         return canonical(text)
     except BadCid as problem:

@@ -1,7 +1,7 @@
-"""Where an image comes from: a name in reference_templates/, a path, or a CID in the store.
+"""Load a boot image by its name in reference_templates/, by path, or by CID.
 
-An image in a file has its blobs beside it, in `cids/`, each under its CID, and its own CID in
-`<name>.boot.cid`. All of them are verified before any of them is kept.
+An image in a file has its blobs beside it, in `cids/`, each under its CID, and its own CID in `<name>.boot.cid`. All of
+them are verified before any of them is stored.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Store
 
 
-def load(boot: str, store: Store) -> tuple[bytes, str]:
-    """The bytes of an image and where they are from, for messages. Blobs beside it are in the store afterwards.
+def load_image(boot: str, store: Store) -> tuple[bytes, str]:
+    """Return the bytes of an image and their origin, for messages. Store the blobs that stand beside the image.
 
-    Raises ConfigError naming what is wrong, MissingBlob for a CID that is not in the store.
+    Raises ConfigError that names the fault, MissingBlob for a CID that is not in the store.
     """
     named = FOLDER / f"{boot}.boot.json"
     if named.parent == FOLDER and named.is_file():
-        return _from_file(named, store)
+        return _load_file(named, store)
     if is_cid(boot):
         return store.blobs.get(boot), canonical(boot)
     path = Path(boot)
     if not boot or not path.is_file():
         known = sorted(file.name.removesuffix(".boot.json") for file in FOLDER.glob("*.boot.json"))
-        names = ", ".join(known) or "none, run generate_boot_image.py"
+        names = ", ".join(known) or "run generate_boot_image.py to make one"
         raise ConfigError(
             "the setting boot",
             "",
             f"expected a boot image's name ({names}), a path or a CID; there is nothing at {boot!r}",
         )
-    return _from_file(path, store)
+    return _load_file(path, store)
 
 
-def _from_file(path: Path, store: Store) -> tuple[bytes, str]:
+def _load_file(path: Path, store: Store) -> tuple[bytes, str]:
     data = _read(path)
     expected = path.with_suffix(".cid")
     if expected.is_file() and expected != path:
@@ -47,13 +47,13 @@ def _from_file(path: Path, store: Store) -> tuple[bytes, str]:
                 "",
                 f"expected the content of {wanted[:200]!r}, as {expected.name} says; it is {cid_of(data)}",
             )
-    for blob, cid in _beside(path.parent / "cids"):
+    for blob, cid in _blobs_in(path.parent / "cids"):
         store.blobs.put(blob, cid)
     return data, str(path)
 
 
-def _beside(folder: Path) -> list[tuple[bytes, str]]:
-    """Every blob in a folder with its CID. Files whose name begins with a dot are nobody's blobs."""
+def _blobs_in(folder: Path) -> list[tuple[bytes, str]]:
+    """Return every blob in a folder with its CID. Files whose name begins with a dot are ignored."""
     found = []
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.name.startswith("."):

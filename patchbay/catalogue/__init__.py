@@ -1,1 +1,1 @@
-"""From a name or a CID to a Server: what is plugged in, kept up to date, each version for ever."""
+"""The servers of the hub: built from names and CIDs, kept up to date, every version still served."""

@@ -1,9 +1,8 @@
 """All servers as one: tools and prompts are called `server__tool`, resources keep their URIs.
 
-A public name (`patchbay/catalogue/public_names.py`) is a function of server and tool alone, never of the order in
-which servers came. Where two would have one name, or share a URI, neither is served: no server can pass for another
-(X-8). The names of before, `server.tool` and `server_tool`, can still be called.
-Sources: DESIGN sections 7 and 8; REQUIREMENTS X-8, SUB-15, SUB-C13.
+A public name (`patchbay/catalogue/public_names.py`) depends on server and tool alone, never on the order of the
+servers. Where two entries would share a name or a URI, both are left out, so that no server can impersonate another.
+The earlier names, `server.tool` and `server_tool`, can still be called.
 """
 
 from __future__ import annotations
@@ -17,51 +16,51 @@ import orjson
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.public_names import public_name
 from patchbay.catalogue.reading.skills import Skill
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
 
 NAME_OF_ALL = "patchbay"
-"""What the server of all servers calls itself."""
+"""The name that the aggregate server reports to clients."""
 
 Owner = tuple[Server, str]
 
 
 @dataclass(frozen=True)
 class Aggregate(Server):
-    """A server made of others.
+    """A server made of all other servers.
 
-    `owners` leads from a list and a public key to the server and the key it has there, `dotted` from `tools` or
-    `prompts` and `server.name`.
+    `owners` maps a list and a public key to the server and the key it has there; `dotted` maps `tools` or `prompts` and
+    `server.name` to the same.
     """
 
     owners: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
     dotted: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
 
     @property
-    def heard(self) -> str:
-        """Nobody's name: the whole hears of every server."""
+    def announced_as(self) -> str:
+        """Empty: the aggregate receives the announcements of every server."""
         return ""
 
     def owner(self, kind: str, key: str) -> Owner | None:
-        """Whose `tools`, `prompts`, `resources` or `templates` entry this is.
+        """Return the owner of a `tools`, `prompts`, `resources` or `templates` entry.
 
-        Tools and prompts also go by `server.name`, tools also by `server_tool`.
+        Tools and prompts are also found by `server.name`, tools also by `server_tool`.
         """
         found = self.owners[kind].get(key) or self.dotted.get(kind, {}).get(key)
         return found or (self._underscored(key) if kind == "tools" else None)
 
     def reader(self, uri: str) -> Server | None:
-        """The server that reads a URI: by its resources, then by its templates."""
+        """Return the server that reads a URI: by its resources, then by its templates."""
         found = self.owners["resources"].get(uri)
         if found is None:
-            matching = (key for key in self.owners["templates"] if compiled(key).match(uri) is not None)
+            matching = (key for key in self.owners["templates"] if compile_template(key).match(uri) is not None)
             found = self.owners["templates"].get(next(matching, ""))
         return found[0] if found else None
 
     def _underscored(self, key: str) -> Owner | None:
-        # The longest server name that fits wins: names may hold underscores themselves (SUB-C13).
+        # The longest matching server name wins, because names may contain underscores.
         for name in sorted({server.name for server, _ in self.owners["tools"].values()}, key=len, reverse=True):
             found = self.dotted["tools"].get(f"{name}.{key[len(name) + 1 :]}") if key.startswith(f"{name}_") else None
             if found is not None and found[0].name == name:
@@ -69,27 +68,27 @@ class Aggregate(Server):
         return None
 
 
-def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem: str | None = None) -> Aggregate:
-    """One server of all that are served; `listing` goes by public names, `problem` says what is wrong with it."""
+def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, problem: str | None = None) -> Aggregate:
+    """Build one server of all served servers; `listing` matches public names, `problem` is its fault, if any."""
     listing = listing or Listing()
     parts = [server for server in servers if server.enabled and not server.broken]
     gathered: dict[str, dict[str, Descriptor]] = {}
     owners: dict[str, dict[str, Owner]] = {}
     problems: list[Problem] = []
     for kind in ("tools", "resources", "templates", "prompts"):
-        gathered[kind], owners[kind], faults = _gathered(kind, parts)
+        gathered[kind], owners[kind], faults = _merge_entries(kind, parts)
         problems += faults
     dotted: dict[str, dict[str, Owner]] = {}
     for kind in ("tools", "prompts"):
-        dotted[kind], faults = _dotted(kind, owners[kind].values())
+        dotted[kind], faults = _dotted_names(kind, owners[kind].values())
         problems += faults
     problems += [Problem("variables/listing", f"the variable listing cannot be used: {problem}")] if problem else []
     problems += listing.problems(gathered["tools"])
-    tools = listing.kept(gathered["tools"])
+    tools = listing.select(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}
-    left = {(server.name, key) for server, key in owners["tools"].values()}
-    dotted["tools"] = {name: one for name, one in dotted["tools"].items() if (one[0].name, one[1]) in left}
-    skills, faults = _skills(parts)
+    remaining = {(server.name, key) for server, key in owners["tools"].values()}
+    dotted["tools"] = {name: one for name, one in dotted["tools"].items() if (one[0].name, one[1]) in remaining}
+    skills, faults = _merge_skills(parts)
     problems += faults
     version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
     lines = [f"- {server.name}: {server.description}".rstrip(": ") for server in parts]
@@ -113,16 +112,16 @@ def aggregate(servers: Iterable[Server], listing: Listing | None = None, problem
     )
 
 
-def _gathered(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor], dict[str, Owner], list[Problem]]:
+def _merge_entries(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor], dict[str, Owner], list[Problem]]:
     claims: dict[str, list[tuple[Server, str, Descriptor]]] = defaultdict(list)
     for server in parts:
         for key, one in getattr(server, kind).items():
-            claims[_public(kind, server, key)].append((server, key, one))
+            claims[_public_key(kind, server, key)].append((server, key, one))
     found: dict[str, Descriptor] = {}
     owners: dict[str, Owner] = {}
     problems: list[Problem] = []
     for public, claimants in claims.items():
-        reason = _refusal(kind, public, claimants)
+        reason = _refusal_reason(kind, public, claimants)
         if reason:
             problems.append(Problem(public, reason))
             continue
@@ -134,7 +133,7 @@ def _gathered(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor], di
     return found, owners, problems
 
 
-def _skills(parts: list[Server]) -> tuple[dict[str, Skill], list[Problem]]:
+def _merge_skills(parts: list[Server]) -> tuple[dict[str, Skill], list[Problem]]:
     owners: dict[str, list[str]] = defaultdict(list)
     for server in parts:
         for name in server.skills:
@@ -142,27 +141,27 @@ def _skills(parts: list[Server]) -> tuple[dict[str, Skill], list[Problem]]:
     found = {name: skill for server in parts for name, skill in server.skills.items() if len(owners[name]) == 1}
     clashes = {name: ", ".join(servers) for name, servers in owners.items() if len(servers) > 1}
     return found, [
-        Problem(name, f"not served at /mcp: {who} have a skill of this name") for name, who in clashes.items()
+        Problem(name, f"not served at /mcp: {names} have a skill of this name") for name, names in clashes.items()
     ]
 
 
-def _dotted(kind: str, owners: Iterable[Owner]) -> tuple[dict[str, Owner], list[Problem]]:
-    """Each owner by `server.name`; a name that two would have belongs to neither."""
+def _dotted_names(kind: str, owners: Iterable[Owner]) -> tuple[dict[str, Owner], list[Problem]]:
+    """Map `server.name` to each owner; a name with two owners is left out."""
     claims: dict[str, list[Owner]] = defaultdict(list)
     for owner in owners:
         claims[f"{owner[0].name}.{owner[1]}"].append(owner)
     several = {name: sorted(server.name for server, _ in those) for name, those in claims.items() if len(those) > 1}
     return {name: those[0] for name, those in claims.items() if name not in several}, [
-        Problem(name, f"cannot be called by this name: {', '.join(who)} have {kind} of this name; use server__tool")
-        for name, who in several.items()
+        Problem(name, f"cannot be called by this name: {', '.join(names)} have {kind} of this name; use server__tool")
+        for name, names in several.items()
     ]
 
 
-def _public(kind: str, server: Server, key: str) -> str:
+def _public_key(kind: str, server: Server, key: str) -> str:
     return public_name(server.name, key) if kind in ("tools", "prompts") else key
 
 
-def _refusal(kind: str, public: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:
+def _refusal_reason(kind: str, public: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:
     if len(claimants) > 1:
         names = ", ".join(sorted({server.name for server, _, _ in claimants}))
         return f"not served at /mcp: {names} have {kind} of this name; they are served at /mcp/<server>"

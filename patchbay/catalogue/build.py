@@ -1,8 +1,7 @@
-"""From definition bytes and configuration to a Server.
+"""Build a Server from definition bytes and configuration.
 
-Rules: lists merge by name, static over transform over discovered; what cannot be listed is a Problem,
-what cannot be served at all is a Server with `broken` set; nothing raised here takes down another server.
-Sources: DESIGN sections 4 and 5; REQUIREMENTS V-C2 to V-C6; T4.1 to T4.4, T1.8.
+Rules: lists merge by name, static over transform over discovered; an entry that cannot be listed is a Problem; a server
+that cannot be served has `broken_server` set; an error here never affects another server.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from patchbay.activation import Hub
 from patchbay.catalogue import entries
 from patchbay.catalogue.entries import HUB_SCHEMES, EntryContext
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.reading.skills import Skill, skills_of
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.skills import Skill, load_skills
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.transforms import HandlerFor, Transforms, is_answered
+from patchbay.catalogue.transforms import HandlerFor, Transforms, matches_template
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError
@@ -30,19 +29,20 @@ from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.store import Blobs
 
-STATIC = (
-    ("tools", entries.tool),
-    ("resources", entries.resource),
-    ("resource_templates", entries.template),
-    ("prompts", entries.prompt),
+ENTRY_MAKERS = (
+    ("tools", entries.make_tool),
+    ("resources", entries.make_resource),
+    ("resource_templates", entries.make_template),
+    ("prompts", entries.make_prompt),
 )
 
 
 @dataclass(frozen=True)
 class BuildContext:
-    """What every build needs. `timeout` is the hub's own, in seconds; `readonly` keeps all but read-only tools out.
+    """The inputs of every build. `timeout` is the hub's default in seconds; `readonly` lists read-only tools only.
 
-    `vouched` says whether a row came from an operator, who alone mounts servers; `keepers` reach those.
+    `vouched` says whether an operator supplied a row, because only operators may mount servers; `keepers` hold the
+    connections to those.
     """
 
     blobs: Blobs
@@ -55,8 +55,8 @@ class BuildContext:
     vouched: Callable[[ServerRow], bool] = lambda row: False
 
 
-def broken(row: ServerRow, version: str, sentence: str) -> Server:
-    """A server that is served nowhere, and says why."""
+def broken_server(row: ServerRow, version: str, sentence: str) -> Server:
+    """Return a server that is not served, with the reason."""
     return Server(
         row.name,
         version,
@@ -69,36 +69,36 @@ def broken(row: ServerRow, version: str, sentence: str) -> Server:
     )
 
 
-def build(row: ServerRow, version: str, shop: BuildContext, pinned: bool = False) -> Server:
-    """The server of a row. Never raises for what an operator wrote: the answer is `broken` then."""
+def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bool = False) -> Server:
+    """Build the server of a row. Never raises for operator input: the result has `broken_server` set instead."""
     try:
-        source = shop.blobs.get(row.definition_cid)
-        config = _config(row, source, shop)
+        source = context.blobs.get(row.definition_cid)
+        config = _load_config(row, source, context)
         found = discover(row.kind, row.name, source)
     except ContentError as problem:
-        return broken(row, version, _told(problem, row))
+        return broken_server(row, version, _describe_problem(problem, row))
     fields = config.fields if config else {}
-    whole = configured_kind(fields)
-    if whole is not None:
-        return _configured(whole, row, version, fields, shop, pinned)
+    configured = configured_kind(fields)
+    if configured is not None:
+        return _build_configured(configured, row, version, fields, context, pinned)
     try:
-        runs = shop.handler_for(row.kind, source, row.definition_cid, row.name, fields)
+        runs = context.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     except ConfigError as problem:
-        return broken(row, version, _told(problem, row))
-    enabled = row.serves(fields)
+        return broken_server(row, version, _describe_problem(problem, row))
+    enabled = row.is_enabled(fields)
     functions = kind_named(row.kind).functions(source)
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
-    ground = EntryContext(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
-    listed, problems = _listed(ground, config if enabled else None, found, shop)
-    skills, faults = skills_of(fields if enabled else {}, ground.where, shop.blobs)
-    listed["resource"] |= _heads(skills, listed["resource"])
+    entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
+    listed, problems = _merge_descriptors(entry_context, config if enabled else None, found, context)
+    skills, faults = load_skills(fields if enabled else {}, entry_context.where, context.blobs)
+    listed["resource"] |= _skill_resources(skills, listed["resource"])
     if not (config is None or fields.get("auto_discover", False)):
-        problems += _unlisted(ground, found) if enabled else ()
+        problems += _report_unlisted(entry_context, found) if enabled else ()
         found = replace(found, problems=())
     listing = Listing.of(fields.get("listing", {}))
     problems += listing.problems(listed["tool"]) if enabled else ()
-    tools = {name: one for name, one in listing.kept(listed["tool"]).items() if one.read_only or not shop.readonly}
+    tools = {name: one for name, one in listing.select(listed["tool"]).items() if one.read_only or not context.readonly}
     return Server(
         row.name,
         version,
@@ -119,44 +119,46 @@ def build(row: ServerRow, version: str, shop: BuildContext, pinned: bool = False
         enabled=enabled,
         pinned=pinned,
         origin=row.origin,
-        timeout=float(fields.get("timeout", shop.timeout)),
+        timeout=float(fields.get("timeout", context.timeout)),
         streams=any(one.target.get("streams") for one in tools.values()),
         listing=listing,
     )
 
 
-def _configured(
-    whole: tuple[Kind, Configuration],
+def _build_configured(
+    configured: tuple[Kind, Configuration],
     row: ServerRow,
     version: str,
     fields: Mapping[str, Any],
-    shop: BuildContext,
+    context: BuildContext,
     pinned: bool,
 ) -> Server:
-    """The server that a configuration alone describes, where it was an operator who brought it."""
-    if not shop.vouched(row):
-        return broken(row, version, f"{whole[1].reaches}, which only a file in servers/ or the boot image may do")
+    """Build a server that a configuration alone describes, provided that an operator supplied it."""
+    if not context.vouched(row):
+        return broken_server(
+            row, version, f"{configured[1].reaches}, which only a file in servers/ or the boot image may do"
+        )
     try:
-        return configured_server(row, version, fields, shop, pinned)
+        return configured_server(row, version, fields, context, pinned)
     except ContentError as problem:
-        return broken(row, version, _told(problem, row))
+        return broken_server(row, version, _describe_problem(problem, row))
 
 
 def configured_server(
-    row: ServerRow, version: str, fields: Mapping[str, Any], shop: BuildContext, pinned: bool = False
+    row: ServerRow, version: str, fields: Mapping[str, Any], context: BuildContext, pinned: bool = False
 ) -> Server:
-    """The server that a configuration alone describes. Raises ConfigError for one that cannot be."""
+    """Build a server that a configuration alone describes. Raises ConfigError for one that cannot be built."""
     found = configured_kind(fields)
     if found is None:
         raise ConfigError(row.origin, "kind", "expected a kind of server that a configuration alone describes")
     kind, configuration = found
-    parts = configuration.make_parts(ConfiguredServer(row.name, fields, row.origin, shop.hub, shop.keepers))
+    parts = configuration.make_parts(ConfiguredServer(row.name, fields, row.origin, context.hub, context.keepers))
     templates = dict(parts.templates)
-    problems = [*parts.problems, *_untemplated(templates)]
+    problems = [*parts.problems, *_remove_invalid_templates(templates)]
     listing = Listing.of(fields.get("listing", {}))
-    enabled = row.serves(fields)
+    enabled = row.is_enabled(fields)
     problems += listing.problems(parts.tools) if parts.tools else ()
-    tools = {name: one for name, one in listing.kept(parts.tools).items() if one.read_only or not shop.readonly}
+    tools = {name: one for name, one in listing.select(parts.tools).items() if one.read_only or not context.readonly}
     return Server(
         row.name,
         version,
@@ -176,7 +178,7 @@ def configured_server(
         enabled=enabled,
         pinned=pinned,
         origin=row.origin,
-        timeout=float(fields.get("timeout", shop.timeout)),
+        timeout=float(fields.get("timeout", context.timeout)),
         listing=listing,
         upstream=parts.upstream,
         offers=parts.offers,
@@ -184,74 +186,76 @@ def configured_server(
     )
 
 
-def _untemplated(templates: dict[str, Descriptor]) -> Iterator[Problem]:
-    """Take out the templates whose addresses cannot be told from others, and say so."""
+def _remove_invalid_templates(templates: dict[str, Descriptor]) -> Iterator[Problem]:
+    """Remove the templates that cannot be compiled, and report each."""
     for key in list(templates):
         try:
-            compiled(key)
+            compile_template(key)
         except ConfigError as problem:
             del templates[key]
             yield Problem(key, f"not served: {problem.expected}")
 
 
-def _config(row: ServerRow, source: bytes, shop: BuildContext) -> Config | None:
-    """The configuration of a row, None where it has none. Raises ContentError."""
+def _load_config(row: ServerRow, source: bytes, context: BuildContext) -> Config | None:
+    """Return the configuration of a row; None without one. Raises ContentError."""
     if row.is_configuration:
         return Config(row.definition_cid, parse_config(source, row.origin))
-    return shop.configs.config(row.config_cid) if row.config_cid else None
+    return context.configs.config(row.config_cid) if row.config_cid else None
 
 
-def _unlisted(ground: EntryContext, found: Discovery) -> Iterator[Problem]:
-    """What an operator has to know who wrote a configuration and sees a server without tools."""
+def _report_unlisted(entry_context: EntryContext, found: Discovery) -> Iterator[Problem]:
+    """Report functions that are not listed because the configuration does not list them."""
     count = len(found.descriptors)
-    if count and not lists_tools(ground.config):
+    if count and not lists_tools(entry_context.config):
         functions = "1 function" if count == 1 else f"{count} functions"
-        yield Problem(ground.where, f"{functions} found and not listed: auto_discover is not true")
+        yield Problem(entry_context.where, f"{functions} found and not listed: auto_discover is not true")
 
 
-def _heads(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict[str, Descriptor]:
-    """The SKILL.md of each skill, which is listed among the resources unless another has its URI."""
+def _skill_resources(skills: Mapping[str, Skill], known: Mapping[str, Descriptor]) -> dict[str, Descriptor]:
+    """Return the SKILL.md of each skill as a resource, unless another resource has its URI."""
     return {one.uri: one.files[one.uri].resource for one in skills.values() if one.uri not in known}
 
 
-def _listed(
-    ground: EntryContext, config: Config | None, found: Discovery, shop: BuildContext
+def _merge_descriptors(
+    entry_context: EntryContext, config: Config | None, found: Discovery, context: BuildContext
 ) -> tuple[dict[str, dict[str, Descriptor]], list[Problem]]:
-    """Descriptors by kind and name, and what kept others out."""
-    static, problems = _static(ground)
-    transforms = Transforms(ground, shop.handler_for, shop.hub)
+    """Return descriptors by kind and name, and the problems of entries that are left out."""
+    static, problems = _static_descriptors(entry_context)
+    transforms = Transforms(entry_context, context.handler_for, context.hub)
     given = transforms.run(config.transforms) if config else []
-    auto = not ground.config or ground.config.get("auto_discover", False)
-    discovered = [_with_annotations(one, ground.config) for one in found.descriptors] if auto else []
+    auto = not entry_context.config or entry_context.config.get("auto_discover", False)
+    discovered = [_with_annotations(one, entry_context.config) for one in found.descriptors] if auto else []
     merged: dict[str, dict[str, Descriptor]] = {"tool": {}, "resource": {}, "template": {}, "prompt": {}}
     for one in (*static, *given, *discovered):
         merged[one.kind].setdefault(one.name, one)
     problems += transforms.problems
-    problems += _sourced(ground, merged)
-    return merged, [*problems, *_orphans(merged)]
+    problems += _set_default_sources(entry_context, merged)
+    return merged, [*problems, *_report_missing_tools(merged)]
 
 
-def _sourced(ground: EntryContext, merged: dict[str, dict[str, Descriptor]]) -> Iterator[Problem]:
-    """Give each resource that says nothing of its content the last output of the only tool; take others out."""
+def _set_default_sources(entry_context: EntryContext, merged: dict[str, dict[str, Descriptor]]) -> Iterator[Problem]:
+    """Give each resource without a source the last output of the only tool; without an only tool remove it."""
     for uri, one in list(merged["resource"].items()):
-        if one.target or uri.startswith(HUB_SCHEMES) or is_answered(ground, uri):
+        if one.target or uri.startswith(HUB_SCHEMES) or matches_template(entry_context, uri):
             continue
         if len(merged["tool"]) == 1:
             target = {"last_output_of": next(iter(merged["tool"]))}
             merged["resource"][uri] = replace(one, target=target)
         else:
             del merged["resource"][uri]
-            wanted = f"expected one of {', '.join(SOURCES)}: the last output is meant only where there is one tool"
+            wanted = (
+                f"expected one of {', '.join(SOURCES)}: the last output is the default only for a server with one tool"
+            )
             yield Problem(uri, f"{uri} does not say where its content comes from; {wanted}")
 
 
-def _static(ground: EntryContext) -> tuple[list[Descriptor], list[Problem]]:
+def _static_descriptors(entry_context: EntryContext) -> tuple[list[Descriptor], list[Problem]]:
     listed: list[Descriptor] = []
     problems: list[Problem] = []
-    for kind, make in STATIC:
-        for name, entry in ground.config.get(kind, {}).items():
+    for kind, make in ENTRY_MAKERS:
+        for name, entry in entry_context.config.get(kind, {}).items():
             try:
-                listed.append(make(ground, name, entry, "static"))
+                listed.append(make(entry_context, name, entry, "static"))
             except ConfigError as problem:
                 problems.append(Problem(problem.path, problem.message))
     return listed, problems
@@ -262,7 +266,7 @@ def _with_annotations(one: Descriptor, config: Mapping[str, Any]) -> Descriptor:
     return one if wire is one.wire else replace(one, wire=wire)
 
 
-def _orphans(merged: Mapping[str, Mapping[str, Descriptor]]) -> Iterable[Problem]:
+def _report_missing_tools(merged: Mapping[str, Mapping[str, Descriptor]]) -> Iterable[Problem]:
     for uri, one in merged["resource"].items():
         wanted = one.target.get("last_output_of")
         if wanted and wanted not in merged["tool"]:
@@ -270,7 +274,7 @@ def _orphans(merged: Mapping[str, Mapping[str, Descriptor]]) -> Iterable[Problem
 
 
 def _config_place(row: ServerRow) -> str:
-    """What messages call a server's configuration."""
+    """Return the name of a server's configuration for messages."""
     if row.is_configuration:
         return row.origin
     if row.origin.startswith("servers/"):
@@ -278,8 +282,8 @@ def _config_place(row: ServerRow) -> str:
     return f"configuration of {row.name}"
 
 
-def _told(problem: ContentError, row: ServerRow) -> str:
-    """A problem as a sentence that names a file or a part of the server rather than a CID."""
+def _describe_problem(problem: ContentError, row: ServerRow) -> str:
+    """Return a problem as a sentence that names a file or a part of the server instead of a CID."""
     if isinstance(problem, ConfigError) and problem.where == row.config_cid:
         return ConfigError(_config_place(row), problem.path, problem.expected).message
     return problem.message

@@ -1,10 +1,8 @@
-"""What is plugged in: from a name, or a name and a CID, to a Server.
+"""The servers of the hub, found by name, or by name and CID.
 
-Rules: `find` is one look into a dictionary that nobody changes; a change builds new servers beside the
-old ones and swaps the dictionary, so that calls under way keep theirs. Only what changed is built
-again. Rebuilding is one at a time in each process. The bus gives hints; the store is looked at
-every second all the same.
-Sources: DESIGN sections 2 to 4; REQUIREMENTS V-C2, V-C3, V-F18, T5.6, T12.6, T14.3; THREATS S18.
+Rules: `find` is one lookup in a dictionary that is never modified; a change builds new servers beside the old ones and
+swaps the dictionary, so that running calls keep their server. Only changed servers are built again. Each process
+rebuilds one at a time. The bus gives hints; the store is also polled every second.
 """
 
 from __future__ import annotations
@@ -12,28 +10,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from secrets import token_bytes
 from uuid import uuid4
 
-from patchbay.boot.changes import CHANGED
-from patchbay.catalogue.aggregate import Aggregate, aggregate
-from patchbay.catalogue.build import BuildContext, broken, build
+from patchbay.boot.changes import NAMES_CHANGED
+from patchbay.catalogue.aggregate import Aggregate, build_aggregate
+from patchbay.catalogue.build import BuildContext, broken_server, build_server
+from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
-from patchbay.catalogue.provenance import vouched
+from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.transforms import HandlerFor
-from patchbay.catalogue.versions import Pins, Versions, never_had
-from patchbay.catalogue.watching.folder import Folder
+from patchbay.catalogue.versions import Pins, Versions, unknown_version
+from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
@@ -44,24 +43,26 @@ from patchbay.store import Store
 log = logging.getLogger(__name__)
 
 RERUN = "rerun/"
-"""Bus topics that say: the transforms of this server are to run again."""
+"""Prefix of the bus topics that ask to run the transforms of a server again."""
 
-SWEEP = 60.0
-"""Seconds between two sweeps of the journal."""
+SWEEP_SECONDS = 60.0
+"""Seconds between two removals of expired journal entries."""
 
 STORE_POLL_SECONDS = 1.0
-"""Seconds after which the store is looked at without a hint."""
+"""Seconds between two polls of the store without a hint."""
 
 Key = tuple[ServerRow | Refusal, bool, int, tuple[str, ...]]
-"""What a built server depends on: its row, whether the hub is read-only, how often its transforms were run again,
-and, where it is mounted, what it listed last."""
+"""What a built server depends on: its row, whether the hub is read-only, how often its transforms ran again, and, for a
+mounted server, the lists it reported last.
+"""
 
 
 class Catalogue:
-    """The servers of one hub, in one process. `watch` says whether `settings.servers` is watched once started.
+    """The servers of one hub, in one process. `watch`: watch the folder `settings.servers` after the start.
 
-    `handlers` makes what runs their definitions; without it, Python runs inside the hub. `keepers` reach the servers
-    that are mounted. `key` is the hub's own; without, one of this process.
+    `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
+    connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
+    `blob_sources` list the CIDs that other parts of the hub need, so that their blobs are not collected.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Catalogue:
         handlers: HandlerFor = handler_for,
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
+        blob_sources: Sequence[Source] = (),
     ) -> None:
         self.store = store
         self.settings = settings
@@ -86,25 +88,26 @@ class Catalogue:
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
-        self._folder = Folder(store, settings.servers) if watch else None
+        self._folder = WatchedFolder(store, settings.servers) if watch else None
         self._planner = Planner(store, self._configs, settings.enable)
         self._servers: Mapping[str, Server] = {}
         self._announced: Mapping[str, Server] = {}
         self._served: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
-        self._next_sweep = time.monotonic() + SWEEP
+        self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._listing: tuple[Listing, str | None] = (Listing(), None)
-        self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self._served, self._listing, aggregate(()))
+        self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self._served, self._listing, build_aggregate(()))
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
+        self._collector = Collector(store, settings.blob_hours * 3600, blob_sources)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pins = Pins(store, self._build_pinned)
         self.refresh()
 
     def find(self, name: str) -> Server:
-        """The server of a name. Raises UnknownServer naming close ones, UnavailableServer for one that is off."""
+        """Return a server by name. Raises UnknownServer with similar names, UnavailableServer for a disabled one."""
         server = self._served.get(name)
         if server is not None:
             return server
@@ -116,20 +119,20 @@ class Catalogue:
         raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
 
     def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
-        """One version of a server until it is revoked; `cid` is that of a version or definition this name has had.
+        """Return one version of a server; `cid` is that of a version or definition that this name has had.
 
-        A name that was taken away keeps its versions for the operator, unless it was disabled then. Raises
+        After a name is removed, the operator can still use its versions, unless it was disabled then. Raises
         UnknownServer for any other CID, UnavailableServer when the server is disabled or that version is broken,
-        RevokedServer when the operator has revoked the name, the version or a content that it is made of.
+        RevokedServer when the operator has revoked the name, the version or one of its contents.
         """
         now = self._servers.get(name)
         if now is None and not operator:
-            raise never_had(name, cid)
+            raise unknown_version(name, cid)
         now = now or self._pins.latest(name)
         if now is not None and not now.enabled:
             raise UnavailableServer(f"the server {name} is not available: it is disabled")
         server = self._pins.find(name, cid)
-        revocation = self.revocations.of_row(self._pins.row(name, server.version))
+        revocation = self.revocations.find_for_row(self._pins.row(name, server.version))
         if revocation is not None:
             raise RevokedServer(revocation.sentence)
         if server.broken or not server.enabled:
@@ -137,42 +140,42 @@ class Catalogue:
         return server
 
     def revoked_versions(self, name: str, versions: Iterable[str | None]) -> dict[str, str]:
-        """Those of a name's versions that are revoked, each with a sentence that says why."""
+        """Return the revoked ones among a name's versions, each with a sentence that gives the reason."""
         found = {}
         for version in versions if self.revocations.state() else ():
-            if version is not None and (revocation := self.revocations.of_row(self._pins.row(name, version))):
+            if version is not None and (revocation := self.revocations.find_for_row(self._pins.row(name, version))):
                 found[version] = revocation.sentence
         return found
 
     def version(self, name: str, cid: str) -> Server:
-        """A version or definition a name has had, to be looked at and not to be served: it may be broken or disabled.
+        """Return a version or definition of a name for display only: it may be broken or disabled.
 
         Raises UnknownServer for any other CID.
         """
         return self._pins.find(name, cid)
 
     def whole(self) -> Aggregate:
-        """All servers that are served as one, made again when one of them, or how they are listed, is another."""
+        """Return all served servers as one; rebuilt when a server or the listing has changed."""
         served, listing, whole = self._whole
         if served is not self._served or listing is not self._listing:
             served, listing = self._served, self._listing
-            whole = aggregate(served.values(), *listing)
+            whole = build_aggregate(served.values(), *listing)
             self._whole = (served, listing, whole)
         return whole
 
     def all(self) -> list[Server]:
-        """Every server by name, the disabled and the broken ones too."""
+        """Return every server, also disabled and broken ones."""
         return list(self._servers.values())
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Files of the watched folder that are no servers, and why."""
+        """Files of the watched folder that are not valid servers, each with the reason."""
         return self._folder.refused if self._folder else {}
 
     def start(self) -> None:
-        """Read the folder, then keep up with folder and store in threads of their own.
+        """Read the folder, then follow folder and store in threads.
 
-        Raises ConfigError when the folder to be watched is something else, or the setting `enable` names no server.
+        Raises ConfigError when the watched path is no folder, or the setting `enable` names an unknown server.
         """
         check_enabled(self.settings.enable, self._servers)
         if self._folder and not self.readonly:
@@ -180,15 +183,16 @@ class Catalogue:
         ready = threading.Event()
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()
+        self._spawn(self._collect_regularly, "collection of blobs")
         if self._folder and not self.readonly:
-            self._guarded(partial(self._take_from_folder, self._folder.start))
+            self._run_guarded(partial(self._import_from_folder, self._folder.start))
             self._spawn(partial(self._watch, self._folder), "servers folder")
 
     def close(self) -> None:
-        """Stop the threads and what runs by itself; servers can still be found."""
+        """Stop the threads and independent functions; servers can still be found."""
         self.hub.close()
         self._ending.set()
-        self.store.bus.publish(CHANGED)
+        self.store.bus.publish(NAMES_CHANGED)
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
@@ -196,11 +200,11 @@ class Catalogue:
             self._keepers.close()
 
     def rerun(self, name: str, kind: str) -> None:
-        """Have a server's transforms run again, here and in every other process, then tell that `kind` changed."""
+        """Run a server's transforms again in every process, then announce that `kind` changed."""
         self.store.bus.publish(f"{RERUN}{name}", f"{self._id} {kind}".encode())
 
     def refresh(self) -> None:
-        """Make the servers agree with the store; answers when they do."""
+        """Bring the servers up to date with the store; returns when they are."""
         with self._lock:
             plan = self._planner.plan(self.refused)
             self._stamp = plan.stamp
@@ -212,11 +216,11 @@ class Catalogue:
                 for name, row in plan.rows.items()
             }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
-            servers = {name: kept.get(name) or self._made(row) for name, row in sorted(plan.rows.items())}
+            servers = {name: kept.get(name) or self._build(row) for name, row in sorted(plan.rows.items())}
             self._keys = keys
             self._swap(servers)
-            self._keep()
-            # Another change may have come meanwhile; then a hint is on its way, and the next round tells of both.
+            self._connect_mounts()
+            # After another change in the meantime a hint is on its way, and the next round announces both.
             if self._planner.stamp() == plan.stamp:
                 self._announce()
 
@@ -224,8 +228,8 @@ class Catalogue:
         self._servers = servers
         self._served = {name: one for name, one in servers.items() if one.enabled and not one.broken}
 
-    def _keep(self) -> None:
-        """Keep the mounted servers that are served, once this catalogue is kept up to date itself."""
+    def _connect_mounts(self) -> None:
+        """Keep connections to the served mounts, once this catalogue follows the store."""
         if self._keepers is not None and self._threads and not self._ending.is_set():
             found = [server.upstream for server in self._served.values() if server.upstream is not None]
             self._keepers.keep(keeper.mount for keeper in found)
@@ -236,7 +240,7 @@ class Catalogue:
         moved = [name for name in sorted(fresh) if self._versions.announce(name, self._servers.get(name))]
         self._announced = self._servers
         if self._versions.announce_listing(self._listing[0]) or moved:
-            self.store.bus.publish(CHANGED)
+            self.store.bus.publish(NAMES_CHANGED)
 
     def _spawn(self, run: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -244,63 +248,75 @@ class Catalogue:
         self._threads.append(thread)
 
     def _listen(self, ready: threading.Event) -> None:
-        with self.store.bus.subscribe([CHANGED, RERUN + "*"]) as mailbox:
+        with self.store.bus.subscribe([NAMES_CHANGED, RERUN + "*"]) as mailbox:
             ready.set()
             while not self._ending.is_set():
                 got = mailbox.get(STORE_POLL_SECONDS)
                 if self._ending.is_set():
                     return
-                self._guarded(partial(self._hear, *got) if got else self._look)
-                self._guarded(self._sweep)
+                self._run_guarded(partial(self._handle_hint, *got) if got else self._poll_store)
+                self._run_guarded(self._sweep)
 
-    def _hear(self, topic: str, message: bytes) -> None:
+    def _handle_hint(self, topic: str, message: bytes) -> None:
         if topic.startswith(RERUN):
             of, _, kind = message.decode().partition(" ")
-            self._run_again(topic.removeprefix(RERUN), kind if of == self._id else None)
+            self._rebuild(topic.removeprefix(RERUN), kind if of == self._id else None)
         else:
             self.refresh()
 
-    def _look(self) -> None:
-        """Bring the servers up to date when the store has moved without a hint."""
+    def _poll_store(self) -> None:
+        """Bring the servers up to date when the store has changed without a hint."""
         if self._planner.stamp() != self._stamp:
             self.refresh()
 
     def _sweep(self) -> None:
-        """Sweep the journal now and then, however much there is to hear meanwhile."""
+        """Remove expired journal entries at intervals, also when hints arrive all the time."""
         if time.monotonic() > self._next_sweep:
-            self._next_sweep = time.monotonic() + SWEEP
+            self._next_sweep = time.monotonic() + SWEEP_SECONDS
             self.store.journal.sweep()
 
-    def _watch(self, folder: Folder) -> None:
-        while not self._ending.wait(folder.every):
-            self._guarded(partial(self._take_from_folder, folder.scan))
+    def _collect_regularly(self) -> None:
+        """Delete the blobs that are no longer needed, and give their space back in short steps."""
+        while not self._ending.wait(COLLECTION_SECONDS):
+            self._run_guarded(self._collect)
 
-    def _take_from_folder(self, look: Callable[[], bool]) -> None:
-        if look():
-            self.store.bus.publish(CHANGED)
+    def _collect(self) -> None:
+        done = self._collector.collect()
+        if done.count:
+            log.info("%d blobs that were no longer needed are deleted (%d bytes)", done.count, done.size)
+        while self.store.collection.give_back() and not self._ending.is_set():
+            pass
+
+    def _watch(self, folder: WatchedFolder) -> None:
+        while not self._ending.wait(folder.every):
+            self._run_guarded(partial(self._import_from_folder, folder.scan))
+
+    def _import_from_folder(self, scan: Callable[[], bool]) -> None:
+        if scan():
+            self.store.bus.publish(NAMES_CHANGED)
             self.refresh()
 
-    def _guarded(self, run: Callable[[], None]) -> None:
-        """Run one round of a thread that has to go on: a failure is logged, the next round tries again."""
+    def _run_guarded(self, run: Callable[[], None]) -> None:
+        """Run one round of a thread; log a failure, so that the thread continues."""
         try:
             run()
         except Exception:
-            log.exception("the catalogue could not be brought up to date; it tries again")
+            log.exception("the catalogue could not be brought up to date; the next round tries again")
 
-    def _made(self, row: ServerRow | Refusal) -> Server:
+    def _build(self, row: ServerRow | Refusal) -> Server:
         if isinstance(row, Refusal):
-            server = broken(row.row, "", row.sentence)
+            server = broken_server(row.row, "", row.sentence)
         else:
-            server = build(row, self._versions.keep(row), self._workshop())
+            server = build_server(row, self._versions.keep(row), self._build_context())
         if server.broken:
             log.warning("the server %s is not served: %s", server.name, server.broken)
         replaced = row.replaces if isinstance(row, ServerRow) else None
         return replace(server, replaces=replaced) if replaced else server
 
     def _build_pinned(self, row: ServerRow, version: str) -> Server:
-        return build(row, version, self._workshop(), pinned=True)
+        return build_server(row, version, self._build_context(), pinned=True)
 
-    def _workshop(self) -> BuildContext:
+    def _build_context(self) -> BuildContext:
         return BuildContext(
             self.store.blobs,
             self._configs,
@@ -309,18 +325,18 @@ class Catalogue:
             self.hub,
             self._handlers,
             self._keepers,
-            partial(vouched, self.store),
+            partial(is_from_operator, self.store),
         )
 
-    def _run_again(self, name: str, kind: str | None) -> None:
-        """Build one server again; only the process where the change was announced (`kind`) tells of it."""
+    def _rebuild(self, name: str, kind: str | None) -> None:
+        """Build one server again; only the process that received the change (`kind` is set) announces it."""
         with self._lock:
             row, readonly, runs, lists = self._keys.get(name, (None, False, 0, ()))
             if not isinstance(row, ServerRow):
                 return
             self._runs[name] = runs + 1
             self._keys[name] = (row, readonly, runs + 1, lists)
-            server = self._made(row)
+            server = self._build(row)
             self._swap({**self._servers, name: server})
             self._announced = {**self._announced, name: server}
             if kind:

@@ -1,9 +1,7 @@
-"""The directory of one hub: every server, tool, resource and prompt, found by its words.
+"""The directory of one hub: full-text search over every server, tool, resource and prompt.
 
-The index is made in memory, little by little once somebody looks at a page, or at once when somebody searches.
-Before each search only the servers whose version changed are read again, so that a search costs the same whatever
-came before it.
-Sources: patchbay/fulltext/index.py; REQUIREMENTS VWR-5.
+The index is in memory. It is filled in small steps after the first page view, or at once by the first search. Before
+each search only servers with a new version are read again, so that a search costs the same each time.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from patchbay.catalogue.search import texts_of
+from patchbay.catalogue.search import searchable_texts
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.fulltext.index import BEGIN, END, Document, Index
@@ -21,21 +19,21 @@ from patchbay.fulltext.index import BEGIN, END, Document, Index
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "server": 1.0, "arguments": 1.0}
 KINDS = ("server", "tool", "resource", "prompt")
 
-STEP = 4
-"""Servers that the background reads at once."""
+SERVERS_PER_STEP = 4
+"""Servers that the background thread reads in one step."""
 
-LATER = 0.5
-"""Seconds after which the background begins: what asked for it, a start or a page, comes first."""
+START_DELAY_SECONDS = 0.5
+"""Seconds before the background thread begins, so that a start or a page comes first."""
 
-ASIDE = 1.0
-"""How many times as long as a step took the background then leaves to others."""
+PAUSE_FACTOR = 1.0
+"""Pause after a step of the background thread, as a multiple of the step's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """One thing that can be found. `place` is its number among its kind on the server's page; `title` may be empty.
+    """One search result. `place` is its number among its kind on the server's page; `title` may be empty.
 
-    `snippet` is a part of the description in which BEGIN and END of the index stand around what matched.
+    `snippet` is a part of the description in which BEGIN and END of the index enclose each match.
     """
 
     kind: str
@@ -47,7 +45,7 @@ class DirectoryEntry:
 
 
 class Directory:
-    """Everything that some servers offer. Safe for many threads."""
+    """A search index of servers. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,31 +56,37 @@ class Directory:
         self._ending = threading.Event()
 
     def prepare(self, servers: Iterable[Server]) -> None:
-        """Make the index in the background, once: thousands of tools take seconds, and somebody may search soon."""
+        """Fill the index in the background, once: thousands of tools take seconds, and a search may follow soon."""
         if self._prepared:
             return
         self._prepared = True
-        # No daemon: the interpreter waits for the step it is at, and closes the index after that.
+        # Not a daemon thread: the interpreter waits for its current step, and closes the index after that.
         threading.Thread(target=self._fill, args=(list(servers),), name="directory", daemon=False).start()
 
     def end(self) -> None:
-        """The hub is ending: the background reads no further."""
+        """Stop the background thread, because the hub is ending."""
         self._ending.set()
 
     def _fill(self, servers: list[Server]) -> None:
-        """In the background: read servers that no search has read yet, and leave when the program ends."""
-        pause = LATER
-        for begin in range(0, len(servers), STEP):
+        """Read the servers that no search has read yet, in the background; stop when the program ends."""
+        pause = START_DELAY_SECONDS
+        for begin in range(0, len(servers), SERVERS_PER_STEP):
             self._ending.wait(pause)
             if self._ending.is_set() or not threading.main_thread().is_alive():
                 return
             begun = time.monotonic()
             with self._lock:
-                self._read({each.name: each for each in servers[begin : begin + STEP] if each.name not in self._known})
-            pause = (time.monotonic() - begun) * ASIDE
+                self._read(
+                    {
+                        each.name: each
+                        for each in servers[begin : begin + SERVERS_PER_STEP]
+                        if each.name not in self._known
+                    }
+                )
+            pause = (time.monotonic() - begun) * PAUSE_FACTOR
 
     def find(self, servers: Iterable[Server], query: str, kind: str = "", limit: int = 50) -> list[DirectoryEntry]:
-        """At most `limit` things that have a word of a query, best first; a query without words finds nothing.
+        """Return at most `limit` matches of a query, best first; an empty query matches nothing.
 
         `kind` is one of KINDS, or empty for all. Raises ValueError for another kind.
         """
@@ -91,7 +95,7 @@ class Directory:
         if not query.strip():
             return []
         with self._lock:
-            index = self._current({each.name: each for each in servers})
+            index = self._index_of({each.name: each for each in servers})
             where = {"kind": kind} if kind else None
             hits = index.search(query, limit, where=where, snippets=("description",))
             found = [(self._entries[hit.key], hit.snippets["description"]) for hit in hits]
@@ -100,24 +104,24 @@ class Directory:
             for entry, snippet in found
         ]
 
-    def _current(self, servers: Mapping[str, Server]) -> Index:
-        """With the lock: the index of exactly these servers."""
+    def _index_of(self, servers: Mapping[str, Server]) -> Index:
+        """Return the index of exactly these servers. The caller holds the lock."""
         gone = [name for name, (known, _) in self._known.items() if servers.get(name) is not known]
         for name in gone:
             _, keys = self._known.pop(name)
-            self._made().remove(*keys)
+            self._open_index().remove(*keys)
             for key in keys:
                 del self._entries[key]
         self._read({name: server for name, server in servers.items() if name not in self._known})
-        return self._made()
+        return self._open_index()
 
-    def _made(self) -> Index:
+    def _open_index(self) -> Index:
         if self._index is None:
             self._index = Index(WEIGHTS, labels=("kind",))
         return self._index
 
     def _read(self, servers: Mapping[str, Server]) -> None:
-        """With the lock: add servers that are not known."""
+        """Add servers that are not in the index. The caller holds the lock."""
         documents: list[Document] = []
         for name, server in servers.items():
             made = list(_documents(server))
@@ -125,7 +129,7 @@ class Directory:
             self._entries |= {document.key: entry for document, entry in made}
             self._known[name] = server, [document.key for document, _ in made]
         if documents:
-            self._made().put(*documents)
+            self._open_index().put(*documents)
 
 
 def _documents(server: Server) -> Iterator[tuple[Document, DirectoryEntry]]:
@@ -134,19 +138,19 @@ def _documents(server: Server) -> Iterator[tuple[Document, DirectoryEntry]]:
         {"description": "\n".join(filter(None, (server.description, server.instructions)))},
     )
     for place, tool in enumerate(server.tools.values(), 1):
-        texts = texts_of(tool.wire)
+        texts = searchable_texts(tool.wire)
         yield _document(DirectoryEntry("tool", server.name, tool.name, texts["title"], place), texts)
     readable: list[Descriptor] = [*server.resources.values(), *server.templates.values()]
     for place, one in enumerate(readable, 1):
         address = str(one.wire.get("uri") or one.wire.get("uriTemplate"))
         title = str(one.wire.get("title") or one.wire.get("name") or "")
-        yield _document(DirectoryEntry("resource", server.name, address, title, place), _described(one))
+        yield _document(DirectoryEntry("resource", server.name, address, title, place), _description(one))
     for place, prompt in enumerate(server.prompts.values(), 1):
         title = str(prompt.wire.get("title") or "")
-        yield _document(DirectoryEntry("prompt", server.name, prompt.name, title, place), _described(prompt))
+        yield _document(DirectoryEntry("prompt", server.name, prompt.name, title, place), _description(prompt))
 
 
-def _described(descriptor: Descriptor) -> dict[str, str]:
+def _description(descriptor: Descriptor) -> dict[str, str]:
     return {"description": str(descriptor.wire.get("description") or "")}
 
 
@@ -156,6 +160,6 @@ def _document(entry: DirectoryEntry, texts: Mapping[str, str]) -> tuple[Document
     return Document(key, {**texts, **own}, {"kind": entry.kind}), entry
 
 
-def plain(text: str) -> str:
-    """A snippet without its marks."""
+def without_marks(text: str) -> str:
+    """Return a snippet without its match marks."""
     return text.replace(BEGIN, "").replace(END, "")

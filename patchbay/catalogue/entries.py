@@ -1,8 +1,7 @@
-"""From one entry of a configuration or of a transform to a Descriptor.
+"""Make a Descriptor from one entry of a configuration or of a transform.
 
-Rules: what clients see holds no nulls and only MCP's own fields; how it runs stays in the target.
-An entry that cannot run raises ConfigError, and the list it stands in goes on without it.
-Sources: DESIGN section 5; REQUIREMENTS V-C4 to V-C6, V-C10, V-C12; VWR-17, VWR-19.
+The wire form has no nulls and only the fields of MCP; the target says how it runs. An entry that cannot run raises
+ConfigError, and its list continues without it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.cid import canonical
 from patchbay.config import SOURCES
 from patchbay.descriptors import Descriptor, Source
@@ -21,7 +20,7 @@ from patchbay.kind import EntryContext as EntryContext
 from patchbay.kind import kind_named
 
 HUB_SCHEMES = ("cid://", "variable://", "server://")
-"""Addresses whose content the hub itself knows."""
+"""URI schemes that the hub itself reads."""
 
 _TOOL = ("title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta")
 _DISCOVERED = ("title", "description", "inputSchema", "outputSchema")
@@ -29,29 +28,29 @@ _RESOURCE = ("title", "description", "mimeType", "annotations", "icons", "size",
 _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 
 
-def tool(ground: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
-    """A tool. What a static one leaves out is as discovery says of the function it runs.
+def make_tool(context: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """Make a tool. A static tool takes the fields it omits from the discovered function it runs.
 
-    Without a schema it takes any object. Raises ConfigError when nothing can run it.
+    Without a schema it accepts any object. Raises ConfigError without a function or command that runs it.
     """
-    target = kind_named(ground.kind).tool_target(ground, name, entry)
+    target = kind_named(context.kind).tool_target(context, name, entry)
     if source == "static" and "argv" not in entry:
-        known = ground.found.get(target.get("function", name), {})
-        entry = _chosen(known, _DISCOVERED) | {key: value for key, value in entry.items() if value is not None}
+        known = context.found.get(target.get("function", name), {})
+        entry = _select(known, _DISCOVERED) | {key: value for key, value in entry.items() if value is not None}
         if known:
-            # The schema that was found may say what the target is.
-            target = kind_named(ground.kind).tool_target(ground, name, entry)
-    wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}} | _chosen(entry, _TOOL)
-    wire["inputSchema"] = _in_order(wire["inputSchema"], ground.functions.get(target.get("function", ""), ()))
+            # The discovered schema may determine the target.
+            target = kind_named(context.kind).tool_target(context, name, entry)
+    wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}} | _select(entry, _TOOL)
+    wire["inputSchema"] = _order_properties(wire["inputSchema"], context.functions.get(target.get("function", ""), ()))
     if "timeout" in entry:
         target["timeout"] = entry["timeout"]
-    return Descriptor("tool", name, with_annotations(wire, ground.config), target, source)
+    return Descriptor("tool", name, with_annotations(wire, context.config), target, source)
 
 
-def _in_order(schema: Mapping[str, Any], parameters: Sequence[str]) -> Mapping[str, Any]:
-    """A schema with its properties in the order of the function's parameters, by which positional params bind (X-18).
+def _order_properties(schema: Mapping[str, Any], parameters: Sequence[str]) -> Mapping[str, Any]:
+    """Order the properties of a schema like the function's parameters, because positional `params` bind in this order.
 
-    A property stands where the parameter of its name, or of its `x-alias`, stands; others come last, as they were.
+    A property takes the place of the parameter with its name or its `x-alias`; others follow in their own order.
     """
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not parameters:
@@ -67,57 +66,57 @@ def _in_order(schema: Mapping[str, Any], parameters: Sequence[str]) -> Mapping[s
 
 
 def with_annotations(wire: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A tool's wire form with the server's annotations where it has none of its own."""
+    """Return a tool's wire form; without own annotations it gets those of the server."""
     if "annotations" in wire or "annotations" not in config:
         return wire
     return {**wire, "annotations": config["annotations"]}
 
 
-def resource(ground: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
-    """A resource, by its URI. Raises ConfigError when its content can come from nowhere."""
-    wire = {"uri": entry["uri"], "name": entry.get("name", key)} | _chosen(entry, _RESOURCE)
-    target = _chosen(entry, SOURCES)
+def make_resource(context: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """Make a resource, named by its URI. Raises ConfigError for a source that cannot be read."""
+    wire = {"uri": entry["uri"], "name": entry.get("name", key)} | _select(entry, _RESOURCE)
+    target = _select(entry, SOURCES)
     path = f"resources.{key}"
     if "function" in target:
-        ground.function(target["function"], path)
+        context.function(target["function"], path)
     if "blob" in target:
         try:
             base64.b64decode(target["blob"], validate=True)
         except (binascii.Error, ValueError) as problem:
-            raise ConfigError(ground.where, f"{path}.blob", f"expected base64; {problem}") from problem
+            raise ConfigError(context.where, f"{path}.blob", f"expected base64; {problem}") from problem
     if "cid" in target:
         try:
             target["cid"] = canonical(target["cid"])
         except BadCid as problem:
-            raise ConfigError(ground.where, f"{path}.cid", f"expected a CID; {problem.message}") from problem
+            raise ConfigError(context.where, f"{path}.cid", f"expected a CID; {problem.message}") from problem
     return Descriptor("resource", entry["uri"], wire, target, source)
 
 
-def template(ground: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
-    """A resource template, by its URI template. Raises ConfigError when it is none or its function is missing."""
+def make_template(context: EntryContext, key: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """Make a resource template, named by its URI template. Raises ConfigError when it or its function is invalid."""
     path = f"resource_templates.{key}"
     for member in ("uriTemplate", "matches"):
         try:
-            compiled(entry.get(member, entry["uriTemplate"]))
+            compile_template(entry.get(member, entry["uriTemplate"]))
         except ConfigError as problem:
-            raise ConfigError(ground.where, f"{path}.{member}", problem.expected) from problem
+            raise ConfigError(context.where, f"{path}.{member}", problem.expected) from problem
     wire = {"uriTemplate": entry["uriTemplate"], "name": entry.get("name", key)}
-    wire |= _chosen(entry, tuple(name for name in _RESOURCE if name != "size"))
-    target = {"function": ground.function(entry["function"], path)} | _chosen(entry, ("matches",))
+    wire |= _select(entry, tuple(name for name in _RESOURCE if name != "size"))
+    target = {"function": context.function(entry["function"], path)} | _select(entry, ("matches",))
     return Descriptor("template", entry["uriTemplate"], wire, target, source)
 
 
-def prompt(ground: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
-    """A prompt. Raises ConfigError when its function is missing or an argument stands twice."""
+def make_prompt(context: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """Make a prompt. Raises ConfigError when its function is missing or an argument occurs twice."""
     names = [argument["name"] for argument in entry.get("arguments", ())]
     if len(set(names)) != len(names):
-        raise ConfigError(ground.where, f"prompts.{name}.arguments", "expected each argument's name once")
+        raise ConfigError(context.where, f"prompts.{name}.arguments", "expected each argument's name once")
     if "function" in entry:
-        target: dict[str, Any] = {"function": ground.function(entry["function"], f"prompts.{name}")}
+        target: dict[str, Any] = {"function": context.function(entry["function"], f"prompts.{name}")}
     else:
         target = {"messages": entry["messages"]}
-    return Descriptor("prompt", name, {"name": name} | _chosen(entry, _PROMPT), target, source)
+    return Descriptor("prompt", name, {"name": name} | _select(entry, _PROMPT), target, source)
 
 
-def _chosen(entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _select(entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: entry[name] for name in names if entry.get(name) is not None}

@@ -1,10 +1,9 @@
-"""Which tools clients see: a server's `listing`, and the two tools that stand for all others while search is on.
+"""Which tools clients see: a server's `listing`, and the two search tools that replace a long list.
 
-`include` and `exclude` decide which tools there are: what they leave out cannot be called. `search` decides only
-what a list shows: `search_tools`, `call_tool` and the tools that are always shown; all others are found and called.
-Patterns are as in a shell (`*`, `?`, `[...]`), of whole names, with case. Where all servers are listed as one, a
-pattern matches `server__tool` and `server.tool`.
-Source: the `listing` field of `mcps.schema.json`.
+`include` and `exclude` decide which tools exist: an excluded tool cannot be called. `search` decides only which tools a
+list shows: `search_tools`, `call_tool` and the tools in `always`; the others can be found and called. Patterns are
+those of a shell (`*`, `?`, `[...]`), match whole names and are case-sensitive. In the aggregate of all servers a
+pattern matches `server__tool` and `server.tool`. The field `listing` of `mcps.schema.json` has the same words.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from patchbay.descriptors import Descriptor, Problem
 
 SEARCH, CALL = "search_tools", "call_tool"
 
-MOST_FOUND, FOUND = 50, 5
-"""How many tools a search gives at most, and unless it says how many."""
+MAX_FOUND_TOOLS, DEFAULT_FOUND_TOOLS = 50, 5
+"""Maximum, and default, number of tools in a search result."""
 
-MOST_NAMED = 40
-"""How many servers, or tools of one server, the description of the search names."""
+MAX_NAMED_SERVERS = 40
+"""Number of servers, or tools of one server, that the description of the search lists."""
 
 Tools = Mapping[str, Descriptor]
 
 
 @dataclass(frozen=True)
 class Listing:
-    """How the tools of one server, or of all of them together, are listed."""
+    """How the tools of one server, or of the aggregate, are listed."""
 
     search: bool = False
     always: tuple[str, ...] = ()
@@ -38,48 +37,50 @@ class Listing:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Listing:
-        """From the fields of a configuration, which fits the schema."""
+        """Make a Listing from the fields of a valid configuration."""
         patterns = {key: tuple(fields[key]) for key in ("always", "include", "exclude") if key in fields}
         return cls(search=bool(fields.get("search", False)), **patterns)
 
-    def kept(self, tools: Tools) -> dict[str, Descriptor]:
-        """The tools that there are."""
-        return {name: one for name, one in tools.items() if _fits(one, self.include) and not _fits(one, self.exclude)}
+    def select(self, tools: Tools) -> dict[str, Descriptor]:
+        """Return the tools that exist after `include` and `exclude`."""
+        return {
+            name: one for name, one in tools.items() if _matches(one, self.include) and not _matches(one, self.exclude)
+        }
 
-    def shown(self, tools: Tools) -> Tools:
-        """What a list shows of the tools that there are."""
-        if not self.searches(tools):
+    def visible(self, tools: Tools) -> Tools:
+        """Return the tools that a list shows."""
+        if not self.is_search_active(tools):
             return tools
-        return {**front(tools), **{name: one for name, one in tools.items() if _fits(one, self.always)}}
+        return {**search_descriptors(tools), **{name: one for name, one in tools.items() if _matches(one, self.always)}}
 
-    def searches(self, tools: Tools) -> bool:
-        """Whether the two stand for the others: not where there are none, or where one has a name of theirs."""
+    def is_search_active(self, tools: Tools) -> bool:
+        """Whether the two search tools replace the list: false without tools, or when a tool has one of their names."""
         return self.search and bool(tools) and SEARCH not in tools and CALL not in tools
 
     def problems(self, tools: Tools) -> Iterator[Problem]:
-        """What an operator has to know: a pattern that names no tool, a search that cannot be."""
+        """Yield problems for the operator: a pattern that matches no tool, a search that is impossible."""
         for key in ("always", "include", "exclude"):
             for pattern in getattr(self, key):
-                if pattern != "*" and not any(_fits(one, [pattern]) for one in tools.values()):
-                    yield Problem(f"listing.{key}", f"no tool is called {pattern}")
-        if self.search and {SEARCH, CALL} & self.kept(tools).keys():
-            reason = f"a tool of the server's own is called {SEARCH} or {CALL}, so search stays off"
+                if pattern != "*" and not any(_matches(one, [pattern]) for one in tools.values()):
+                    yield Problem(f"listing.{key}", f"no tool matches {pattern}")
+        if self.search and {SEARCH, CALL} & self.select(tools).keys():
+            reason = f"one of the server's own tools is called {SEARCH} or {CALL}, so search stays off"
             yield Problem("listing.search", reason)
 
 
-def _fits(one: Descriptor, patterns: Sequence[str]) -> bool:
+def _matches(one: Descriptor, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in one.names)
 
 
-def front(tools: Tools) -> dict[str, Descriptor]:
-    """The two tools in front of all others, by name."""
+def search_descriptors(tools: Tools) -> dict[str, Descriptor]:
+    """Return the two search tools by name."""
     reads = all(one.read_only for one in tools.values())
     hints = {"readOnlyHint": True} if reads else {}
     search = {
         "name": SEARCH,
         "title": "Search tools",
-        "description": f"Find tools by what they do. There are {len(tools)}: {_named(tools)}. "
-        f"Gives the best matches with the schemas of their arguments. Call one by its name, or with {CALL}.",
+        "description": f"Find tools by what they do. There are {len(tools)}: {_name_owners(tools)}. "
+        f"Returns the best matches with the schemas of their arguments. Call one by its name, or with {CALL}.",
         "inputSchema": _SEARCH_INPUT,
         "outputSchema": _SEARCH_OUTPUT,
         "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
@@ -98,12 +99,12 @@ def front(tools: Tools) -> dict[str, Descriptor]:
     }
 
 
-def _named(tools: Tools) -> str:
-    """What a model needs to know to search at all: the servers that the tools belong to, else the tools."""
+def _name_owners(tools: Tools) -> str:
+    """Name the servers of the tools, else the tools, so that a model knows when to search."""
     servers = list(dict.fromkeys(one.belongs_to[0] for one in tools.values() if one.belongs_to))
     names = servers or list(tools)
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ("of the servers " if servers else "") + ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED_SERVERS} more" if len(names) > MAX_NAMED_SERVERS else ""
+    return ("of the servers " if servers else "") + ", ".join(names[:MAX_NAMED_SERVERS]) + more
 
 
 _SEARCH_INPUT: dict[str, Any] = {
@@ -111,14 +112,14 @@ _SEARCH_INPUT: dict[str, Any] = {
     "properties": {
         "query": {
             "type": "string",
-            "description": "What the tool should do, in a few words; nothing lists the first tools.",
+            "description": "What the tool should do, in a few words; an empty query lists the first tools.",
         },
         "limit": {
             "type": "integer",
             "minimum": 1,
-            "maximum": MOST_FOUND,
-            "default": FOUND,
-            "description": "How many tools to give at most.",
+            "maximum": MAX_FOUND_TOOLS,
+            "default": DEFAULT_FOUND_TOOLS,
+            "description": "Maximum number of tools to return.",
         },
     },
     "required": ["query"],
@@ -143,7 +144,7 @@ _SEARCH_OUTPUT: dict[str, Any] = {
                 "required": ["name", "inputSchema"],
             },
         },
-        "hint": {"type": "string", "description": "What to do where nothing was found."},
+        "hint": {"type": "string", "description": "The next step when there is no match."},
     },
     "required": ["tools"],
 }

@@ -1,9 +1,8 @@
-"""Which servers there are to be: the rows of the store, each with its origin and its configuration.
+"""Plan the servers of the hub: the rows of the store, each with its origin and its configuration.
 
-Rules: a drop-in's own configuration wins, then that of the `mcps` variable, then the row's; a drop-in that replaces
-another definition takes nothing over from it, and none of its entry in `mcps`; a row that cannot be used is a Refusal
-with a sentence, and all others stand.
-Sources: REQUIREMENTS V-C2, VWR-13, T1.3, T1.8; THREATS S18; DESIGN section 8 (reserved names).
+The configuration of a drop-in has priority, then the `mcps` variable, then the row's own. A drop-in that replaces
+another definition inherits nothing from it or from its `mcps` entry. A row that cannot be used is a Refusal with a
+sentence and does not affect others.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from patchbay.boot import LISTING, MCPS, Document, in_force, is_readonly
+from patchbay.boot import LISTING, MCPS, Document, is_readonly, read_document
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.settling import CONFIG
+from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
 from patchbay.store import Store
 
-PAGE = 500
-"""How many moves of a name are read at once."""
+MOVES_PER_READ = 500
+"""Number of moves of a name that are read at once."""
 
 _LISTING = Document(
     LISTING,
     lambda text: Listing.of(parse_listing(text, LISTING)),
-    # It may be to hide some.
+    # An unreadable listing may be meant to hide tools, so it hides all.
     Listing(include=()),
     "no tool is served at /mcp",
 )
@@ -42,7 +41,7 @@ _LISTING = Document(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A server that cannot be made, and why."""
+    """A server that cannot be built, and the reason."""
 
     row: ServerRow
     sentence: str
@@ -50,10 +49,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The servers that are to be; `stamp` says of which state of the store.
+    """The planned servers; `stamp` identifies the state of the store.
 
-    `lists` is what mounted servers listed last, as CIDs by server. `listing` is how they are listed together, and why
-    that cannot be known.
+    `lists` are the lists that mounted servers reported last, as CIDs by server. `listing` is the listing of the
+    aggregate, and its problem, if any.
     """
 
     rows: Mapping[str, ServerRow | Refusal]
@@ -65,9 +64,9 @@ class Plan:
 
 
 class Planner:
-    """Reads plans out of a store. The `mcps` variable is parsed again only when its text is another.
+    """Makes plans from a store. The `mcps` variable is parsed again only after its text has changed.
 
-    The servers that `enable` names are on, although their rows switch them off; a configuration still may.
+    Servers in `enable` are enabled even when their row disables them; their configuration may still disable them.
     """
 
     def __init__(self, store: Store, configs: Configs, enable: Iterable[str] = ()) -> None:
@@ -76,25 +75,25 @@ class Planner:
         self._enable = frozenset(enable)
         self._revocations = Revocations(store)
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
-        self._mcps = Document(MCPS, self._loaded, Mcps(), "no server is configured by it")
+        self._mcps = Document(MCPS, self._load_mcps, Mcps(), "it configures no server")
 
     def stamp(self) -> tuple[object, ...]:
-        """What a plan depends on, as CIDs."""
+        """Return what a plan depends on, as CIDs."""
         names = self._store.names
         single = (names.get(MCPS), names.get(LISTING), names.get("root"))
         revoked = self._revocations.state()
         return (names.all(PREFIX), names.all(DROP_INS), snapshots.names(self._store), revoked, *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
-        """The plan for now; `refused` are files of the watched folder that are no servers, and why."""
-        stamp, (mcps, problem) = self.stamp(), in_force(self._store, self._mcps)
-        rows = {**_mounts(mcps), **dict(self._rows(mcps))}
+        """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""
+        stamp, (mcps, problem) = self.stamp(), read_document(self._store, self._mcps)
+        rows = {**_mounted_rows(mcps), **dict(self._rows(mcps))}
         for file, sentence in refused.items():
-            stem = file.removesuffix(CONFIG) if file.endswith(CONFIG) else PurePosixPath(file).stem
+            stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=PREFIX + file), sentence)
-        checked, lists = self._unrevoked(self._checked_names(rows)), snapshots.names(self._store)
-        return Plan(checked, is_readonly(self._store), problem, stamp, in_force(self._store, _LISTING), lists)
+        checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), snapshots.names(self._store)
+        return Plan(checked, is_readonly(self._store), problem, stamp, read_document(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
         files = drop_ins(self._store)
@@ -110,52 +109,52 @@ class Planner:
             if name in self._enable:
                 row = replace(row, enabled=True)
             if file is None or not own:
-                yield name, _configured(row, mcps)
+                yield name, _with_mcps_config(row, mcps)
                 continue
             replaced = self._replaced(name, file)
             row = replace(row, origin=PREFIX + file.file, replaces=replaced)
-            # What was written for the server that the file replaces is not about this definition.
-            yield name, row if replaced or row.config_cid else _configured(row, mcps)
+            # The configuration of the replaced server does not apply to this definition.
+            yield name, row if replaced or row.config_cid else _with_mcps_config(row, mcps)
 
     def _replaced(self, name: str, file: DropIn) -> str | None:
-        """The definition that a drop-in of another content stands before; None where there is none."""
+        """Return the definition that a drop-in with another content replaces; None without one."""
         try:
             base = parse_row(name, self._store.blobs.get(file.base)) if file.base else None
         except ContentError:
             return file.base
         return base.definition_cid if base and base.definition_cid != file.definition_cid else None
 
-    def _checked_names(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:
-        """The rows, refusing those whose name is reserved or differs from an earlier one by case alone."""
+    def _refuse_bad_names(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:
+        """Refuse rows whose name is reserved or differs from an earlier one by case alone."""
         alike: dict[str, list[str]] = defaultdict(list)
         for name in sorted(rows):
             alike[name.lower()].append(name)
         found: dict[str, ServerRow | Refusal] = {}
         for names in alike.values():
-            # Whoever was there first stays: a file saved later cannot take a live server down.
-            first = names[0] if len(names) == 1 else min(names, key=self._since)
+            # The earlier name stays: a file saved later cannot take down a running server.
+            first = names[0] if len(names) == 1 else min(names, key=self._created_at)
             for name in names:
-                sentence = name_problem(name, _row(rows[name]).origin)
+                sentence = name_problem(name, _row_of(rows[name]).origin)
                 if name != first:
                     sentence = f"its name differs from that of {first} by case alone: rename one of the two"
-                found[name] = Refusal(_row(rows[name]), sentence) if sentence else rows[name]
+                found[name] = Refusal(_row_of(rows[name]), sentence) if sentence else rows[name]
         return found
 
-    def _unrevoked(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:
-        """The rows, refusing those that are revoked, by name or by a content that they are made of."""
+    def _refuse_revoked(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:
+        """Refuse rows that are revoked, by name or by a content that they use."""
         found = dict(rows)
         if not self._revocations.state():
             return found
         for name, row in rows.items():
-            revocation = self._revocations.of_row(row) if isinstance(row, ServerRow) else None
+            revocation = self._revocations.find_for_row(row) if isinstance(row, ServerRow) else None
             if revocation is not None:
-                found[name] = Refusal(_row(row), revocation.sentence)
+                found[name] = Refusal(_row_of(row), revocation.sentence)
         return found
 
-    def _since(self, name: str) -> float:
-        """The seq of the move since which there has been a row of this name; infinite without one."""
+    def _created_at(self, name: str) -> float:
+        """Return the sequence number of the move that created this name; infinite without one."""
         since, before = math.inf, None
-        while moves := self._store.names.past(PREFIX + name, PAGE, before):
+        while moves := self._store.names.past(PREFIX + name, MOVES_PER_READ, before):
             for move in moves:
                 if move.cid is None:
                     return since
@@ -163,14 +162,14 @@ class Planner:
             before = moves[-1].seq
         return since
 
-    def _loaded(self, text: bytes | None) -> Mcps:
+    def _load_mcps(self, text: bytes | None) -> Mcps:
         if text != self._read[0]:
             self._read = (text, self._configs.load_mcps(text))
         return self._read[1]
 
 
 def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:
-    """Raises ConfigError when the setting `enable` names a server that there is not."""
+    """Raise ConfigError when the setting `enable` names an unknown server."""
     known = list(known)
     for name in names:
         if name not in known:
@@ -181,8 +180,8 @@ def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:
             )
 
 
-def _mounts(mcps: Mcps) -> dict[str, ServerRow | Refusal]:
-    """The servers that an entry of the `mcps` variable alone makes: those that are mounted."""
+def _mounted_rows(mcps: Mcps) -> dict[str, ServerRow | Refusal]:
+    """Return the servers that an entry of the `mcps` variable alone describes: mounted servers."""
     rows: dict[str, ServerRow | Refusal] = {}
     for name, config in mcps.configs.items():
         found = configured_kind(config.fields)
@@ -191,7 +190,7 @@ def _mounts(mcps: Mcps) -> dict[str, ServerRow | Refusal]:
     return rows
 
 
-def _configured(row: ServerRow, mcps: Mcps) -> ServerRow | Refusal:
+def _with_mcps_config(row: ServerRow, mcps: Mcps) -> ServerRow | Refusal:
     if row.is_configuration:
         return row
     if row.name in mcps.broken:
@@ -200,5 +199,5 @@ def _configured(row: ServerRow, mcps: Mcps) -> ServerRow | Refusal:
     return replace(row, config_cid=found.cid) if found else row
 
 
-def _row(row: ServerRow | Refusal) -> ServerRow:
+def _row_of(row: ServerRow | Refusal) -> ServerRow:
     return row.row if isinstance(row, Refusal) else row

@@ -1,9 +1,7 @@
-"""Who brought what a server reaches outside the hub: another server, a program, a folder.
+"""Which servers an operator supplied: only those may reach another server, a program or a folder outside the hub.
 
-Rules: only an operator brings these: a file in the watched folder, the boot image, the command line. A configuration
-that came over HTTP can neither start a program, nor send what stands in the hub's environment anywhere, nor make the
-hub ask an address of its choice.
-Sources: issue 5 part 7; DESIGN sections 5 and 11; THREATS 1.8.
+An operator supplies a file in the watched folder, the boot image, or a command line. A configuration that came over
+HTTP can neither start a program, nor send the hub's environment anywhere, nor make the hub request an address.
 """
 
 from __future__ import annotations
@@ -18,14 +16,14 @@ from patchbay.kind import configured_kind
 from patchbay.store import NameChange, Store
 
 OPERATORS = frozenset({"start", "servers/", "command line"})
-"""Who moves names on behalf of an operator: the import of a boot image, the watched folder, a command."""
+"""Authors of moves that count as an operator: import of a boot image, the watched folder, a command."""
 
-PAGE = 500
+MOVES_PER_READ = 500
 MCPS = "variables/mcps"
 
 
-def reaches_out(definition: bytes) -> bool:
-    """Whether a definition mounts a server or a folder, which is served only where an operator brought it."""
+def reaches_outside(definition: bytes) -> bool:
+    """Whether a definition mounts a server or a folder; it is served only when an operator supplied it."""
     try:
         fields = orjson.loads(definition)
     except orjson.JSONDecodeError:
@@ -33,13 +31,14 @@ def reaches_out(definition: bytes) -> bool:
     return configured_kind(fields) is not None
 
 
-def vouched(store: Store, row: ServerRow) -> bool:
-    """Whether it was an operator who brought what this row mounts under this name.
+def is_from_operator(store: Store, row: ServerRow) -> bool:
+    """Whether an operator supplied what this row mounts under this name.
 
-    That is the definition of a server without code, and the configuration of one with code, which may be another's.
+    That is the definition of a server without code, and the configuration of one with code; the two may have different
+    authors.
     """
     return any(
-        move.who in OPERATORS and move.cid is not None and _brings(store, move, row)
+        move.who in OPERATORS and move.cid is not None and _supplies(store, move, row)
         for name in (PREFIX + row.name, MCPS)
         for move in _past(store, name)
     )
@@ -47,24 +46,24 @@ def vouched(store: Store, row: ServerRow) -> bool:
 
 def _past(store: Store, name: str) -> Iterator[NameChange]:
     before = None
-    while moves := store.names.past(name, PAGE, before):
+    while moves := store.names.past(name, MOVES_PER_READ, before):
         yield from moves
         before = moves[-1].seq
 
 
-def _brings(store: Store, move: NameChange, row: ServerRow) -> bool:
+def _supplies(store: Store, move: NameChange, row: ServerRow) -> bool:
     assert move.cid is not None
     try:
         data = store.blobs.get(move.cid)
         if move.name != MCPS:
-            return _mounting(parse_row(row.name, data)) == _mounting(row)
+            return _mount_cid(parse_row(row.name, data)) == _mount_cid(row)
         text = data if data.lstrip()[:1] == b"{" else store.blobs.get(data.decode().strip())
         entry = orjson.loads(text).get(row.name)
     except (ContentError, ValueError, AttributeError):
         return False
-    return isinstance(entry, dict) and entry.get("config_cid") == _mounting(row)
+    return isinstance(entry, dict) and entry.get("config_cid") == _mount_cid(row)
 
 
-def _mounting(row: ServerRow) -> str | None:
-    """The CID of the configuration that says what is mounted."""
+def _mount_cid(row: ServerRow) -> str | None:
+    """Return the CID of the configuration that describes the mount."""
     return row.definition_cid if row.is_configuration else row.config_cid

@@ -1,9 +1,8 @@
-"""What tools and prompts are called where all servers are one: `server__tool`, in at most 64 letters, digits, `_`, `-`.
+"""Public names of tools and prompts in the aggregate: `server__tool`, at most 64 letters, digits, `_`, `-`.
 
-Desktop clients withhold a whole server for one name that does not match this pattern. A public name depends on the
-server's name and the tool's name alone, and no two pairs share one: a pair whose plain name is too long, holds
-another character, could be read in two ways, or ends like a digest gets a digest of the pair at its end.
-Source: DESIGN section 8.
+Desktop clients reject a whole server for one name that does not match this pattern. A public name depends only on the
+server's name and the tool's name, and no two pairs share one: a pair whose plain name is too long, has another
+character, is ambiguous, or ends like a digest gets a digest of the pair at its end.
 """
 
 from __future__ import annotations
@@ -12,33 +11,33 @@ import re
 from functools import lru_cache
 from hashlib import sha256
 
-LONGEST_NAME = 64
-"""How many characters a public name has at most."""
+MAX_NAME_CHARACTERS = 64
+"""Maximum number of characters of a public name."""
 
 DIGEST_DIGITS = 8
-"""How many hexadecimal digits of the digest are shown."""
+"""Number of hexadecimal digits of the digest."""
 
-CACHED_NAMES = 65_536
-"""How many public names are kept in memory."""
+MAX_CACHED_NAMES = 65_536
+"""Maximum number of cached public names."""
 
 SEPARATOR = "__"
 
-_ALLOWED = re.compile(rf"[a-zA-Z0-9_-]{{1,{LONGEST_NAME}}}")
+_ALLOWED = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME_CHARACTERS}}}")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 _ENDS_LIKE_A_DIGEST = re.compile(rf"_[0-9a-f]{{{DIGEST_DIGITS}}}$")
 
 
-@lru_cache(CACHED_NAMES)
+@lru_cache(MAX_CACHED_NAMES)
 def public_name(server: str, name: str) -> str:
-    """The public name of a server's tool or prompt."""
+    """Return the public name of a server's tool or prompt."""
     plain = f"{server}{SEPARATOR}{name}"
     if _is_plain(server, plain):
         return plain
     digest = sha256(f"{server}\n{name}".encode()).hexdigest()[:DIGEST_DIGITS]
-    return f"{_OTHER.sub('_', plain)[: LONGEST_NAME - DIGEST_DIGITS - 1]}_{digest}"
+    return f"{_OTHER.sub('_', plain)[: MAX_NAME_CHARACTERS - DIGEST_DIGITS - 1]}_{digest}"
 
 
 def _is_plain(server: str, plain: str) -> bool:
-    """Whether the plain name is allowed, and its first separator is the one after the server's name."""
+    """Whether the plain name is allowed, and its first separator follows the server's name."""
     one_reading = plain.index(SEPARATOR) == len(server)
     return one_reading and bool(_ALLOWED.fullmatch(plain)) and not _ENDS_LIKE_A_DIGEST.search(plain)

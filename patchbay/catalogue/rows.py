@@ -1,7 +1,7 @@
-"""A row: what the name `servers/<name>` points to, as canonical JSON under a CID.
+"""A server's row: the value of the name `servers/<name>`, as canonical JSON under a CID.
 
-Rules: `definition_cid`, `kind` and `enabled` are always there; `config_cid` where the server brings its
-own configuration. Where a row came from is no part of it. Names are checked here.
+`definition_cid`, `kind` and `enabled` are required; `config_cid` is present when the server has its own configuration.
+The origin of a row is not part of it. Names are checked here.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ RESERVED = frozenset(
         *("new", "login", "logout"),
     ]
 )
-"""Names that the hub's own addresses have (DESIGN section 8)."""
+"""Names that the hub's own paths use."""
 
-SHIPPED = "mcp"
-"""The name of a server of the boot image that no other server has: /mcp is the address of all servers together."""
+SHIPPED_NAME = "mcp"
+"""Reserved for a server of the boot image, because /mcp is the address of the aggregate of all servers."""
 
 _NAME = re.compile(NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """One plugged-in server: what it is made of. `config_cid` may come from the `mcps` variable.
+    """One server of the hub: its parts by CID. `config_cid` may come from the `mcps` variable.
 
-    `replaces` is the definition of the server that a drop-in of the same name stands before.
+    `replaces` is the definition of the server that a drop-in of the same name replaces.
     """
 
     name: str
@@ -53,26 +53,26 @@ class ServerRow:
 
     @property
     def is_configuration(self) -> bool:
-        """Whether the definition is the server's configuration too."""
+        """Whether the definition is also the server's configuration."""
         return kind_named(self.kind).is_configuration
 
-    def encoded(self) -> bytes:
-        """The row as it is kept: canonical JSON, without name and origin."""
+    def to_json(self) -> bytes:
+        """Return the stored form: canonical JSON, without name and origin."""
         parts = {"definition_cid": self.definition_cid, "enabled": self.enabled, "kind": self.kind}
         return canonical_json(parts | ({"config_cid": self.config_cid} if self.config_cid else {}))
 
-    def serves(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the server is switched on, by its row and by the fields of its configuration; either may say no."""
+    def is_enabled(self, fields: Mapping[str, Any]) -> bool:
+        """Whether both the row and the fields of the configuration enable the server."""
         return bool(self.enabled and fields.get("enabled", True) and fields.get("mcp_enabled", True))
 
     def manifest(self) -> bytes:
-        """What decides a version, as canonical JSON; its CID is the version."""
+        """Return the canonical JSON whose CID is the version."""
         parts = {"config_cid": self.config_cid, "definition_cid": self.definition_cid}
         return canonical_json({**parts, "kind": self.kind, "name": self.name})
 
 
 def parse_row(name: str, data: bytes, origin: str = BOOT) -> ServerRow:
-    """The row under a name. Raises ConfigError."""
+    """Parse the row of a name. Raises ConfigError."""
     where = PREFIX + name
     try:
         parts = orjson.loads(data)
@@ -90,11 +90,11 @@ def parse_row(name: str, data: bytes, origin: str = BOOT) -> ServerRow:
 
 
 def name_problem(name: str, origin: str = "") -> str | None:
-    """Why a server of this origin cannot have this name, or None."""
+    """Return why a server of this origin cannot have this name, or None."""
     if not _NAME.fullmatch(name) or name in (".", ".."):
         return f"a server cannot be called {name!r}: expected 1 to 128 letters, digits, _, . or -"
     if name.lower() in RESERVED:
         return f"a server cannot be called {name!r}: the hub has a page of its own at this address"
-    if name.lower() == SHIPPED and origin != BOOT:
+    if name.lower() == SHIPPED_NAME and origin != BOOT:
         return f"a server cannot be called {name!r}: the hub ships with a server of this name"
     return None

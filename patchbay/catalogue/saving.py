@@ -1,9 +1,7 @@
-"""Changing what servers are made of: a definition saved, rows put back; the watched folder follows.
+"""Save definitions and rows, in the store and in the files of the watched folder.
 
-Rules: what stands behind a server is changed, the file where it came from one and the store where it did not, so
-that a change lasts; files are written before names move, each whole or not at all; what was there stays in the
-store under its CID.
-Sources: DESIGN sections 4 and 5; ARCHITECTURE "Content addressing".
+A change goes to the source of a server: its file when it has one, else the store, so that the change lasts. Files are
+written before names move, each atomically. The previous content stays in the store under its CID.
 """
 
 from __future__ import annotations
@@ -14,56 +12,57 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from patchbay.boot import change
-from patchbay.catalogue.provenance import reaches_out, vouched
+from patchbay.boot import change_names
+from patchbay.catalogue.provenance import is_from_operator, reaches_outside
 from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.folder import discovering
-from patchbay.catalogue.watching.settling import CONFIG
+from patchbay.catalogue.watching.folder import with_auto_discover
+from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, Refused, StaleUpdate
 from patchbay.kind import code_endings, kind_named
 from patchbay.store import Store
 
 _LOCK = threading.Lock()
-"""One change at a time in this process: files and names of two changes do not mix."""
+"""Serializes changes in this process, so that files and names of two changes do not mix."""
 
 Files = dict[str, bytes | None]
-"""What files of the folder are to hold; None takes one away."""
+"""New contents of files in the folder; None removes a file."""
 
 
-class Saving:
-    """Changes the servers of one store; `folder` is the one that is watched for drop-ins."""
+class ServerEditor:
+    """Changes the servers of one store; `folder` is the watched folder."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
         self._folder = folder
 
     def definition(self, name: str, kind: str, source: bytes, base: str | None, who: str, why: str) -> str:
-        """Make these bytes a server's definition; answers the new root.
+        """Save these bytes as a server's definition; returns the new root.
 
-        `base` is the CID of the definition that the author started from, None for a server that is to be new. Raises
-        StaleUpdate when another one is there, InvalidParams for a name that no server can have.
+        `base` is the CID of the definition that the author started from, None for a new server. Raises StaleUpdate when
+        the server has another one, InvalidParams for an invalid name.
         """
         now = self._row(name)
         if now is None:
             self._check_new(name)
         if (now.definition_cid if now else None) != base:
-            there = "there is a server of this name already" if base is None else "somebody saved another definition"
-            raise StaleUpdate(f"{name} was not saved: {there}. What you wrote is still here")
+            there = "a server of this name exists already" if base is None else "another definition was saved meanwhile"
+            raise StaleUpdate(f"{name} was not saved: {there}. Your text is still here")
         cid = self._store.blobs.put(source)
         row = replace(now, definition_cid=cid) if now else ServerRow(name, kind, cid)
-        seen = {PREFIX + name: self._store.blobs.put(now.encoded()) if now else None}
-        return self.names({PREFIX + name: self._store.blobs.put(row.encoded())}, who, why, seen)
+        seen = {PREFIX + name: self._store.blobs.put(now.to_json()) if now else None}
+        return self.names({PREFIX + name: self._store.blobs.put(row.to_json())}, who, why, seen)
 
     def names(
         self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
     ) -> str:
-        """Point names (`servers/...`, `variables/...`, `templates/...`) elsewhere, files included; answers the root.
+        """Point names (`servers/...`, `variables/...`, `templates/...`) to other CIDs, files included; returns the
+        root.
 
-        With `expected` only if these names still point there. Raises StaleUpdate when they do not, Refused when a file
-        cannot be written; ConfigError and MissingBlob as `boot.change` does.
+        With `expected`, the change is made only if these names still point there. Raises StaleUpdate when they do not,
+        Refused when a file cannot be written; ConfigError and MissingBlob like `boot.change`.
         """
         with _LOCK:
             return self._names(wanted, who, why, expected or {})
@@ -78,73 +77,75 @@ class Saving:
         for full, cid in wanted.items():
             name = full.removeprefix(PREFIX)
             if full.startswith(PREFIX) and name in known:
-                self._check_read(name, known[name])
-                made, mark = self._dropped_in(name, known[name], cid)
+                self._check_imported(name, known[name])
+                made, mark = self._plan_files(name, known[name], cid)
                 files |= made
                 marks[DROP_INS + name] = mark
-        self._missing(wanted)
+        self._check_contents(wanted)
         self._write(files)
         self._store.names.move({mark: cid for mark, cid in marks.items() if cid}, who, why)
-        # Behind a file stands the watcher, which may have moved the name by now, and to the same place.
-        root = change(self._store, wanted, who, why, {} if files else expected)
-        # Last, so that a hub that ends in between takes the servers away when it is back.
+        # The watcher of a file may already have moved the name to the same place.
+        root = change_names(self._store, wanted, who, why, {} if files else expected)
+        # Last, so that a hub that stops in between removes the servers after its restart.
         self._store.names.move({mark: cid for mark, cid in marks.items() if cid is None}, who, why)
         return root
 
-    def _dropped_in(self, name: str, mark: DropIn, cid: str | None) -> tuple[Files, str | None]:
-        """What the files of a drop-in are to be so that its row is this one, and its mark then."""
+    def _plan_files(self, name: str, mark: DropIn, cid: str | None) -> tuple[Files, str | None]:
+        """Return the new files of a drop-in so that its row becomes this one, and its new mark."""
         files: Files = {mark.file: None}
         if mark.file.endswith(tuple(code_endings())):
-            files[name + CONFIG] = None
+            files[name + CONFIG_ENDING] = None
         if cid is None or cid == mark.base:
             return files, None
         row = parse_row(name, self._store.blobs.get(cid))
-        if not vouched(self._store, row) and reaches_out(self._store.blobs.get(row.definition_cid)):
-            # The watcher could be quicker than the move of the name, and would vouch for what it finds.
-            raise Refused(f"{name} was not saved: what mounts a server or a folder is written into its file by hand")
+        if not is_from_operator(self._store, row) and reaches_outside(self._store.blobs.get(row.definition_cid)):
+            # The watcher could be faster than the move of the name, and counts as the operator.
+            raise Refused(
+                f"{name} was not saved: write a definition that mounts a server or a folder into its file by hand"
+            )
         file = name + kind_named(row.kind).endings[0]
         files[file] = self._store.blobs.get(row.definition_cid)
-        if not row.is_configuration and row.config_cid == self._config_there(name):
-            files.pop(name + CONFIG, None)
+        if not row.is_configuration and row.config_cid == self._config_cid(name):
+            files.pop(name + CONFIG_ENDING, None)
         elif not row.is_configuration:
-            files[name + CONFIG] = self._store.blobs.get(row.config_cid) if row.config_cid else None
+            files[name + CONFIG_ENDING] = self._store.blobs.get(row.config_cid) if row.config_cid else None
         made = DropIn(file, row.definition_cid, mark.base)
-        return files, self._store.blobs.put(made.encoded())
+        return files, self._store.blobs.put(made.to_json())
 
-    def _check_read(self, name: str, mark: DropIn) -> None:
-        """Files that were saved a moment ago are nowhere else: they are not written over. Raises StaleUpdate."""
+    def _check_imported(self, name: str, mark: DropIn) -> None:
+        """Raise StaleUpdate for files that are not imported yet, so that they are not overwritten."""
         now = self._row(name)
         seen: dict[str, tuple[str | None, str | None]] = {
-            mark.file: (self._there(mark.file), mark.definition_cid),
+            mark.file: (self._file_cid(mark.file), mark.definition_cid),
         }
         if mark.file.endswith(tuple(code_endings())):
-            seen[name + CONFIG] = (self._config_there(name), now.config_cid if now else None)
+            seen[name + CONFIG_ENDING] = (self._config_cid(name), now.config_cid if now else None)
         for file, (there, known) in seen.items():
             if there is not None and there != known:
-                raise StaleUpdate(f"the file {file} was saved a moment ago and is not read yet; nothing was changed")
+                raise StaleUpdate(f"the file {file} was saved just now and is not imported yet; nothing was changed")
 
-    def _there(self, file: str) -> str | None:
-        """The CID of what a file holds; None where there is none that can be read."""
+    def _file_cid(self, file: str) -> str | None:
+        """Return the CID of a file's content; None without a readable file."""
         try:
             return cid_of((self._folder / file).read_bytes())
         except OSError:
             return None
 
-    def _config_there(self, name: str) -> str | None:
-        """The same of a configuration, as the watcher keeps it."""
+    def _config_cid(self, name: str) -> str | None:
+        """Return the CID of a configuration file's content, as the watcher stores it."""
         try:
-            return cid_of(discovering((self._folder / (name + CONFIG)).read_bytes()))
+            return cid_of(with_auto_discover((self._folder / (name + CONFIG_ENDING)).read_bytes()))
         except OSError:
             return None
 
-    def _missing(self, wanted: Mapping[str, str | None]) -> None:
-        """Before any file is touched: the contents have to be here. Raises MissingBlob."""
+    def _check_contents(self, wanted: Mapping[str, str | None]) -> None:
+        """Check that the contents exist before any file is changed. Raises MissingBlob."""
         for cid in wanted.values():
             if cid is not None:
                 self._store.blobs.get(cid)
 
     def _write(self, files: Files) -> None:
-        # What is to be there first, so that a failure takes nothing away.
+        # Write before deleting, so that a failure deletes nothing.
         for file, data in sorted(files.items(), key=lambda item: item[1] is None):
             path = self._folder / file
             try:
@@ -169,7 +170,7 @@ class Saving:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old or the new one; the folder's watcher passes over the one between."""
+    """Replace a file atomically; the watcher ignores the temporary file."""
     between = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         between.write_bytes(data)

@@ -1,8 +1,7 @@
-"""Finding tools by what they do: `search_tools`, answered from an index of one version of a server.
+"""Search tools by what they do: `search_tools`, answered from an index of one version of a server.
 
-The index is made when somebody searches for the first time, in memory, and goes with its server.
-Names count most, then titles, descriptions and what is known of the arguments.
-Sources: MCP specification, server/tools; REQUIREMENTS SUB-15.
+The index is in memory, is made at the first search, and is released with its server. Names count most, then titles,
+descriptions and the texts of the arguments. MCP specification, server/tools.
 """
 
 from __future__ import annotations
@@ -13,44 +12,41 @@ from functools import cached_property
 from typing import Any
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.listing import CALL, FOUND, SEARCH, front
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.listing import CALL, DEFAULT_FOUND_TOOLS, SEARCH, search_descriptors
+from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Data
 from patchbay.fulltext.index import Document, Index
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "arguments": 1.0}
-SHOWN = ("name", "title", "description", "inputSchema", "annotations")
-"""What a search tells of a tool."""
+RESULT_FIELDS = ("name", "title", "description", "inputSchema", "annotations")
+"""Fields of a tool in a search result."""
 
 MAX_OBJECT_DEPTH = 4
-"""How many objects inside each other are looked into for names of arguments."""
+"""Maximum depth of nested objects that are searched for names of arguments."""
+
+FINDERS: ServerCache[str, Server] = ServerCache()
 
 
-def finder(server: Server) -> Server:
-    """The server that answers `search_tools` for another one; made once for each version."""
-    found = server.rendered.get("finder")
-    if found is None:
-        # Two callers may come at once; only one of the two is kept.
-        found = server.rendered.setdefault("finder", _made(server))
-    assert isinstance(found, Server)
-    return found
+def search_server(server: Server) -> Server:
+    """Return the server that answers `search_tools` for another one; made once for each version."""
+    return FINDERS.get(server, "", lambda: _build_finder(server))
 
 
-def _made(server: Server) -> Server:
+def _build_finder(server: Server) -> Server:
     search = ToolSearch(server.tools)
 
     def handle(call: Call) -> Events:
         if call.target["front"] == CALL:
             raise ToolFailed(f"{CALL} cannot call itself: expected the name of a tool that {SEARCH} finds")
-        yield Data(search.found(call.arguments["query"], call.arguments.get("limit", FOUND)))
+        yield Data(search.found(call.arguments["query"], call.arguments.get("limit", DEFAULT_FOUND_TOOLS)))
 
     return Server(
         server.name,
         server.version,
         "static",
-        tools=front(server.tools),
+        tools=search_descriptors(server.tools),
         handler=handle,
         pinned=server.pinned,
         timeout=server.timeout,
@@ -58,18 +54,18 @@ def _made(server: Server) -> Server:
 
 
 class ToolSearch:
-    """Searches some tools. Safe for many threads."""
+    """Searches some tools. Thread-safe."""
 
     def __init__(self, tools: Mapping[str, Descriptor]) -> None:
         self._tools = tools
         self._lock = threading.Lock()
 
-    def found(self, query: str, limit: int = FOUND) -> dict[str, Any]:
-        """The structured result of a search; an empty query gives the first tools."""
+    def found(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> dict[str, Any]:
+        """Return the structured result of a search; an empty query returns the first tools."""
         with self._lock:
             index = self._index
         names = [hit.key for hit in index.search(query, limit)] if query.strip() else list(self._tools)[:limit]
-        result: dict[str, Any] = {"tools": [_shown(self._tools[name].wire) for name in names]}
+        result: dict[str, Any] = {"tools": [_select_fields(self._tools[name].wire) for name in names]}
         if not names:
             result["hint"] = "No tool has any of these words. Try other words, or an empty query for the first tools."
         return result
@@ -77,16 +73,16 @@ class ToolSearch:
     @cached_property
     def _index(self) -> Index:
         index = Index(WEIGHTS)
-        index.put(*(Document(name, texts_of(one.wire)) for name, one in self._tools.items()))
+        index.put(*(Document(name, searchable_texts(one.wire)) for name, one in self._tools.items()))
         return index
 
 
-def _shown(wire: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: wire[key] for key in SHOWN if key in wire}
+def _select_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: wire[key] for key in RESULT_FIELDS if key in wire}
 
 
-def texts_of(wire: Mapping[str, Any]) -> dict[str, str]:
-    """What is searched of a tool, by column."""
+def searchable_texts(wire: Mapping[str, Any]) -> dict[str, str]:
+    """Return the searched texts of a tool, by column."""
     return {
         "name": wire["name"],
         "title": wire.get("title") or (wire.get("annotations") or {}).get("title") or "",
@@ -96,7 +92,7 @@ def texts_of(wire: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _words(schema: Any, depth: int = 0) -> Iterator[str]:
-    """Names, titles, descriptions and choices of the properties of a schema, also of objects and lists inside it."""
+    """Yield names, titles, descriptions and choices of the properties of a schema, also in nested objects and lists."""
     if not isinstance(schema, Mapping) or depth > MAX_OBJECT_DEPTH:
         return
     properties = schema.get("properties")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
@@ -14,19 +14,21 @@ from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import kind_named
 from patchbay.kinds.mount.standing_connection import StandingConnection
 
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
 
 @dataclass(frozen=True)
 class Server:
     """One version of one server.
 
-    `version` is the CID of the manifest (definition, configuration and name together), `definition`
-    and `config_cid` the CIDs of its parts (None where it has none). `config` is the resolved mcps
-    configuration. Descriptors are by name, in the order in which they are listed; resources and
-    templates are by URI and URI template, skills by name. `problems` are shown on the meta page. A server with
-    `broken` set is not served; the sentence says why. `listing` decides what a list shows of `tools`. `rendered`
-    holds lists as bytes, made once for each revision. `upstream` is the server behind a mounted one, `offers` the
-    capabilities that it declared, `via` the mounts that its lists come by. `replaces` is the definition of the server
-    that a drop-in of the same name stands before.
+    `version` is the CID of the manifest (definition, configuration and name together), `definition` and `config_cid`
+    are the CIDs of its parts (None without one). `config` is the resolved mcps configuration. Descriptors are by name,
+    in listing order; resources and templates are by URI and URI template, skills by name. `problems` are shown on the
+    meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
+    `tools` a list shows. `upstream` is the connection behind a mounted server, `offers` are the capabilities that it
+    declared, `via` are the mounts between it and this hub. `replaces` is the definition that a drop-in of the same name
+    replaces.
     """
 
     name: str
@@ -56,43 +58,64 @@ class Server:
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
     replaces: str | None = None
-    rendered: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    cached: dict[object, dict[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
-    def heard(self) -> str:
-        """The name under which changes of this server are told."""
+    def announced_as(self) -> str:
+        """The name under which changes of this server are announced."""
         return self.name
 
-    @property
-    def searches(self) -> bool:
-        """Whether `search_tools` and `call_tool` are served in front of the tools."""
-        return self.listing.searches(self.tools)
+    @cached_property
+    def is_search_active(self) -> bool:
+        """Whether `search_tools` and `call_tool` replace the list of tools."""
+        return self.listing.is_search_active(self.tools)
 
     @cached_property
-    def shown(self) -> Mapping[str, Descriptor]:
-        """The tools that a list shows; every one of `tools` can be called all the same."""
-        return self.listing.shown(self.tools)
+    def visible_tools(self) -> Mapping[str, Descriptor]:
+        """The tools that a list shows; each one in `tools` can be called all the same."""
+        return self.listing.visible(self.tools)
 
     @cached_property
     def skill_files(self) -> dict[str, Descriptor]:
-        """Every file of every skill by its URI; of these only each SKILL.md is among the resources."""
+        """Every file of every skill by its URI; only each SKILL.md is also among the resources."""
         return {uri: file.resource for skill in self.skills.values() for uri, file in skill.files.items()}
 
     @cached_property
-    def settled(self) -> bool:
-        """Whether its lists never change: a pinned version, and none of them made by a program when it is read."""
+    def is_settled(self) -> bool:
+        """Whether its lists never change: a pinned version without a part that is read anew."""
         configuration = kind_named(self.kind).configuration
         if self.via or (configuration is not None and configuration.is_changing):
             return False
         return self.pinned and not any(key.endswith("_transform_cid") for key in self.config)
 
     @cached_property
-    def remembered(self) -> frozenset[str]:
-        """The tools whose last output one of the resources shows."""
+    def tools_with_stored_output(self) -> frozenset[str]:
+        """The tools whose last output a resource shows."""
         targets = [found.target for found in self.resources.values()]
         return frozenset(target["last_output_of"] for target in targets if "last_output_of" in target)
 
     def activate(self, descriptor: Descriptor, call: Call) -> Events:
         """Run one descriptor: an iterator of events with exactly one ending."""
-        assert self.handler is not None, f"{self.name} has nothing that runs {descriptor.name}"
+        assert self.handler is not None, f"{self.name} has no handler for {descriptor.name}"
         return activate(self.handler, call, mask=bool(self.config.get("mask_errors", False)))
+
+
+class ServerCache(Generic[Key, Value]):
+    """Values that one module computes once for each version of a server, and that are released with it. Thread-safe.
+
+    Each module that caches something owns one of these; no other module sees its values.
+    """
+
+    def get(self, server: Server, key: Key, compute: Callable[[], Value]) -> Value:
+        """Return the value of a key, computed at the first request. Two threads get the same value."""
+        values = self._values(server)
+        if key not in values:
+            values.setdefault(key, compute())
+        return values[key]
+
+    def peek(self, server: Server, key: Key) -> Value | None:
+        """Return the value of a key if it is computed already."""
+        return self._values(server).get(key)
+
+    def _values(self, server: Server) -> dict[Key, Value]:
+        return server.cached.setdefault(self, {})

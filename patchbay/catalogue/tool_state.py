@@ -1,8 +1,7 @@
-"""A server's own memory: the catalogue's filler of `activation.Memory`.
+"""The state of a server: the catalogue implements `activation.Memory`.
 
-Each key is a name in the store and each value a blob, so every change is kept as the key's past. A swap is one
-move of names: all processes of the hub see all of it at once, or nothing.
-Sources: DESIGN sections 4 and 5.
+Each key is a name in the store and each value a blob, so the history of the key has every change. A swap is one move of
+names: all processes of the hub see it completely or not at all.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from patchbay.errors import ReadOnly, StaleUpdate, ToolFailed
 from patchbay.store import Store
 
 MAX_VALUE_BYTES = 1024 * 1024
-"""Largest value, in bytes of JSON."""
+"""Maximum bytes of a value as JSON."""
 
 
-class State(Memory):
-    """The memory of one server in a store."""
+class ServerState(Memory):
+    """The state of one server in a store."""
 
     def __init__(self, store: Store, server: str, readonly: bool) -> None:
         self._store = store
@@ -38,8 +37,8 @@ class State(Memory):
         return self._value(cid)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._check()
-        self._move({self._name(key): self._store.blobs.put(_dumped(key, value))}, f"set {key}")
+        self._check_writable()
+        self._move({self._name(key): self._store.blobs.put(_encode(key, value))}, f"set {key}")
 
     def __delitem__(self, key: str) -> None:
         if self._store.names.get(self._name(key)) is None:
@@ -53,22 +52,22 @@ class State(Memory):
         return len(self._store.names.all(self._prefix))
 
     def starting(self, prefix: str) -> list[str]:
-        """The keys that begin with a text, sorted."""
+        """Return the keys with this prefix, sorted."""
         start = len(self._prefix)
         return sorted(unquote(name[start:]) for name in self._store.names.all(self._name(prefix)))
 
     def several(self, keys: Iterable[str]) -> dict[str, Any]:
-        """The values of those keys that are there."""
+        """Return the values of the keys that exist."""
         found = {key: self._store.names.get(self._name(key)) for key in keys}
         return {key: self._value(cid) for key, cid in found.items() if cid is not None}
 
     def swap(self, changes: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-        """Set or take away all these keys if each expected one still has its value. Raises ToolFailed, ReadOnly."""
-        self._check()
+        """Set or remove all these keys if each expected one still has its value. Raises ToolFailed, ReadOnly."""
+        self._check_writable()
         seen = {
-            self._name(key): None if value is None else cid_of(_dumped(key, value)) for key, value in expected.items()
+            self._name(key): None if value is None else cid_of(_encode(key, value)) for key, value in expected.items()
         }
-        data = {key: None if value is None else _dumped(key, value) for key, value in changes.items()}
+        data = {key: None if value is None else _encode(key, value) for key, value in changes.items()}
         moves = {self._name(key): None if one is None else self._store.blobs.put(one) for key, one in data.items()}
         try:
             self._move(moves, f"swapped {', '.join(changes)}"[:1000], seen)
@@ -82,19 +81,19 @@ class State(Memory):
     def _value(self, cid: str) -> Any:
         return orjson.loads(self._store.blobs.get(cid))
 
-    def _check(self) -> None:
+    def _check_writable(self) -> None:
         if self._readonly:
-            raise ReadOnly("nothing can be changed here: the hub runs a read-only boot image")
+            raise ReadOnly("state cannot be changed: the hub runs a read-only boot image")
 
     def _move(
         self, changes: Mapping[str, str | None], why: str, expected: Mapping[str, str | None] | None = None
     ) -> None:
-        self._check()
+        self._check_writable()
         self._store.names.move(changes, self._server, why, expected)
 
 
-def _dumped(key: str, value: Any) -> bytes:
-    """A value as JSON, the same bytes for the same value. Raises ToolFailed."""
+def _encode(key: str, value: Any) -> bytes:
+    """Return a value as JSON, the same bytes for the same value. Raises ToolFailed."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError as problem:

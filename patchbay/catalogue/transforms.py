@@ -1,8 +1,7 @@
-"""Transforms: functions that give a server more tools, resources or prompts.
+"""Transforms: functions that add tools, resources or prompts to a server.
 
-Rules: a transform runs like a tool, with a deadline; when it fails, or an entry of it is wrong, that is
-a Problem on the server's page, and the rest of the list stands.
-Sources: VWR-19, VWR-20; REQUIREMENTS V-C4, T4.4.
+A transform runs like a tool, with a deadline. A failure, or an invalid entry, is a Problem on the server's page and
+does not affect other entries.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from typing import Any
 from patchbay.activation import Call, Events, Handler, Hub, activate
 from patchbay.catalogue import entries
 from patchbay.catalogue.entries import EntryContext
-from patchbay.catalogue.reading.uri_templates import compiled
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.cid import cid_of
 from patchbay.config import check, check_tool, check_uri
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, PatchbayError, ToolFailed
 from patchbay.events import Content, Data, Failed, Text
 
-DEADLINE = 5.0
+DEADLINE_SECONDS = 5.0
 """Seconds that one transform may take."""
 
 MAX_ENTRIES_PER_TRANSFORM = 20_000
-"""How many entries one transform may give."""
+"""Maximum number of entries of one transform."""
 
 HandlerFor = Callable[[str, bytes, str, str, Mapping[str, Any]], Handler | None]
 
 
 def collect_output(events: Events) -> list[Text | Content | Data]:
-    """What an activation put out. Raises ToolFailed (or the error it carries) when it failed."""
+    """Return the output of an activation. Raises ToolFailed (or the error it carries) when it failed."""
     found: list[Text | Content | Data] = []
     for event in events:
         if isinstance(event, Failed):
@@ -42,40 +41,40 @@ def collect_output(events: Events) -> list[Text | Content | Data]:
 
 
 class Transforms:
-    """Runs the transforms of one server, each in at most `seconds`; `problems` collects what went wrong."""
+    """Runs the transforms of one server, each in at most `seconds`; `problems` collects their faults."""
 
     def __init__(
-        self, ground: EntryContext, handler_for: HandlerFor, hub: Hub | None, seconds: float = DEADLINE
+        self, context: EntryContext, handler_for: HandlerFor, hub: Hub | None, seconds: float = DEADLINE_SECONDS
     ) -> None:
-        self._ground = ground
+        self._context = context
         self._handler_for = handler_for
         self._hub = hub
         self._seconds = seconds
         self.problems: list[Problem] = []
 
     def run(self, sources: Mapping[str, bytes]) -> list[Descriptor]:
-        """The descriptors that the transforms give; `sources` has Python source by `tools`, `resources`, `prompts`."""
-        return [found for kind, source in sources.items() for found in self._one(kind, source)]
+        """Return the descriptors of the transforms; `sources` has Python source by `tools`, `resources`, `prompts`."""
+        return [found for kind, source in sources.items() for found in self._run_one(kind, source)]
 
-    def _one(self, kind: str, source: bytes) -> Iterator[Descriptor]:
+    def _run_one(self, kind: str, source: bytes) -> Iterator[Descriptor]:
         function = f"generate_{kind}"
         try:
-            listed = self._list(function, source)
+            listed = self._list_entries(function, source)
         except PatchbayError as problem:
             self.problems.append(Problem(function, f"{function} failed: {problem.message}"))
             return
         for number, entry in enumerate(listed):
             try:
-                yield descriptor(self._ground, kind, entry)
+                yield make_descriptor(self._context, kind, entry)
             except ConfigError as problem:
                 place = f"entry {number}" + (f", {problem.path}" if problem.path else "")
                 self.problems.append(Problem(function, f"{function}, {place}: {problem.expected}"))
 
-    def _list(self, function: str, source: bytes) -> list[Any]:
-        name = self._ground.server
-        handler = self._handler_for("python", source, cid_of(source), name, self._ground.config)
+    def _list_entries(self, function: str, source: bytes) -> list[Any]:
+        name = self._context.server
+        handler = self._handler_for("python", source, cid_of(source), name, self._context.config)
         if handler is None:
-            raise ToolFailed("nothing here runs Python")
+            raise ToolFailed("this hub has no handler for Python")
         deadline = time.monotonic() + self._seconds
         call = Call(name, {"function": function}, {"server_name": name}, deadline, self._hub)
         values = [
@@ -83,41 +82,43 @@ class Transforms:
         ]
         listed = values[0] if len(values) == 1 and isinstance(values[0], list) else values
         if any(isinstance(entry, (Text, Content)) for entry in listed):
-            raise ToolFailed("it has to answer a list of objects")
+            raise ToolFailed("it must return a list of objects")
         if len(listed) > MAX_ENTRIES_PER_TRANSFORM:
-            raise ToolFailed(f"it gave {len(listed)} entries; at most {MAX_ENTRIES_PER_TRANSFORM} are taken")
+            raise ToolFailed(f"it returned {len(listed)} entries; at most {MAX_ENTRIES_PER_TRANSFORM} are allowed")
         return list(listed)
 
 
-def descriptor(ground: EntryContext, kind: str, entry: Any) -> Descriptor:
-    """The descriptor of one entry of a transform, checked like a static one. Raises ConfigError."""
+def make_descriptor(context: EntryContext, kind: str, entry: Any) -> Descriptor:
+    """Make a descriptor of one entry of a transform, checked like a static one. Raises ConfigError."""
     if not isinstance(entry, Mapping):
-        raise ConfigError(ground.where, "", "expected an object")
+        raise ConfigError(context.where, "", "expected an object")
     entry = {key: value for key, value in entry.items() if value is not None}
     name = str(entry.get("name", ""))
     if kind == "resources":
-        return _resource(ground, name, entry)
+        return _resource(context, name, entry)
     rest = {key: value for key, value in entry.items() if key != "name"}
     single = kind.removesuffix("s")
-    check({kind: {name: {}}} if kind == "tools" else {kind: {name: {"messages": [{"content": ""}]}}}, ground.where)
-    check(rest, ground.where, kind=single)
+    check({kind: {name: {}}} if kind == "tools" else {kind: {name: {"messages": [{"content": ""}]}}}, context.where)
+    check(rest, context.where, kind=single)
     if kind == "prompts":
-        return entries.prompt(ground, name, rest, "transform")
-    check_tool(rest, ground.where, name)
-    return entries.tool(ground, name, rest, "transform")
+        return entries.make_prompt(context, name, rest, "transform")
+    check_tool(rest, context.where, name)
+    return entries.make_tool(context, name, rest, "transform")
 
 
-def _resource(ground: EntryContext, name: str, entry: Mapping[str, Any]) -> Descriptor:
+def _resource(context: EntryContext, name: str, entry: Mapping[str, Any]) -> Descriptor:
     if "uriTemplate" in entry:
-        check(entry, ground.where, kind="template")
-        return entries.template(ground, name or entry["uriTemplate"], entry, "transform")
+        check(entry, context.where, kind="template")
+        return entries.make_template(context, name or entry["uriTemplate"], entry, "transform")
     uri = str(entry.get("uri", ""))
-    check(entry, ground.where, kind="resource")
-    check_uri(uri, ground.where, "uri")
-    return entries.resource(ground, name or uri, entry, "transform")
+    check(entry, context.where, kind="resource")
+    check_uri(uri, context.where, "uri")
+    return entries.make_resource(context, name or uri, entry, "transform")
 
 
-def is_answered(ground: EntryContext, uri: str) -> bool:
-    """Whether a resource template of the configuration answers for a URI, so that listing it needs no source."""
-    templates = [one.get("matches", one["uriTemplate"]) for one in ground.config.get("resource_templates", {}).values()]
-    return any(compiled(template).match(uri) is not None for template in templates)
+def matches_template(context: EntryContext, uri: str) -> bool:
+    """Whether a resource template of the configuration matches a URI, so that listing it needs no source."""
+    templates = [
+        one.get("matches", one["uriTemplate"]) for one in context.config.get("resource_templates", {}).values()
+    ]
+    return any(compile_template(template).match(uri) is not None for template in templates)

@@ -1,8 +1,7 @@
-"""Versions: the moving name `served/<name>`, its past, and who hears that a server's lists changed.
+"""Versions: the name `served/<name>`, its history, and the announcement that a server's lists changed.
 
-Rules: a version is the CID of a manifest kept as a blob; whoever really moved the name, and nobody
-else, writes the change into the journal and tells the bus; a pin works only for what a name has had.
-Sources: DESIGN section 4; REQUIREMENTS SUB-C9, T9.8.
+A version is the CID of a manifest, stored as a blob. Only the process that moved the name writes the change into the
+journal and publishes it. A pin works only for versions that the name has had.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from patchbay.store import NameChange, Store
 
 SERVED = "served/"
 LISTS = "lists/"
-WHO = "catalogue"
+AUTHOR = "catalogue"
 KINDS = ("tools", "resources", "prompts")
 
-PINS = 256
-"""How many pinned servers are kept ready."""
+MAX_PINNED_SERVERS = 256
+"""Maximum number of pinned servers in memory."""
 
-PAGE = 500
-"""How many moves of a name are read at once."""
+MOVES_PER_READ = 500
+"""Number of moves of a name that are read at once."""
 
 
 class Versions:
-    """Moves `served/<name>` and `lists/<name>` (digests of what clients see).
+    """Moves `served/<name>` and `lists/<name>` (digests of the lists as clients see them).
 
-    `lists/` alone is how all of them are listed together. `id` tells this process from others; `keep` is how long
-    a change is told to late listeners, in seconds.
+    `lists/` without a name is the listing of the aggregate. `id` identifies this process; `keep` is how long a change
+    stays in the journal for late subscribers, in seconds.
     """
 
     def __init__(self, store: Store, id: str, keep: float) -> None:
@@ -47,89 +46,89 @@ class Versions:
         self._keep = keep
 
     def keep(self, row: ServerRow) -> str:
-        """Keep a row's manifest; answers the version."""
+        """Store a row's manifest; returns the version."""
         return self._store.blobs.put(row.manifest())
 
     def announce(self, name: str, server: Server | None, kind: str | None = None) -> bool:
-        """Say that this is the server of a name now (None: there is none); whether this process was the first to.
+        """Record the current server of a name (None: removed); returns whether this process was the first to do so.
 
-        The first one tells listeners which lists differ from those before. With `kind`, they hear of that
-        list in any case: the server's author said that it changed.
+        The first one announces which lists differ from the earlier ones. With `kind`, that list is announced in any
+        case: the server's author declared the change.
         """
         before = self._store.names.get(LISTS + name)
         after = self._store.blobs.put(_digests(server)) if server else None
         changes = {LISTS + name: after}
         if server is None or server.version:
             changes[SERVED + name] = server.version if server else None
-        said = {kind} if kind else set()
+        declared = {kind} if kind else set()
         if all(self._store.names.get(full) == cid for full, cid in changes.items()):
-            self._tell(name, said)
+            self._publish(name, declared)
             return False
         try:
-            self._store.names.move(changes, WHO, self._why, {LISTS + name: before})
+            self._store.names.move(changes, AUTHOR, self._why, {LISTS + name: before})
         except StaleUpdate:
-            return self.announce(name, server, kind)  # another process moved the name since it was read
-        self._tell(name, said | self._kinds(before, after))
+            return self.announce(name, server, kind)  # another process moved the name in the meantime
+        self._publish(name, declared | self._changed_kinds(before, after))
         return True
 
     def announce_listing(self, listing: Listing) -> bool:
-        """Say how the tools of all servers together are listed; the first process to say so tells their listeners."""
+        """Record the listing of the aggregate; the first process to do so announces it."""
         before = self._store.names.get(LISTS)
         plain = before is None and listing == Listing()
         after = None if plain else self._store.blobs.put(orjson.dumps(asdict(listing)))
         if before == after:
             return False
-        self._store.names.move({LISTS: after}, WHO, self._why)
-        if self._mine(LISTS, after):
+        self._store.names.move({LISTS: after}, AUTHOR, self._why)
+        if self._moved_here(LISTS, after):
             change = orjson.dumps({"kinds": ["tools"]})
             seq = self._store.journal.append("changes/", change, self._keep)
             self._store.bus.publish("changed/", orjson.dumps({"kinds": ["tools"], "seq": seq}))
         return True
 
-    def _mine(self, full: str, cid: str | None) -> bool:
+    def _moved_here(self, full: str, cid: str | None) -> bool:
         latest = self._store.names.past(full, 1)
         return bool(latest) and latest[0].why == self._why and latest[0].cid == cid
 
-    def _kinds(self, before: str | None, after: str | None) -> set[str]:
-        old, new = (orjson.loads(self._store.blobs.get(cid)) if cid else EMPTY for cid in (before, after))
+    def _changed_kinds(self, before: str | None, after: str | None) -> set[str]:
+        old, new = (orjson.loads(self._store.blobs.get(cid)) if cid else EMPTY_DIGESTS for cid in (before, after))
         return {kind for kind in KINDS if old[kind] != new[kind]}
 
-    def _tell(self, name: str, kinds: Collection[str]) -> None:
+    def _publish(self, name: str, kinds: Collection[str]) -> None:
         if kinds:
-            told = [kind for kind in KINDS if kind in kinds]
-            change = orjson.dumps({"kinds": told})
-            # The nameless topic is that of all servers together.
+            changed = [kind for kind in KINDS if kind in kinds]
+            change = orjson.dumps({"kinds": changed})
+            # The topic without a name is that of the aggregate.
             self._store.journal.append("changes/", change, self._keep)
             seq = self._store.journal.append(f"changes/{name}", change, self._keep)
-            self._store.bus.publish(f"changed/{name}", orjson.dumps({"kinds": told, "seq": seq}))
+            self._store.bus.publish(f"changed/{name}", orjson.dumps({"kinds": changed, "seq": seq}))
 
 
 def _digests(server: Server) -> bytes:
-    """A digest of each list as clients see it."""
+    """Return a digest of each list as clients see it."""
     hidden = bool(server.broken) or not server.enabled
-    # What is hidden behind a search counts too: clients keep what they found.
-    tools = [server.tools, server.shown] if server.searches else [server.tools]
+    # Tools that only a search finds count too: clients cache what they found.
+    tools = [server.tools, server.visible_tools] if server.is_search_active else [server.tools]
     groups = {"tools": tools, "resources": [server.resources, server.templates], "prompts": [server.prompts]}
     return orjson.dumps({kind: _digest([] if hidden else found, server.via) for kind, found in groups.items()})
 
 
 def _digest(groups: Sequence[Mapping[str, Descriptor]], via: Sequence[str]) -> str:
     wires = [one.wire for group in groups for one in group.values()]
-    # The mounts that a list comes by stand in it: whoever mounts this server finds a circle by them.
+    # The digest includes the mounts of the list: a hub that mounts this server detects cycles by them.
     return sha256(orjson.dumps([wires, via] if via else wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-EMPTY = dict.fromkeys(KINDS, _digest([], ()))
-"""The digests of a server that shows nothing."""
+EMPTY_DIGESTS = dict.fromkeys(KINDS, _digest([], ()))
+"""The digests of a server with empty lists."""
 
 
-def never_had(name: str, cid: str) -> UnknownServer:
-    """What is said of a version that a name has not had, and to others than the operator of one that was taken away."""
+def unknown_version(name: str, cid: str) -> UnknownServer:
+    """Return the error for a version that a name has not had, or that is hidden after its removal."""
     return UnknownServer(f"the server {name!r:.140} has never had the version {cid!r:.140}")
 
 
 class Pins:
-    """Servers by name and CID, built once and kept while they are used."""
+    """Servers by name and CID, built once; a bounded cache holds the most recently used."""
 
     def __init__(self, store: Store, build: Callable[[ServerRow, str], Server]) -> None:
         self._store = store
@@ -139,24 +138,24 @@ class Pins:
         self._lock = threading.Lock()
 
     def find(self, name: str, cid: str) -> Server:
-        """The server of a version or definition that a name has had. Raises UnknownServer."""
+        """Return the server of a version or definition that a name has had. Raises UnknownServer."""
         version = self._versions(name).get(cid)
         if version is None:
-            raise never_had(name, cid)
+            raise unknown_version(name, cid)
         with self._lock:
             server = self._kept.get((name, version))
         if server is None:
             server = self._build(self.row(name, version), version)
         with self._lock:
-            if server.upstream is None:  # what a mounted one lists is up to the server behind it
+            if server.upstream is None:  # the lists of a mounted server can change at any time
                 self._kept[name, version] = server
                 self._kept.move_to_end((name, version))
-            while len(self._kept) > PINS:
+            while len(self._kept) > MAX_PINNED_SERVERS:
                 self._kept.popitem(last=False)
         return server
 
     def latest(self, name: str) -> Server | None:
-        """The server a name had last, as it was when it was taken away; None for a name that never had one."""
+        """Return the last server of a removed name, as it was then; None for a name without history."""
         version = next((move.cid for move in self._store.names.past(SERVED + name, 2) if move.cid), None)
         row = next((move.cid for move in self._store.names.past(PREFIX + name, 2) if move.cid), None)
         if version is None or row is None:
@@ -165,14 +164,14 @@ class Pins:
         return server if self.row(name, row).enabled else replace(server, enabled=False)
 
     def row(self, name: str, version: str) -> ServerRow:
-        """What a version is made of. Raises UnknownServer for one that cannot be read."""
+        """Return the row of a version. Raises UnknownServer for an unreadable one."""
         try:
             return parse_row(name, self._store.blobs.get(version))
         except ContentError as problem:
             raise UnknownServer(f"the version {version} of {name} cannot be read: {problem.message}") from problem
 
     def _versions(self, name: str) -> dict[str, str]:
-        """Versions and definitions a name has had, each with its version; read again only after a move."""
+        """Map versions and definitions of a name to versions; read again only after a move."""
         latest = self._store.names.past(SERVED + name, 1)
         seq = latest[0].seq if latest else 0
         with self._lock:
@@ -181,7 +180,7 @@ class Pins:
             known = (seq, self._read(name) if seq else {})
             with self._lock:
                 self._known[name] = known
-                while len(self._known) > PINS:
+                while len(self._known) > MAX_PINNED_SERVERS:
                     self._known.popitem(last=False)
         return known[1]
 
@@ -194,6 +193,6 @@ class Pins:
 
     def _moves(self, name: str) -> Iterator[NameChange]:
         before = None
-        while moves := self._store.names.past(SERVED + name, PAGE, before):
+        while moves := self._store.names.past(SERVED + name, MOVES_PER_READ, before):
             yield from moves
             before = moves[-1].seq

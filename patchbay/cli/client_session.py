@@ -26,17 +26,17 @@ from patchbay.cli.local_files import Contracts, settings_for_reading
 from patchbay.cli.messages import note, program, typed
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
-from patchbay.client.addresses.targets import Era, Local, Reach
+from patchbay.client.addresses.targets import Era, Local, Target
 from patchbay.client.auth.methods import BrowserSignIn
-from patchbay.client.connection.connection import START_TIMEOUT, TIMEOUT, Connection
-from patchbay.client.connection.environment import launch_environment
-from patchbay.client.connection.pool import Connections
+from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, Connection
+from patchbay.client.connection.environment import make_launch_environment
+from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.contracts.canonical_json import ContractError
-from patchbay.client.contracts.contract import ValidationResult, verdict, warning_text
+from patchbay.client.contracts.contract import ValidationResult, choose_verdict, format_warning
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.profiles.lookup import homes
+from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import SourceContext, Sources
-from patchbay.client.sources import known_sources
+from patchbay.client.sources import make_sources
 from patchbay.events import LOG_LEVELS
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.views.terminal import is_terminal
@@ -53,7 +53,7 @@ CREATING = {"call", "put"}
 class ClientSession:
     """What a command works with. `answers` and `display` are what the server's questions and progress go to."""
 
-    means: SourceContext
+    context: SourceContext
     sources: Sources
     answers: Answers
     display: Display
@@ -62,7 +62,7 @@ class ClientSession:
 @contextmanager
 def session(
     timeout: float | None = None,
-    start_timeout: float = START_TIMEOUT,
+    start_timeout: float = START_TIMEOUT_SECONDS,
     era: Era = "auto",
     ignore_schema: bool = False,
     answers: Answers | None = None,
@@ -77,8 +77,7 @@ def session(
     display = Display(level or "warning")
     answers = answers or Answers()
     answers.quiet = display.quiet
-    interactive = is_terminal(sys.stderr)
-    answers.interactive = interactive
+    answers.interactive = interactive = is_terminal(sys.stderr)
     settings = Settings.load()
     signin = BrowserSignIn(sign_ins(environ), _show if interactive else None, _hint())
     with ExitStack() as stack:
@@ -94,32 +93,33 @@ def session(
             stack.callback(hub.close)
             return hub
 
-        def opened(reach: Reach) -> Connection:
-            exchange = here().exchange(reach) if isinstance(reach, Local) else None
-            with display.waiting(f"starting {reach.described}"):
+        def opened(target: Target) -> Connection:
+            exchange = here().exchange(target) if isinstance(target, Local) else None
+            with display.waiting(f"starting {target.label}"):
                 return Connection.open(
-                    reach,
+                    target,
                     era="modern" if exchange is not None else era,
                     name=program(),
                     version=patchbay.__version__,
                     start_timeout=start_timeout,
-                    timeout=timeout or TIMEOUT,
+                    timeout=timeout or REQUEST_TIMEOUT_SECONDS,
                     ask=answers,
                     questions=answers.questions,
-                    environ=launch_environment(environ),
+                    environ=make_launch_environment(environ),
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
                     quick=True,
                 )
 
-        connections = stack.enter_context(Connections(opened))
+        connections = stack.enter_context(ConnectionPool(opened))
         stack.callback(display.clear)
-        places = homes(Path.cwd(), environ)
-        judge = None if ignore_schema else _judge
-        means = SourceContext(connections, places, environ, contracts, timeout, tell=display.tell, judge=judge)
+        homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _judge
+        context = SourceContext(
+            connections, homes, environ, contracts, timeout, on_event=display.tell, check_contract=check
+        )
         stack.enter_context(watched_output())
-        yield ClientSession(means, known_sources(), answers, display)
+        yield ClientSession(context, make_sources(), answers, display)
 
 
 @contextmanager
@@ -147,11 +147,11 @@ def _hint() -> str:
 
 def _judge(profile: Profile, result: ValidationResult) -> None:
     """What is done about the state of a profile's contract: nothing, the warning of JN-46, or a refusal."""
-    what = verdict(result, profile.schema_validation)
+    what = choose_verdict(result, profile.schema_validation)
     if what == "go":
         return
     if result.status == "changed":
-        note(warning_text(profile.name, result, typed(), program()) + "\n")
+        note(format_warning(profile.name, result, typed(), program()) + "\n")
     else:
         note(f"Warning: the contract of @{profile.name} could not be checked: {result.message}")
     if what == "refuse":
@@ -197,13 +197,18 @@ class NameValueType(click.ParamType[tuple[str, str]]):
 
 PAIR = NameValueType()
 _OPTIONS = (
-    click.option("--timeout", type=SECONDS, metavar="SECONDS", help=f"Time for one request [default {TIMEOUT:g}]."),
+    click.option(
+        "--timeout",
+        type=SECONDS,
+        metavar="SECONDS",
+        help=f"Time for one request [default {REQUEST_TIMEOUT_SECONDS:g}].",
+    ),
     click.option(
         "--start-timeout",
         type=SECONDS,
         metavar="SECONDS",
-        default=START_TIMEOUT,
-        help=f"Time for a server to start, a package to be fetched included [default {START_TIMEOUT:g}].",
+        default=START_TIMEOUT_SECONDS,
+        help=f"Time for a server to start, a package to be fetched included [default {START_TIMEOUT_SECONDS:g}].",
     ),
     click.option(
         "--era",

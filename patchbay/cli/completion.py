@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from patchbay.cli.messages import program
 from patchbay.client.addresses.launchers import PROGRAMS
 from patchbay.client.addresses.variables import ProfileError
-from patchbay.client.profiles.lookup import Profiles, homes
+from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.exit_codes import with_examples
 from patchbay.settings import whole_environment
 
@@ -21,7 +21,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def _profiles() -> Profiles:
-    return Profiles(homes(Path.cwd(), whole_environment()))
+    return Profiles(find_homes(Path.cwd(), whole_environment()))
 
 
 def addresses(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -33,7 +33,7 @@ def addresses(context: click.Context, parameter: click.Parameter, incomplete: st
         except ProfileError:
             found = []
     else:
-        found = [f"@{one}" for one in _profiles().names()]
+        found = [f"@{one}" for one in _profiles().find_directories()]
         found += [f"mcp+{launcher}:{'' if launcher == 'stdio' else '//'}" for launcher in PROGRAMS]
     items = [CompletionItem(one) for one in found if incomplete and one.startswith(incomplete)]
     return items or [CompletionItem(incomplete, type="file")]
@@ -42,7 +42,9 @@ def addresses(context: click.Context, parameter: click.Parameter, incomplete: st
 def profiles(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Profile references that begin with what was typed."""
     at = "@" if incomplete.startswith("@") else ""
-    return [CompletionItem(f"{at}{one}") for one in _profiles().names() if f"{at}{one}".startswith(incomplete)]
+    return [
+        CompletionItem(f"{at}{one}") for one in _profiles().find_directories() if f"{at}{one}".startswith(incomplete)
+    ]
 
 
 @click.command(

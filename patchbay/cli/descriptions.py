@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from patchbay.cli.messages import printable
-from patchbay.client.contracts.signatures import signature_of
+from patchbay.client.contracts.signatures import format_signature
 
 Json = Mapping[str, Any]
 
@@ -63,7 +63,7 @@ def _tools(tools: Sequence[Json]) -> Iterator[str]:
     yield f"{_head(f'Tools ({len(tools)})')}:"
     for tool in tools:
         yield from _named(tool)
-        yield f"    {_said(signature_of(tool))}"
+        yield f"    {_said(format_signature(tool))}"
         schema = tool.get("inputSchema")
         properties = schema.get("properties") if isinstance(schema, dict) else None
         needed = schema.get("required") if isinstance(schema, dict) else None

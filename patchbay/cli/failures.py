@@ -1,7 +1,4 @@
-"""How a command ends: a problem is one sentence on standard error and an exit code (`exits.py`).
-
-Which code a problem has is said by its class's name, so that commands without a server need not load the client.
-"""
+"""How a command ends: a problem is one sentence on standard error, and the exit code of its class (`exit_codes.py`)."""
 
 from __future__ import annotations
 
@@ -12,15 +9,7 @@ from contextlib import contextmanager
 from patchbay import exit_codes
 from patchbay.cli.broken_pipe import BrokenOutputPipe, let_go
 from patchbay.cli.messages import fail
-from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
-
-CODES = {
-    "ServerTimeout": exit_codes.OVERDUE,
-    "SignInNeeded": exit_codes.SIGN_IN,
-    "Unreachable": exit_codes.UNREACHABLE,
-    "ContractError": exit_codes.CHANGED,
-}
-"""The client's own problems by name, the narrower ones first."""
+from patchbay.errors import PatchbayError
 
 
 @contextmanager
@@ -29,7 +18,7 @@ def ending() -> Iterator[None]:
     try:
         yield
     except PatchbayError as problem:
-        fail(problem.message, code_of(problem))
+        fail(problem.message, problem.exit_code)
     except KeyboardInterrupt:
         fail("interrupted", exit_codes.INTERRUPTED)
     except (BrokenOutputPipe, BrokenPipeError):
@@ -39,11 +28,3 @@ def ending() -> Iterator[None]:
         let_go()
         place = f"{problem.filename}: " if problem.filename is not None else ""
         fail(f"{place}input or output failed ({problem.strerror or problem})", exit_codes.FAILED)
-
-
-def code_of(problem: PatchbayError) -> int:
-    """The exit code for a problem."""
-    for kind in type(problem).__mro__:
-        if kind.__name__ in CODES:
-            return CODES[kind.__name__]
-    return exit_codes.USAGE if isinstance(problem, (InvalidParams, ContentError, UnknownServer)) else exit_codes.FAILED

@@ -41,8 +41,19 @@ class Contracts:
             return self._store.blobs
 
     def put(self, data: bytes, cid: str | None = None) -> str:
-        """See `Blobs.put`."""
-        return self._blobs(create=True).put(data, cid)
+        """See `Blobs.put`. The name `contracts/<cid>` points to the blob, so that it is not collected."""
+        name = self._blobs(create=True).put(data, cid)
+        assert self._store is not None
+        self._store.names.move({f"contracts/{name}": name}, "command line", "a contract of a profile")
+        return name
+
+    def put_many(self, contents: Iterable[bytes]) -> list[str]:
+        """See `Blobs.put_many`."""
+        return [self.put(data) for data in contents]
+
+    def renew(self, cids: Iterable[str]) -> None:
+        """See `Blobs.renew`."""
+        self._blobs(create=True).renew(cids)
 
     def get(self, cid: str) -> bytes:
         """See `Blobs.get`."""

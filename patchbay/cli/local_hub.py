@@ -23,13 +23,13 @@ class LocalHub:
         self._dispatcher: Dispatcher | None = None
         self._lock = threading.Lock()
 
-    def exchange(self, reach: Local) -> Exchange:
+    def exchange(self, target: Local) -> Exchange:
         """The server behind a path of this hub. Raises UnknownServer, ConfigError, ContentError."""
         with self._lock:
             if self._dispatcher is None:
                 self._dispatcher = assemble(self._settings, lambda: float("inf"))
-            self._dispatcher.server(reach.endpoint, operator=True)
-            return self._dispatcher.exchange(TransportInfo(reach.endpoint, connection="command line", operator=True))
+            self._dispatcher.server(target.endpoint, operator=True)
+            return self._dispatcher.exchange(TransportInfo(target.endpoint, connection="command line", operator=True))
 
     def close(self) -> None:
         """End the hub and its processes."""

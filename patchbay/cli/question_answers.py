@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from patchbay.cli.messages import note, printable
-from patchbay.client.contracts.coercion import coerced
+from patchbay.client.contracts.coercion import coerce_arguments
 from patchbay.client.errors import McpFailure
 from patchbay.errors import ConfigError
 
@@ -111,7 +111,7 @@ class Answers:
             note(f"The server asks: {message}\nRefused: what it wants to know is in no form that can be read")
             raise McpFailure(INVALID_PARAMS, "requestedSchema: expected an object schema with properties by name")
         properties: Mapping[str, Any] = schema.get("properties") or {}
-        content = coerced({name: self.given[name] for name in properties if name in self.given}, schema)
+        content = coerce_arguments({name: self.given[name] for name in properties if name in self.given}, schema)
         for name, value in content.items():
             problem = _problem(value, properties[name], schema)
             if problem:
@@ -161,7 +161,7 @@ def _asked(person: Terminal, message: str, schema: Mapping[str, Any], content: J
                 break
             if not said and not needed:
                 break
-            value = coerced({name: said}, schema)[name]
+            value = coerce_arguments({name: said}, schema)[name]
             problem = _problem(value, one, schema)
             if problem is None:
                 content[name] = value

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote_plus
 
-from patchbay.client.addresses.launchers import NAMED
-from patchbay.client.profiles.files import NAME
+from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
+from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.source import SourceContext, Sources
 
 Pair = tuple[str, str]
@@ -25,17 +25,17 @@ _API_OPERATIONS = ("operation", *_OPERATIONS)
 
 def full(text: str) -> str:
     """The address itself; a bare name is that of a profile."""
-    return f"@{text}" if NAME.fullmatch(text) else text
+    return f"@{text}" if PROFILE_NAME.fullmatch(text) else text
 
 
-def explored(text: str, sources: Sources, means: SourceContext) -> str:
+def explored(text: str, sources: Sources, context: SourceContext) -> str:
     """The address to explore: a profile that is not found is tried as a preset (JN-55)."""
     address = full(text)
     name = address[1:]
-    if not address.startswith("@") or not NAME.fullmatch(name):
+    if not address.startswith("@") or not PROFILE_NAME.fullmatch(name):
         return address
-    known = any(name in means.profiles(plugin).names() for plugin in sources.names())
-    return address if known or name not in means.profiles().presets()[0] else f"mcp://{name}"
+    known = any(name in context.get_profiles(plugin).find_directories() for plugin in sources.list_names())
+    return address if known or name not in context.get_profiles().load_presets()[0] else f"mcp://{name}"
 
 
 def with_operation(address: str, kind: str = "", name: str = "", arguments: Iterable[Pair] = ()) -> str:
@@ -68,5 +68,5 @@ def _mcp(address: str) -> str:
     if not re.match(r"(?i)https?://", address):
         return address
     url, _, query = address.partition("?")
-    kind = "openapi" if NAMED.search(url) else "mcp"
+    kind = "openapi" if API_DOCUMENT_PATH.search(url) else "mcp"
     return f"{kind}+{url}?launch.query={quote(query, safe='')}" if query else f"{kind}+{url}"

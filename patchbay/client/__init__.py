@@ -1,1 +1,1 @@
-"""The client: how any MCP server is reached."""
+"""The client: addresses, profiles and contracts of MCP servers and other services, and connections to them."""

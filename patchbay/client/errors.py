@@ -1,18 +1,19 @@
-"""What can go wrong between a client and a server that nobody here runs, as branches of the one tree of errors.
+"""Failures between a client and a server, as branches of the package's tree of errors.
 
     PatchbayError
-    ├── McpFailure       the server answered with a JSON-RPC error: its code, message and data, as they came
-    └── Unreachable      there is no answer: no such program, refused, ended, not MCP; says what was seen
-        ├── ServerTimeout      it took too long; says what was waited for
-        └── SignInNeeded it wants a person to sign in, and there is none here; says what to run
+    ├── McpFailure             the server answered with a JSON-RPC error: its code, message and data, unchanged
+    └── Unreachable            the server gave no answer: no such program, refused, ended, or not MCP
+        ├── ServerTimeout      the server did not answer in time
+        └── SignInNeeded       a person has to sign in; the message names the command to run
 
-Sources: REQUIREMENTS JN-1, JN-19; THREATS X18.
+`exit_code` is the exit code of a command that ends with the error.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from patchbay import exit_codes
 from patchbay.errors import PatchbayError
 
 
@@ -27,16 +28,20 @@ class McpFailure(PatchbayError):
 
 
 class Unreachable(PatchbayError):
-    """No answer comes from the server, or none that is MCP. The message says what was tried and what was seen."""
+    """The server gave no answer, or an answer that is not MCP. The message says what was tried and what happened."""
 
     status = 502
+    exit_code = exit_codes.UNREACHABLE
 
 
 class ServerTimeout(Unreachable):
     """The server did not answer in time."""
 
     status = 504
+    exit_code = exit_codes.OVERDUE
 
 
 class SignInNeeded(Unreachable):
-    """The server wants a person to sign in, and this program may not ask one."""
+    """The server requires a person to sign in, and this program may not ask for it."""
+
+    exit_code = exit_codes.SIGN_IN

@@ -1,11 +1,11 @@
-"""The source for MCP servers as a program of its own: the plugin `mcp_` of JN (JN-39).
+"""The source for MCP servers as a program of its own: the plugin `mcp_` of JN.
 
-    mcp_.py --mode read ADDRESS      the records at an address, as NDJSON on standard output
+    mcp_.py --mode read ADDRESS      write the records at an address to standard output, as NDJSON
     mcp_.py --mode write ADDRESS     call the tool once per record of standard input
-    mcp_.py --mode inspect ADDRESS   what the server offers, as one JSON object; also: explore, validate, version
+    mcp_.py --mode inspect ADDRESS   write what the server offers, as one JSON object; also: explore, validate, version
 
-What goes wrong is a record with `_error`, and the exit code stays 0 (J-F7). `scripts/single_file.py` makes one
-self-contained file of this module and everything it needs. Sources: JN-19 to JN-21, JN-39, J-F7, J-F14.
+A failure is a record with `_error`, and the exit code stays 0. `scripts/single_file.py` makes one self-contained file
+of this module and everything it needs.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import orjson
 
 from patchbay.client.addresses.resolution import list_server_tools, load_hierarchical_profile, resolve_profile_reference
 from patchbay.client.addresses.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
-from patchbay.client.connection.connection import TIMEOUT
-from patchbay.client.connection.pool import Connections
-from patchbay.client.profiles.lookup import find_profile_paths, homes
-from patchbay.client.source import Record, SourceContext, error_record
+from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS
+from patchbay.client.connection.pool import ConnectionPool
+from patchbay.client.profiles.lookup import find_homes, find_profile_paths
+from patchbay.client.source import Record, SourceContext, make_error_record
 from patchbay.client.sources.mcp import McpSource
 from patchbay.errors import ParseError, PatchbayError
 from patchbay.jsonrpc import parse
 from patchbay.settings import whole_environment
 
-RESOLVER = (
+RESOLVER_EXPORTS = (
     ProfileError,
     find_profile_paths,
     substitute_env_vars,
@@ -38,63 +38,69 @@ RESOLVER = (
     list_server_tools,
     resolve_profile_reference,
 )
-"""What others may import from the single file (JN-39)."""
+"""Functions that other programs may import from the single file."""
 
 MODES = ("read", "write", "inspect", "explore", "validate", "version")
-SHOWN = 100
+MAX_QUOTED_CHARACTERS = 100
 
 
-def reads(url: str, means: SourceContext, **arguments: Any) -> Iterator[Record]:
-    """The records at an address."""
-    return McpSource().reads(url, means, arguments)
+def reads(url: str, context: SourceContext, **arguments: Any) -> Iterator[Record]:
+    """Read the records at an address."""
+    return McpSource().reads(url, context, arguments)
 
 
-def writes(url: str, means: SourceContext, **arguments: Any) -> Iterator[Record]:
-    """What comes of each record of standard input."""
-    return McpSource().writes(url, _records(means.limit), means, arguments)
+def writes(url: str, context: SourceContext, **arguments: Any) -> Iterator[Record]:
+    """Call the tool of an address once per record of standard input, and give the records of each result."""
+    return McpSource().writes(url, _read_input_records(context.limit), context, arguments)
 
 
-def records_of_mode(mode: str, url: str, means: SourceContext) -> Iterator[Record]:
-    """The records of one mode."""
+def run_mode(mode: str, url: str, context: SourceContext) -> Iterator[Record]:
+    """Give the records of one mode."""
     source = McpSource()
     if mode == "read":
-        yield from reads(url, means)
+        yield from reads(url, context)
     elif mode == "write":
-        yield from writes(url, means)
+        yield from writes(url, context)
     elif mode == "validate":
-        yield source.validates(means.profiles().load(url.removeprefix("@")), means).to_json()
+        yield source.validates(context.get_profiles().load(url.removeprefix("@")), context).to_json()
     elif mode == "version":
-        yield {"version": source.versions(url, means)}
+        yield {"version": source.versions(url, context)}
     else:
-        yield source.inspects(url, means) if mode == "inspect" else source.explores(url, means)
+        yield source.inspects(url, context) if mode == "inspect" else source.explores(url, context)
 
 
-def _records(limit: int) -> Iterator[Record]:
+def _read_input_records(limit: int) -> Iterator[Record]:
     while line := sys.stdin.buffer.readline(limit):
         if not line.strip():
             continue
         try:
             value = parse(line)
         except ParseError as problem:
-            _say(error_record("json_decode_error", problem.message, line=line[:SHOWN].decode("utf-8", "replace")))
+            _write_record(
+                make_error_record(
+                    "json_decode_error", problem.message, line=line[:MAX_QUOTED_CHARACTERS].decode("utf-8", "replace")
+                )
+            )
             continue
         if isinstance(value, dict):
             yield value
         else:
-            _say(
-                error_record(
-                    "json_decode_error", "expected a JSON object", line=line[:SHOWN].decode("utf-8", "replace")
+            _write_record(
+                make_error_record(
+                    "json_decode_error",
+                    "expected a JSON object",
+                    line=line[:MAX_QUOTED_CHARACTERS].decode("utf-8", "replace"),
                 )
             )
 
 
-def _say(record: Record) -> None:
+def _write_record(record: Record) -> None:
     sys.stdout.buffer.write(orjson.dumps(record) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the plugin; answers the exit code, 0 unless nobody reads what it says."""
+    """Run the plugin. Return the exit code: 0, or 1 when standard output was closed by its reader."""
     parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
     parser.add_argument("--mode", required=True, choices=MODES, help="what to do")
     parser.add_argument("--timeout", type=float, help="seconds per request [default 60]")
@@ -102,23 +108,23 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("address", nargs="?", default="", help="mcp+uvx://..., https://..., @profile/tool?...")
     given = parser.parse_args(words)
     if not given.address:
-        _say(error_record("missing_url", "expected an address"))
+        _write_record(make_error_record("missing_url", "expected an address"))
         return 0
     environ = whole_environment()
-    with Connections(environ=environ, timeout=given.timeout or TIMEOUT) as connections:
-        means = SourceContext(connections, homes(Path.cwd(), environ), environ, timeout=given.timeout)
+    with ConnectionPool(environ=environ, timeout=given.timeout or REQUEST_TIMEOUT_SECONDS) as connections:
+        context = SourceContext(connections, find_homes(Path.cwd(), environ), environ, timeout=given.timeout)
         try:
-            for record in records_of_mode(
-                given.mode, given.address, means.without_judging() if given.ignore_schema else means
+            for record in run_mode(
+                given.mode, given.address, context.without_contract_checks() if given.ignore_schema else context
             ):
-                _say(record)
+                _write_record(record)
         except BrokenPipeError:
             sys.stderr.close()
             return 1
         except ProfileError as problem:
-            _say(error_record("profile_error", problem.message))
+            _write_record(make_error_record("profile_error", problem.message))
         except PatchbayError as problem:
-            _say(error_record("mcp_error", problem.message))
+            _write_record(make_error_record("mcp_error", problem.message))
     return 0
 
 

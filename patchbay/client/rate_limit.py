@@ -1,8 +1,7 @@
-"""A bound on what a server may make this process do by itself: so much a second after a burst, then it is read slower.
+"""A limit on the work that a server may cause without being asked: a burst, then a rate per second.
 
-A server that floods (notifications, log lines, lines that are no messages, comments in a stream) is not read faster
-than that: its own pipe or connection fills, and it waits. Its answers come later too; other servers notice nothing.
-Sources: issue 11 item 13; THREATS 1.7 (hostile upstream).
+A server that floods (notifications, log lines, lines that are not messages, comments in a stream) is read no faster
+than the limit: its pipe or connection fills, and it waits. Its answers are delayed too; other servers are not affected.
 """
 
 from __future__ import annotations
@@ -12,22 +11,22 @@ import time
 import anyio
 
 MESSAGES_PER_SECOND, MESSAGE_BURST = 1_000.0, 5_000.0
-"""Messages of a server that are no answers."""
+"""Messages of a server that answer no request."""
 
-UNITS_PER_SECOND, UNIT_BURST = 1024.0 * 1024, 16.0 * 1024 * 1024
-LINE_UNITS, BLANK_UNITS = 256, 8
-"""Text that is no message: a byte is a unit, and every line costs more, an empty one less of it."""
+TEXT_UNITS_PER_SECOND, TEXT_UNIT_BURST = 1024.0 * 1024, 16.0 * 1024 * 1024
+LINE_UNITS, BLANK_LINE_UNITS = 256, 8
+"""Text that is not a message: a byte costs one unit, and each line costs more; a blank line costs less."""
 
 
-class Pace:
-    """So many units a second, after a burst of so many. Used on the loop only."""
+class RateLimiter:
+    """A rate of units per second after a burst. Used on the event loop only."""
 
     def __init__(self, per_second: float, burst: float) -> None:
         self._rate, self._burst, self._left = per_second, burst, burst
         self._at = time.monotonic()
 
-    async def take(self, units: float = 1.0) -> None:
-        """Take units, and wait until they were there."""
+    async def acquire(self, units: float = 1.0) -> None:
+        """Take units, and wait until they are available."""
         self._left -= units
         if self._left < 0:
             now = time.monotonic()
@@ -37,16 +36,16 @@ class Pace:
                 await anyio.sleep(-self._left / self._rate)
 
 
-def message_pace() -> Pace:
-    """For messages that are no answers."""
-    return Pace(MESSAGES_PER_SECOND, MESSAGE_BURST)
+def make_message_limiter() -> RateLimiter:
+    """Make a limiter for messages that answer no request."""
+    return RateLimiter(MESSAGES_PER_SECOND, MESSAGE_BURST)
 
 
-def text_pace() -> Pace:
-    """For text, counted by `text_units`."""
-    return Pace(UNITS_PER_SECOND, UNIT_BURST)
+def make_text_limiter() -> RateLimiter:
+    """Make a limiter for text, counted by `count_text_units`."""
+    return RateLimiter(TEXT_UNITS_PER_SECOND, TEXT_UNIT_BURST)
 
 
-def text_units(text: bytes) -> int:
-    """What a piece of text costs."""
+def count_text_units(text: bytes) -> int:
+    """Count the units of a piece of text."""
     return len(text) + LINE_UNITS * text.count(b"\n")

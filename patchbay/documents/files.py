@@ -15,8 +15,8 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from patchbay.documents.errors import NoDocument, Unreadable
@@ -60,16 +60,31 @@ class Disk:
     def read(self, parts: Sequence[str]) -> tuple[bytes, str]:
         """The bytes of a file, and its stamp. Raises NoDocument, Unreadable."""
         with self._failures(parts), self._folder(parts[:-1]) as folder:
-            descriptor = os.open(parts[-1], _READ, dir_fd=folder)
-            with os.fdopen(descriptor, "rb") as opened:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
-                    raise NoDocument(f"{'/'.join(parts)} is no regular file")
-                if found.st_size > MAX_DOCUMENT_BYTES:
-                    raise Unreadable(
-                        f"{'/'.join(parts)} has {found.st_size} bytes; at most {MAX_DOCUMENT_BYTES} are read"
-                    )
-                return opened.read(), stamp_of(found)
+            return _content(parts, folder)
+
+    def read_each(
+        self, keys: Sequence[str], refused: Callable[[str, ToolFailed], None]
+    ) -> Iterator[tuple[str, bytes, str]]:
+        """The path, the bytes and the stamp of each of these files that can be read; `refused` gets the other paths.
+
+        A folder is opened once for the files of it that stand together.
+        """
+        opened: Sequence[str] | None = None
+        with ExitStack() as stack:
+            for key in keys:
+                parts = key.split("/")
+                try:
+                    with self._failures(parts):
+                        if opened != parts[:-1]:
+                            stack.close()
+                            opened = None
+                            folder = stack.enter_context(self._folder(parts[:-1]))
+                            opened = parts[:-1]
+                        data, stamp = _content(parts, folder)
+                except ToolFailed as problem:
+                    refused(key, problem)
+                    continue
+                yield key, data, stamp
 
     def write(self, parts: Sequence[str], data: bytes) -> str:
         """Put bytes in the place of a file, all or nothing, and on the disk; answers its stamp. Raises Unreadable."""
@@ -218,10 +233,32 @@ class Disk:
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
+def _content(parts: Sequence[str], folder: int) -> tuple[bytes, str]:
+    """The bytes of a file in an open folder, and its stamp. Raises NoDocument, Unreadable, OSError."""
+    descriptor = os.open(parts[-1], _READ, dir_fd=folder)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise NoDocument(f"{'/'.join(parts)} is no regular file")
+        if found.st_size > MAX_DOCUMENT_BYTES:
+            raise Unreadable(f"{'/'.join(parts)} has {found.st_size} bytes; at most {MAX_DOCUMENT_BYTES} are read")
+        data = os.read(descriptor, found.st_size + 1)
+        while more := os.read(descriptor, MAX_DOCUMENT_BYTES):
+            data += more
+        return data, stamp_of(found)
+    finally:
+        os.close(descriptor)
+
+
 def stamp_of(found: os.stat_result) -> str:
     """What tells that a file has changed. One that changed a moment ago may do so again unseen: it says so by `?`."""
     racy = "?" if time.time_ns() - found.st_mtime_ns < RACY else ""
     return f"{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_size}.{found.st_ino}{racy}"
+
+
+def size_of(stamp: str) -> int:
+    """The bytes of the file that a stamp tells of."""
+    return int(stamp.removesuffix("?").split(".")[2])
 
 
 def _lock(descriptor: int, seconds: float) -> None:

@@ -38,6 +38,8 @@ class Heading:
 
 def headings(body: str) -> list[Heading]:
     """The headings of a text, without what only looks like one inside fenced code, or has no words."""
+    if "#" not in body:
+        return []
     # What closes a heading is taken off here: an expression that does it takes cubic time for a line of blanks.
     plain = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
     found: list[Heading] = []

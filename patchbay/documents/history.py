@@ -29,8 +29,11 @@ LOCK_WAIT_SECONDS = 30.0
 PAGE = 1000
 """How many versions of one document are told at once."""
 
+SMALL_BYTES = 16 * 1024
+"""Bytes of the largest version that is compressed with a window of 4 KiB."""
+
 _TABLES = """
-CREATE TABLE IF NOT EXISTS content (cid TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS content (cid TEXT PRIMARY KEY NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS version (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, cid TEXT, at REAL NOT NULL, how TEXT NOT NULL
 );
@@ -79,11 +82,11 @@ class History:
             self._connection.execute("BEGIN IMMEDIATE")
             for key, data, how in entries:
                 cid = None if data is None else cid_of(data)
-                if self._latest(key) == (cid,) or (cid is None and self._latest(key) is None):
+                latest = self._latest(key)
+                if latest == (cid,) or (cid is None and latest is None):
                     continue
                 if data is not None:
-                    packed = zlib.compress(data, 1)
-                    self._connection.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (cid, packed))
+                    self._connection.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (cid, _packed(data)))
                 self._connection.execute(
                     "INSERT INTO version (key, cid, at, how) VALUES (?, ?, ?, ?)", (key, cid, time.time(), how)
                 )
@@ -114,6 +117,13 @@ class History:
         sql = "SELECT cid FROM version WHERE key = ? ORDER BY seq DESC LIMIT 1"
         found: tuple[str | None] | None = self._connection.execute(sql, (key,)).fetchone()
         return found
+
+
+def _packed(data: bytes) -> bytes:
+    """Some bytes compressed by zlib; for a small document most of the time would go into an empty large window."""
+    window, memory = (12, 5) if len(data) <= SMALL_BYTES else (15, 8)
+    packer = zlib.compressobj(1, zlib.DEFLATED, window, memory)
+    return packer.compress(data) + packer.flush()
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,10 +25,10 @@ from patchbay.cid import cid_of
 from patchbay.documents import front_matter as front
 from patchbay.documents import paths
 from patchbay.documents.errors import NoDocument, Unreadable
-from patchbay.documents.files import Disk
+from patchbay.documents.files import Disk, size_of
 from patchbay.documents.front_matter import FrontMatter
 from patchbay.documents.headings import headings, title_of
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, ToolFailed
 from patchbay.fulltext.index import Document as Words
 from patchbay.fulltext.index import Index
 from patchbay.sqlite import sqlite3
@@ -40,8 +39,8 @@ COLUMNS = {"title": 10.0, "headings": 3.0, "tags": 3.0, "description": 3.0, "pat
 """What is searched of a document, and how much a word there counts."""
 
 LABELS = ("top", "grp", "cid", "stamp", "about")
-BATCH = 64
-"""How many files are read and indexed at once; a writer waits for no more."""
+MAX_BATCH_FILES, MAX_BATCH_BYTES = 512, 1024 * 1024
+"""How many files, and bytes of them, are read and indexed at once; a writer waits for no more. A file may be larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,8 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
         raise Unreadable(f"{key} is no UTF-8 text: byte 0x{data[problem.start]:02x} in line {line}") from problem
     parts = front.split(text)
     said = parts.metadata
-    stem = PurePosixPath(key).stem
+    name = key.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
     row = DocumentRow(
         key,
         cid_of(data),
@@ -164,7 +164,7 @@ class FolderIndex:
             stale, gone = self._compared()
             self.done, self.total = 0, len(stale) + len(gone)
             # What is gone goes first: else a moved document would be found twice.
-            batches = [(self._forget, batch) for batch in _batches(gone)]
+            batches = [(self._forget, batch) for batch in _batches(dict.fromkeys(gone, 0))]
             batches += [(self._take_in, batch) for batch in _batches(stale)]
             for take, batch in batches:
                 left = max(0.0, end - time.monotonic())
@@ -180,13 +180,14 @@ class FolderIndex:
             self._refreshing.release()
         return changes
 
-    def _compared(self) -> tuple[list[str], list[str]]:
-        """The paths of files that are another than what is known of them, and of those that are gone."""
+    def _compared(self) -> tuple[dict[str, int], list[str]]:
+        """The files that differ from what is known of them, each with its bytes; and the paths that are gone."""
         begun, folders = time.monotonic(), list[Path]()
-        seen = {key: stamp for key, stamp in self._disk.walk(self._endings, folders) if self._listed(key)}
-        self.took, self.folders = time.monotonic() - begun, folders
         known = self._rows.copy()
-        stale = [key for key, stamp in seen.items() if key not in known or known[key].stamp != stamp]
+        walk = self._disk.walk(self._endings, folders)
+        seen = {key: stamp for key, stamp in walk if key in known or self._listed(key)}
+        self.took, self.folders = time.monotonic() - begun, folders
+        stale = {key: size_of(stamp) for key, stamp in seen.items() if key not in known or known[key].stamp != stamp}
         return stale, [key for key in known if key not in seen]
 
     def put(self, document: Document) -> DocumentChange:
@@ -254,18 +255,20 @@ class FolderIndex:
         return False
 
     def _take_in(self, keys: Sequence[str]) -> list[DocumentChange]:
-        read = [(key, *found) for key in keys if (found := self._read(key)) is not None]
         fresh: list[tuple[Document, bytes]] = []
-        for key, data, stamp in read:
+        stamps: dict[str, str] = {}
+        for key, data, stamp in self._disk.read_each(keys, self._refuse):
             known = self._rows.get(key)
             if known is not None and known.cid == cid_of(data):
-                self._index(partial(_relabel, key, stamp))
-                self._rows[key] = replace(known, stamp=stamp)
+                stamps[key] = stamp
                 continue
             try:
                 fresh.append((document_of(key, data, stamp), data))
             except Unreadable as problem:
                 fresh.append((_unreadable(key, data, stamp, problem.message), data))
+        if stamps:
+            self._index(lambda index: index.label_each("stamp", stamps))
+            self._rows |= {key: replace(self._rows[key], stamp=stamp) for key, stamp in stamps.items()}
         if not fresh:
             return []
         self._keep([(document.row.key, data) for document, data in fresh])
@@ -280,16 +283,11 @@ class FolderIndex:
             return DocumentChange(row.key, "added")
         return DocumentChange(row.key, "changed", (known.title, known.description) != (row.title, row.description))
 
-    def _read(self, key: str) -> tuple[bytes, str] | None:
-        try:
-            return self._disk.read(key.split("/"))
-        except NoDocument:
-            return None
-        except Unreadable as problem:
-            if key not in self._refused:
-                self._refused.add(key)
-                log.warning("%s", problem.message)
-            return None
+    def _refuse(self, key: str, problem: ToolFailed) -> None:
+        """Log once for each file why it cannot be read; one that is gone is no problem."""
+        if not isinstance(problem, NoDocument) and key not in self._refused:
+            self._refused.add(key)
+            log.warning("%s", problem.message)
 
     def _forget(self, keys: Sequence[str]) -> list[DocumentChange]:
         gone = [key for key in keys if self._disk.stamp(key.split("/")) is None]
@@ -300,8 +298,18 @@ class FolderIndex:
         return [DocumentChange(key, "removed") for key in gone]
 
 
-def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (keys[begin : begin + BATCH] for begin in range(0, len(keys), BATCH))
+def _batches(sizes: Mapping[str, int]) -> Iterator[Sequence[str]]:
+    """Paths, of which the bytes are given, in groups of at most MAX_BATCH_FILES and MAX_BATCH_BYTES."""
+    batch: list[str] = []
+    left = MAX_BATCH_BYTES
+    for key, size in sizes.items():
+        if batch and (size > left or len(batch) >= MAX_BATCH_FILES):
+            yield batch
+            batch, left = [], MAX_BATCH_BYTES
+        batch.append(key)
+        left -= size
+    if batch:
+        yield batch
 
 
 def group_of(key: str) -> tuple[str, str]:
@@ -337,10 +345,6 @@ def _rows(index: Index) -> Iterator[tuple[str, DocumentRow]]:
 def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:
     row = DocumentRow(key, cid_of(data), stamp, PurePosixPath(key).stem, size=len(data), problem=problem)
     return Document(row, "", FrontMatter(""))
-
-
-def _relabel(key: str, stamp: str, index: Index) -> None:
-    index.label(key, {"stamp": stamp})
 
 
 def _text(value: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from patchbay.documents.errors import BadPath
 
@@ -84,6 +85,7 @@ def _check(part: str, path: str) -> None:
         raise BadPath(f"{_shown(path)}: {reason}")
 
 
+@lru_cache(maxsize=4096)
 def _reason(part: str) -> str | None:
     if not part:
         return "expected a name between two / and at the end"

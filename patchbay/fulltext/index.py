@@ -24,19 +24,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import orjson
-
 from patchbay.errors import ConfigError
+from patchbay.fulltext import tables
 from patchbay.fulltext.query import ParsedQuery, understood
 from patchbay.fulltext.time_limit import TimeLimit
 from patchbay.fulltext.vocabulary import IndexVocabulary, question_marks
 from patchbay.fulltext.words import (
     UNSAYABLE,
+    KnownTexts,
     QueryTerm,
     folded,
     fts5_expression,
     joined,
-    parts,
     pieces,
     quoted,
     significant_words,
@@ -51,6 +50,9 @@ BEGIN, END = "\x02", "\x03"
 
 SNIPPET = 24
 """Words in a snippet."""
+
+MAX_KEPT_TEXTS = 32_768
+"""How many texts without blanks an index keeps in memory with their other forms."""
 
 _WORD = re.compile(r"[^\W_]{2,64}")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
@@ -74,10 +76,6 @@ class IndexHit:
     snippets: Mapping[str, str] = field(default_factory=dict)
 
 
-LOCK_WAIT_SECONDS = 30.0
-"""Seconds that a write waits for another process that writes to the same file."""
-
-
 class Index:
     """Documents by key. Safe for many threads, and a file for several processes: who reads it never waits for a write.
 
@@ -92,14 +90,20 @@ class Index:
             raise ValueError(f"expected columns and labels with different lower-case names; wrong: {wrong}")
         self._columns = dict(columns)
         self._labels = tuple(labels)
+        self._insert_entry = f"INSERT INTO entry VALUES ({question_marks(('id', 'key', *labels))})"
+        self._insert_text = (
+            f"INSERT INTO found (rowid, {tables.names(columns)}) VALUES (?, {question_marks(2 * [*columns])})"
+        )
+        self._texts = KnownTexts()
+        self._version = 0
         self._lock = threading.RLock()
         self._limit = TimeLimit()
         try:
             self._path = path
             self._readers: list[sqlite3.Connection] = []
-            self._connection = _connected(path)
+            self._connection = tables.connected(path)
             self._closer = weakref.finalize(self, _close, self._connection, self._readers)
-            require(self._connection, "fts5")
+            tables.require(self._connection, "fts5")
             self._prepare()
         except sqlite3.DatabaseError as problem:
             expected = f"expected a place for a search index, or one, to be deleted if it is broken: {problem}"
@@ -110,13 +114,33 @@ class Index:
 
         Thousands at once take less time than one by one, but searches wait meanwhile.
         """
-        with self._lock, self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            words: set[str] = set()
-            for document in documents:
-                words |= self._put(document)
-            forms = [(folded(word), word) for word in words]
-            self._connection.executemany("INSERT OR IGNORE INTO word VALUES (?, ?)", forms)
+        with self._lock:
+            try:
+                with self._connection:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    self._check_texts()
+                    self._put({document.key: document for document in documents})
+                    self._store_words()
+            except BaseException:
+                self._texts.clear()
+                raise
+
+    def _check_texts(self) -> None:
+        """Begin anew with the known texts where they are many, or where another connection has written.
+
+        The words of every known text are in the table of words, which another connection may have emptied.
+        """
+        version = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version or len(self._texts) > MAX_KEPT_TEXTS:
+            self._texts.clear()
+        self._version = version
+
+    def _store_words(self) -> None:
+        """Put the words of new texts into the table of words, in its order."""
+        words = {word.lower() for text in self._texts.new for word in _WORD.findall(text)}
+        forms = sorted((folded(word), word) for word in words)
+        self._connection.executemany("INSERT OR IGNORE INTO word VALUES (?, ?)", forms)
+        self._texts.new.clear()
 
     def remove(self, *keys: str) -> int:
         """Take documents away; how many there were."""
@@ -124,12 +148,13 @@ class Index:
             self._connection.execute("BEGIN IMMEDIATE")
             return sum(self._remove(key) for key in set(keys))
 
-    def label(self, key: str, labels: Mapping[str, str]) -> None:
-        """Give a document other values of some labels; its texts stay. Raises ValueError for unknown names."""
-        self._known(labels, self._labels)
-        chosen = ", ".join(f"l_{name} = ?" for name in labels)
-        with self._lock:
-            self._connection.execute(f"UPDATE entry SET {chosen} WHERE key = ?", (*labels.values(), key))
+    def label_each(self, name: str, values: Mapping[str, str]) -> None:
+        """Give documents, by key, other values of one label; their texts stay. Raises ValueError for unknown names."""
+        self._known((name,), self._labels)
+        with self._lock, self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            changes = ((value, key) for key, value in values.items())
+            self._connection.executemany(f"UPDATE entry SET l_{name} = ? WHERE key = ?", changes)
 
     def labels(self) -> dict[str, dict[str, str]]:
         """The labels of every document, by key."""
@@ -250,7 +275,7 @@ class Index:
         try:
             connection = self._readers.pop()
         except IndexError:
-            connection = _connected(self._path)
+            connection = tables.connected(self._path)
         try:
             # All that one search asks is of one moment.
             connection.execute("BEGIN")
@@ -262,45 +287,33 @@ class Index:
             self._readers.append(connection)
 
     def _prepare(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._connection.execute("CREATE TABLE IF NOT EXISTS about (shape TEXT NOT NULL)")
-        if self._connection.execute("SELECT shape FROM about").fetchall() != [(self._shape(),)]:
+        if not tables.fit(self._connection, self._columns, self._labels):
             self._make()
 
-    def _shape(self) -> str:
-        return orjson.dumps([2, list(self._columns), self._labels]).decode()
-
     def _make(self) -> None:
-        """An empty index. Beside each column stands another one with its words taken apart and put together."""
-        columns = ", ".join(f"c_{name}, p_{name}" for name in self._columns)
-        labels = "".join(f", l_{name} TEXT NOT NULL" for name in self._labels)
+        """Begin with an empty index."""
+        self._texts.clear()
         with self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            for table in ("entry", "found", "word"):
-                self._connection.execute(f"DROP TABLE IF EXISTS {table}")
-            tokenizer = "porter unicode61 remove_diacritics 2"
-            self._connection.execute(f"CREATE VIRTUAL TABLE found USING fts5({columns}, tokenize='{tokenizer}')")
-            self._connection.execute(f"CREATE TABLE entry (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE{labels})")
-            shape = "folded TEXT NOT NULL, word TEXT NOT NULL, PRIMARY KEY (folded, word)"
-            self._connection.execute(f"CREATE TABLE word ({shape}) WITHOUT ROWID")
-            self._connection.execute("DELETE FROM about")
-            self._connection.execute("INSERT INTO about VALUES (?)", (self._shape(),))
+            tables.make(self._connection, self._columns, self._labels)
 
-    def _put(self, document: Document) -> set[str]:
-        """Keep one document; its words."""
-        self._known(document.texts, self._columns)
-        self._known(document.labels, self._labels)
-        self._remove(document.key)
-        values = [document.key, *(document.labels.get(name, "") for name in self._labels)]
-        id = self._connection.execute(f"INSERT INTO entry VALUES (NULL, {question_marks(values)})", values).lastrowid
-        texts: list[str] = []
-        for name in self._columns:
-            text = UNSAYABLE.sub(" ", document.texts.get(name, ""))
-            texts += (text, " ".join(parts(text)))
-        names = ", ".join(f"c_{name}, p_{name}" for name in self._columns)
-        self._connection.execute(f"INSERT INTO found (rowid, {names}) VALUES ({id}, {question_marks(texts)})", texts)
-        return {word.lower() for text in texts for word in _WORD.findall(text)}
+    def _put(self, documents: Mapping[str, Document]) -> None:
+        """Keep documents by key. One table is written after the other, which is quicker than by turns."""
+        entries: list[Sequence[object]] = []
+        texts: list[Sequence[object]] = []
+        for key in documents:
+            self._remove(key)
+        last = self._connection.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()[0]
+        for id, (key, document) in enumerate(documents.items(), last + 1):
+            self._known(document.texts, self._columns)
+            self._known(document.labels, self._labels)
+            entries.append((id, key, *(document.labels.get(name, "") for name in self._labels)))
+            row: list[object] = [id]
+            for name in self._columns:
+                text = _sayable(document.texts.get(name, ""))
+                row += (text, " ".join(self._texts.forms(text)))
+            texts.append(row)
+        self._connection.executemany(self._insert_entry, entries)
+        self._connection.executemany(self._insert_text, texts)
 
     def _remove(self, key: str) -> int:
         row = self._connection.execute("SELECT id FROM entry WHERE key = ?", (key,)).fetchone()
@@ -311,8 +324,7 @@ class Index:
         return 1
 
     def _known(self, given: Iterable[str], known: Iterable[str]) -> None:
-        unknown = sorted(set(given) - set(known))
-        if unknown:
+        if unknown := sorted(set(given).difference(known)):
             raise ValueError(f"this index has no {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
 
     def _selection(
@@ -345,14 +357,17 @@ class Index:
         return first, _only(joined([*spoken[:-1], last], every), within)
 
 
+def _sayable(text: str) -> str:
+    """A text with blanks in place of what an index cannot hold."""
+    if text.isascii() and not any(mark in text for mark in ("\0", BEGIN, END)):
+        return text
+    return UNSAYABLE.sub(" ", text)
+
+
 def _only(expression: str, within: Sequence[str]) -> str:
     """An expression that looks into some columns alone."""
     columns = " ".join(f"c_{name} p_{name}" for name in within)
     return f"{{{columns}}} : ({expression})" if within else f"({expression})"
-
-
-def _connected(path: Path | None) -> sqlite3.Connection:
-    return sqlite3.connect(path or ":memory:", timeout=LOCK_WAIT_SECONDS, check_same_thread=False, isolation_level=None)
 
 
 def _close(connection: sqlite3.Connection, readers: list[sqlite3.Connection]) -> None:
@@ -374,11 +389,3 @@ def _endings(connection: sqlite3.Connection, term: QueryTerm) -> list[str]:
         return []
     sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MOST_ENDINGS}"
     return [word for (word,) in connection.execute(sql, (begun, begun + "\U0010ffff"))]
-
-
-def require(connection: sqlite3.Connection, module: str) -> None:
-    """Check that SQLite has a module compiled in. Raises ConfigError."""
-    if connection.execute("SELECT 1 FROM pragma_module_list WHERE name = ?", (module,)).fetchone() is None:
-        version = sqlite3.sqlite_version
-        expected = f"expected an SQLite with {module} compiled in; this is {version} without it, so there is no search"
-        raise ConfigError("SQLite", "", expected)

@@ -10,10 +10,13 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import chain
 
 MOST_CHARACTERS, MOST_WORDS = 1000, 32
 """How much of a query is read; the rest is left out."""
+
+MAX_KEPT_CHARACTERS = 48
+"""Characters of the longest text without blanks that is kept in memory with its other forms."""
 
 COMMON = frozenset(
     re.findall(
@@ -50,10 +53,14 @@ _SIGN = re.compile(
 )
 _SPELLED_EMOJI = re.compile(r"emoji([0-9a-f]{4,5})")
 _SEPARATORS = re.compile(r"[\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+")
+_FORMLESS = re.compile(r"[a-z0-9]+[.,;:!?)]?")
+"""The most frequent texts without blanks that have no other form."""
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _IDENTIFIER = re.compile(rf"{_PLAIN}(?:[._-]{_PLAIN}){{1,12}}")
 UNSAYABLE = re.compile(r"[\x00\x02\x03\ud800-\udfff]")
+"""What no index can hold: the end of a text for SQLite, the marks around a match, and half characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +135,47 @@ def pieces(word: str) -> list[str]:
     return found or [word]
 
 
-def parts(text: str) -> Iterator[str]:
-    """The other forms of the words in a text: apart what is written together, together what is written apart."""
-    yield from signs(text)
-    for word in _RUN.findall(text):
-        if not (word.isascii() and word.isalnum() and word.islower()):  # as most are, which have no other form
-            yield from _forms(word)
+class KnownTexts(dict[str, tuple[str, ...]]):
+    """Texts without blanks, each with the other forms of its words: apart what is written together, and together what
+    is written apart.
+
+    A text that is looked up for the first time is computed, and put on the list `new` with its forms. The longest texts
+    are not kept: they are computed each time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.new: list[str] = []
+
+    def forms(self, text: str) -> list[str]:
+        """The other forms of the words of any text. No form reaches across a blank."""
+        return list(chain.from_iterable(map(self.__getitem__, text.split())))
+
+    def clear(self) -> None:
+        """Know no text, and have none on the list."""
+        super().clear()
+        self.new.clear()
+
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        forms: tuple[str, ...] = ()
+        if not _FORMLESS.fullmatch(text):
+            forms = (*signs(text), *chain.from_iterable(map(_forms, _RUN.findall(text))))
+        self.new += (text, *forms)
+        if len(text) <= MAX_KEPT_CHARACTERS:
+            self[text] = forms
+        return forms
 
 
-@lru_cache(maxsize=8192)
-def _forms(word: str) -> tuple[str, ...]:
-    """The other forms of one word; the same words come again and again."""
-    found = []
+def _forms(word: str) -> Iterator[str]:
+    """The other forms of one word; most words have none."""
+    if word.isascii() and word.isalnum() and word.islower():
+        return
     if _CJK.search(word) is not None:
-        found.append(_spaced(word))
+        yield _spaced(word)
     elif _CAMEL.search(word) is not None:
-        found.append(" ".join(pieces(word)))
+        yield " ".join(pieces(word))
     if _IDENTIFIER.fullmatch(word) is not None:
-        found.append(_SEPARATORS.sub("", word))
-    return tuple(found)
+        yield _SEPARATORS.sub("", word)
 
 
 def _spaced(word: str) -> str:

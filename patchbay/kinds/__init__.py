@@ -1,1 +1,1 @@
-"""Kinds of servers: one folder holds everything about one kind, from the bytes of a definition to events."""
+"""Kinds of servers: each folder contains one kind, from the bytes of a definition to events."""

@@ -1,7 +1,6 @@
-"""How the code of a server runs on this machine, said honestly: what holds it, and what does not.
+"""Describe how the code of a server runs on this machine: which protections apply, and which do not.
 
-The rules are those of `handler_for`; that the two agree is a test.
-Sources: DESIGN section 6; THREATS 1.6.
+The rules are those of `handler_for`; a test checks that the two agree.
 """
 
 from __future__ import annotations
@@ -12,20 +11,24 @@ from typing import Any
 
 from patchbay.kind import NOTHING_RUNS, Confinement, kind_named
 from patchbay.processes.confinement.protections import describe_protections
-from patchbay.processes.limits import MEMORY
-from patchbay.processes.sandbox import IF_AVAILABLE, available
+from patchbay.processes.limits import DEFAULT_MEMORY_MIB
+from patchbay.processes.sandbox import IF_AVAILABLE, is_available
 
 NOTHING = NOTHING_RUNS
-WALLS = "sandboxed: read-only root, private /tmp, no network"
-WITHOUT = "without the sandbox that it would have, as bubblewrap does not work here"
-REFUSED = "nothing of it runs: it asks for a sandbox, and bubblewrap does not work here"
-INSIDE = "nothing of it runs: it asks for a sandbox, and code inside the hub has none"
+SANDBOXED = "sandboxed: read-only root, private /tmp, no network"
+UNSANDBOXED = "without a sandbox, because bubblewrap does not work here"
+REFUSED = "its code does not run: it requires a sandbox, and bubblewrap does not work here"
+INSIDE = "its code does not run: it requires a sandbox, and code inside the hub has none"
 
 
 def confinement(
-    kind: str, config: Mapping[str, Any], isolation: str = "process", memory: int = MEMORY, upstream: Any = None
+    kind: str,
+    config: Mapping[str, Any],
+    isolation: str = "process",
+    memory: int = DEFAULT_MEMORY_MIB,
+    upstream: Any = None,
 ) -> Confinement:
-    """How a server of this kind with this configuration runs.
+    """Describe how a server of this kind with this configuration runs.
 
     `isolation` and `memory` (MiB) are the hub's defaults, `upstream` is the connection to a mounted server.
     """
@@ -33,7 +36,7 @@ def confinement(
 
 
 def confine_inline(config: Mapping[str, Any]) -> Confinement:
-    """The confinement of code inside the hub, where there is no sandbox."""
+    """Return the confinement of code inside the hub process, which has no sandbox."""
     sandbox = config.get("sandbox", False)
     if sandbox and sandbox != IF_AVAILABLE:
         return replace(NOTHING, asked=True, sentence=INSIDE)
@@ -41,26 +44,27 @@ def confine_inline(config: Mapping[str, Any]) -> Confinement:
 
 
 def confine_process(place: str, config: Mapping[str, Any], memory: int) -> Confinement:
-    """The confinement of code in processes of its own; `place` begins the sentence."""
+    """Return the confinement of code in its own processes; `place` begins the sentence."""
     sandbox = config.get("sandbox", False)
     asked = bool(sandbox)
     most = int(config.get("memory", memory))
-    walled = asked and available()
+    walled = asked and is_available()
     if asked and sandbox != IF_AVAILABLE and not walled:
         return replace(NOTHING, asked=True, sentence=REFUSED)
-    rest = f", {WALLS}" if walled else f", {WITHOUT}" if asked else ""
+    rest = f", {SANDBOXED}" if walled else f", {UNSANDBOXED}" if asked else ""
     return Confinement("process", most, asked, walled, f"{place}, memory {most} MiB{rest}")
 
 
 def protections(kind: str, runs: Confinement, names: Sequence[str], version: int) -> list[dict[str, Any]]:
-    """What keeps the code of a server away from the hub, a row for each protection; nothing where none of it runs.
+    """Return a row for each protection of the hub against a server's code; an empty list where no code runs.
 
-    `names` are those in force in the processes of Python definitions, `version` is that of Landlock.
+    `names` are the active protections of the processes of Python definitions, `version` is that of Landlock.
     """
     if runs.isolation != "process":
         return []
     lacks = kind_named(kind).lacks
-    held = [name for name in names if name not in lacks]
+    active = [name for name in names if name not in lacks]
     return [
-        {"what": what, "holds": holds, "sentence": said} for what, holds, said in describe_protections(held, version)
+        {"what": what, "holds": holds, "sentence": sentence}
+        for what, holds, sentence in describe_protections(active, version)
     ]

@@ -1,4 +1,4 @@
-"""From the bytes of a definition to descriptors; nothing is imported or run."""
+"""Discover descriptors in the bytes of a definition, without importing or running it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from patchbay.errors import ConfigError
 from patchbay.kind import DEFAULT_KIND, definition_kinds, recognized_kind
 
 MAX_DEFINITION_BYTES = 1024 * 1024
-"""Bytes of a definition that is read."""
+"""Maximum bytes of a definition."""
 
 
 def discover(kind: str, name: str, source: bytes) -> Discovery:
-    """What a definition of a kind offers under the server's `name`.
+    """Return the descriptors of a definition under the server's `name`.
 
-    A function that cannot be listed is a Problem. A definition that cannot be read at all raises
-    ConfigError, which names the line: broken syntax, bytes that are not UTF-8, NUL bytes, more than LARGEST bytes.
+    A function that cannot be listed is a Problem. An unreadable definition raises ConfigError, which names the line:
+    invalid syntax, bytes that are not UTF-8, NUL bytes, more than MAX_DEFINITION_BYTES bytes.
     """
     kinds = {each.name: each for each in definition_kinds()}
     if kind not in kinds:
@@ -23,21 +23,21 @@ def discover(kind: str, name: str, source: bytes) -> Discovery:
     read = kinds[kind].discover
     if read is None:
         return Discovery()
-    text = decoded(name, source)
+    text = decode_definition(name, source)
     try:
         return read(name, text)
     except RecursionError as problem:
         raise ConfigError(name, "line 1", "nested too deeply to be read; expected a simpler definition") from problem
 
 
-def detect(source: bytes) -> str:
-    """The kind of a definition without a file name (V-F10): the one that recognizes it, else Python."""
+def detect_kind(source: bytes) -> str:
+    """Return the kind of a definition without a file name: the kind that recognizes it, else Python."""
     found = recognized_kind(source)
     return found.name if found is not None else DEFAULT_KIND
 
 
-def decoded(name: str, source: bytes) -> str:
-    """A definition as text, without a byte order mark. Raises ConfigError naming the line."""
+def decode_definition(name: str, source: bytes) -> str:
+    """Return a definition as text, without a byte order mark. Raises ConfigError that names the line."""
     if len(source) > MAX_DEFINITION_BYTES:
         raise ConfigError(name, "line 1", f"expected at most {MAX_DEFINITION_BYTES} bytes, got {len(source)}")
     try:

@@ -1,4 +1,4 @@
-"""From a definition to the handler that runs it: its kind makes it, in the way in which this hub runs code."""
+"""Make the handler of a definition: its kind makes it, according to how this hub runs code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from patchbay.activation import Handler
 from patchbay.errors import ConfigError
 from patchbay.kind import find_kind
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from patchbay.processes.limits import MEMORY, Limits
+from patchbay.processes.limits import DEFAULT_MEMORY_MIB, Limits
 from patchbay.processes.sandbox import is_sandboxed
 
 INLINE = "inline"
@@ -26,13 +26,13 @@ def handler_for(
     config: Mapping[str, Any] | None = None,
     using: Handlers | None = None,
 ) -> Handler | None:
-    """The handler of a definition (its bytes, their CID, the server's name), or None for a kind that runs nothing.
+    """Return the handler of a definition (its bytes, their CID, the server's name), or None for a kind without code.
 
-    `config` is the server's mcps configuration: `isolation`, `memory`, `sandbox` and `environment` count here;
-    what it does not say is as in `using`. Without that, Python runs inside the hub, in its environment. A server
-    with an environment of its own needs processes of its own, and gets them whatever `using` says of isolation.
+    `config` is the server's mcps configuration: `isolation`, `memory`, `sandbox` and `environment` are used here;
+    `using` has the defaults. Without `using`, Python runs inside the hub process, in its environment. A server with its
+    own environment always gets its own processes.
 
-    Raises ConfigError for a sandbox that is asked for and cannot be had.
+    Raises ConfigError for a required sandbox that is not available.
     """
     row = find_kind(kind)
     if row is None or row.make_handler is None:
@@ -42,16 +42,16 @@ def handler_for(
 
 @dataclass(frozen=True)
 class Handlers:
-    """How one hub makes its handlers. `isolation` and `memory` (MiB) are for servers that say neither.
+    """How one hub makes its handlers. `isolation` and `memory` (MiB) are defaults.
 
-    `folder_of` names the folder for files of a server's own, `writes` the folders that all may change.
+    `folder_of` returns the folder for a server's own files, `writes` are folders that all servers may change.
 
-    Raises ConfigError for an isolation that there is not.
+    Raises ConfigError for an unknown isolation.
     """
 
     hosts: WorkerPool | None = None
     isolation: str = INLINE
-    memory: int = MEMORY
+    memory: int = DEFAULT_MEMORY_MIB
     folder_of: Callable[[str], Path] | None = None
     writes: tuple[str, ...] = ()
 
@@ -60,12 +60,12 @@ class Handlers:
             raise ConfigError("isolation", "", f"expected {' or '.join(ISOLATIONS)}, got {self.isolation!r}")
 
     def limits(self, config: Mapping[str, Any], inline: bool, name: str) -> Limits:
-        """The limits of a server's processes. Raises ConfigError for a sandbox that cannot be had."""
+        """Return the limits of a server's processes. Raises ConfigError for a sandbox that is not available."""
         writes = (*self.writes, *config.get("writes", ()))
         return Limits(config.get("memory", self.memory), is_sandboxed(config, inline, name), writes)
 
     def __call__(
         self, kind: str, source: bytes, cid: str, name: str, config: Mapping[str, Any] | None = None
     ) -> Handler | None:
-        """As `handler_for`."""
+        """Make a handler, like `handler_for`."""
         return handler_for(kind, source, cid, name, config, self)

@@ -1,16 +1,15 @@
-"""What the processes of tools may use of the machine, and how the kernel is told: hosts say so themselves, a command
-is begun by a shell that says so and becomes the command.
+"""Resource limits of tool processes. Worker processes set their own; a command runs through a shell that sets them.
 
-Resource limits hold for each process of a tool by itself. Memory is what it may fill beyond what an
-empty host has (RLIMIT_DATA, Linux only; shared memory is not counted). The number of processes is
-bounded for ordinary users only: the kernel does not bind root. All of them can be raised by root.
-Where the kernel is not Linux, hosts end with their pipe rather than by signal.
-Sources: DESIGN section 6; THREATS 1.6; setrlimit(2), prctl(2).
+Resource limits apply to each process of a tool separately. Memory is what it may use beyond an empty worker process
+(RLIMIT_DATA, Linux only; shared memory is not counted). The number of processes is limited for ordinary users only: the
+kernel exempts root, which can also raise every limit. Where the kernel is not Linux, worker processes end when their
+pipe closes rather than by a signal.
+
+Sources: setrlimit(2), prctl(2).
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -19,150 +18,135 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-MIB = 1024 * 1024
-MEMORY = 512
-"""MiB that a definition may fill when nobody says otherwise."""
+from patchbay.processes.confinement import kernel
 
-LARGEST_FILE = 1024 * MIB
-DESCRIPTORS = 1024
-PROCESSES = 1024
-"""Beyond those that the hub's user has when hosts begin."""
+MIB = 1024 * 1024
+DEFAULT_MEMORY_MIB = 512
+"""MiB that a definition may use unless its configuration says otherwise."""
+
+MAX_FILE_BYTES = 1024 * MIB
+MAX_DESCRIPTORS = 1024
+MAX_PROCESSES = 1024
+"""Processes beyond those that the hub's user has when worker processes start."""
 
 UNLIMITED_BYTES = 2**62
-"""More bytes than there can be; a memory that is said to be more means this."""
+"""Treated as unlimited: more bytes than any machine has."""
 
 MAX_CPU_SECONDS = 2**31
-"""Seconds of CPU; the kernel counts them in nanoseconds, and more would be few."""
+"""Largest limit of CPU seconds; the kernel counts in nanoseconds, and larger values overflow."""
 
-CPU_SLACK = 2.0
+CPU_SLACK_SECONDS = 2.0
 """Seconds of CPU beyond the time that is left for a call, on every core."""
-
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_NAME = 1, 36, 38, 15
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the processes of a definition may use: `memory` in MiB; whether they are to run in the sandbox.
+    """The limits of a definition's processes: `memory` in MiB, and whether they run in the sandbox.
 
     `writes` are folders that they may change beside their own.
     """
 
-    memory: int = MEMORY
+    memory: int = DEFAULT_MEMORY_MIB
     sandbox: bool = False
     writes: tuple[str, ...] = ()
 
 
-def _library() -> ctypes.CDLL | None:
-    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-_LIBC = _library()
-
-
-def _prctl(option: int, value: int) -> None:
-    if _LIBC is not None and _LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl {option}")
-
-
 def name_process(name: str) -> None:
-    """Have this process listed under a name of at most 15 bytes."""
-    if _LIBC is not None:
-        _LIBC.prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
+    """Give this process a name in process lists, of at most 15 bytes (Linux)."""
+    if kernel.LINUX:
+        kernel.set_process_name(name.encode()[:15])
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the parent process ends; end at once if that has happened. 0: it is outside this namespace."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Kill this process when its parent ends (Linux); exit if it has ended. `parent` 0: outside this namespace."""
+    if kernel.LINUX:
+        kernel.control_process(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:
         os._exit(0)
 
 
-def adopt_orphans() -> None:
-    """Become the parent of every descendant that loses its own."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+def forbid_new_privileges() -> None:
+    """Never gain privileges, such as by a set-user-id program (Linux)."""
+    if kernel.LINUX:
+        kernel.control_process(kernel.PR_SET_NO_NEW_PRIVS, 1)
 
 
-def gain_nothing() -> None:
-    """Never get more rights than now, such as by a set-user-id program."""
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
-
-
-def bound_process(tasks: int) -> None:
-    """The limits that are the same for every host; `tasks` is how many tasks its user had before."""
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, LARGEST_FILE)
-    _limit(resource.RLIMIT_NOFILE, DESCRIPTORS)
+def limit_process(tasks: int) -> None:
+    """Set the limits that are equal for every worker process; `tasks` is the number of tasks its user had before."""
+    _set_limit(resource.RLIMIT_CORE, 0)
+    _set_limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
+    _set_limit(resource.RLIMIT_NOFILE, MAX_DESCRIPTORS)
     if os.getuid() != 0:
-        _limit(resource.RLIMIT_NPROC, tasks + PROCESSES)
+        _set_limit(resource.RLIMIT_NPROC, tasks + MAX_PROCESSES)
 
 
-def bound_memory(mib: int) -> None:
-    """Let this process fill so much more memory than it has filled now."""
-    if sys.platform == "linux":
-        _limit(resource.RLIMIT_DATA, _filled() + mib * MIB)
+def limit_memory(mib: int) -> None:
+    """Allow this process `mib` MiB more memory than it uses now."""
+    if kernel.LINUX:
+        _set_limit(resource.RLIMIT_DATA, _used_memory() + mib * MIB)
 
 
-def _filled() -> int:
-    """Bytes of private writable memory of this process, as RLIMIT_DATA counts them."""
+def _used_memory() -> int:
+    """Return the bytes of private writable memory of this process, as RLIMIT_DATA counts them."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:"))
 
 
-def _limit(which: int, most: int) -> None:
+def _set_limit(which: int, most: int) -> None:
     most = _allowed(which, most)
     resource.setrlimit(which, (most, most))
 
 
 def _allowed(which: int, most: float) -> int:
-    """A limit that can be set: no more than an administrator allows, or the kernel can count."""
+    """Return a limit that can be set: within the hard limit, and within what the kernel can count."""
     hard = resource.getrlimit(which)[1]
     return int(min(most, UNLIMITED_BYTES if hard == resource.RLIM_INFINITY else hard))
 
 
-def tasks_of_user() -> int:
-    """How many processes and threads this user has now; 0 where that cannot be counted."""
+def count_user_tasks() -> int:
+    """Return how many processes and threads this user has; 0 where they cannot be counted."""
     user = os.getuid()
     found = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if folder.stat().st_uid == user:
                 found += sum(1 for _ in (folder / "task").iterdir())
-        except OSError:  # it ended meanwhile, or is not ours to look at
+        except OSError:  # it ended in the meantime, or the hub may not read it
             continue
     return found
 
 
-def bounded(limits: Limits, seconds: float, tasks: int) -> list[str]:
-    """The beginning of a command line that has the rest of it run within limits, of each process by itself.
+def limit_command(limits: Limits, seconds: float, tasks: int) -> list[str]:
+    """Return the beginning of a command line that runs the rest of it within limits, for each process separately.
 
-    `seconds` is how long the call may still take, `tasks` how many tasks its user had before. What the kernel, or an
-    administrator, allows less of stays as it is. Memory is all that a process may fill.
+    `seconds` is the time left for the call, `tasks` the number of tasks its user had before. A limit that is already
+    lower stays as it is. Memory is the total of each process.
     """
-    cpu = int(min((seconds + CPU_SLACK) * (os.cpu_count() or 1), MAX_CPU_SECONDS)) + 1
+    cpu = int(min((seconds + CPU_SLACK_SECONDS) * (os.cpu_count() or 1), MAX_CPU_SECONDS)) + 1
     memory = min(limits.memory * 1024, UNLIMITED_BYTES // 1024)
-    most = "unlimited" if os.getuid() == 0 else str(tasks + PROCESSES)
+    most = "unlimited" if os.getuid() == 0 else str(tasks + MAX_PROCESSES)
     return ["/bin/sh", "-c", _BOUNDS, "sh", str(cpu), str(memory), most]
 
 
 _BOUNDS = (
     "exec 3>&2 2>/dev/null; unset PWD OLDPWD SHLVL; "
-    f"ulimit -c 0; ulimit -f {LARGEST_FILE // 512}; ulimit -n {DESCRIPTORS}; "
+    f"ulimit -c 0; ulimit -f {MAX_FILE_BYTES // 512}; ulimit -n {MAX_DESCRIPTORS}; "
     'ulimit -t "$1"; ulimit -d "$2"; test "$3" = unlimited || ulimit -u "$3" || ulimit -p "$3"; '
     'shift 3; exec "$@" 2>&3 3>&-'
 )
-"""The same words for every command; what belongs to one are arguments, never a part of them."""
+"""The same script for every command; the values of one command are arguments of it."""
 
 
 class CpuTime:
-    """Keeps the CPU limit a bit above what a call may need: SIGXCPU ends what nobody else stops."""
+    """Keeps the CPU limit slightly above the need of a call, so that SIGXCPU ends a runaway process."""
 
     def __init__(self) -> None:
         self._cores = os.cpu_count() or 1
         self._until = 0.0
 
     def allow(self, seconds: float) -> None:
-        """Before a call with so many seconds left."""
-        needed = time.process_time() + (seconds + CPU_SLACK) * self._cores
+        """Allow a call that has this many seconds left."""
+        needed = time.process_time() + (seconds + CPU_SLACK_SECONDS) * self._cores
         if needed > self._until or self._until > 2 * needed + 60:
             self._until = needed + 60
             which = resource.RLIMIT_CPU
@@ -171,7 +155,7 @@ class CpuTime:
             )
 
 
-def peak() -> int:
-    """The most memory this process has had in use, in bytes."""
+def peak_memory_bytes() -> int:
+    """Return the peak memory of this process, in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024

@@ -1,10 +1,9 @@
-"""One child process: its output as it comes, its end, and nothing of it left behind.
+"""Run one child process: stream its output, wait for its end, and leave no process behind.
 
-The child leads its own session. On a deadline or a cancellation (this generator is closed) the
-whole group gets SIGTERM and, after a grace, SIGKILL; when it ends by itself, whatever it left
-running in its group is killed; so is what left the group but still has its mark in its environment (Linux).
-The environment is given, never inherited.
-Sources: DESIGN section 6; REQUIREMENTS V-F11 to V-F13, T12.5, X-15, X-16; THREATS X2, X3.
+The child leads its own session. On a deadline or a cancellation (the generator is closed) the whole group gets SIGTERM
+and, after a grace period, SIGKILL. When the child ends by itself, processes that it left in its group are killed, and
+so are those that left the group but still have its mark in their environment (Linux). The child gets the given
+environment only; it inherits no variable.
 """
 
 from __future__ import annotations
@@ -18,50 +17,44 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal
 
 from patchbay.errors import ToolFailed
+from patchbay.processes.process_trees import kill_marked, signal_group
 
-CHUNK = 65536
+CHUNK_BYTES = 65536
 POLL_SECONDS = 0.1
-"""Seconds between two looks at a silent child, by this file and by its reader."""
+"""Seconds between two checks of a silent child."""
 
 LINGER_SECONDS = 0.5
-"""Seconds in which what a child left in the background may finish writing."""
+"""Seconds in which background processes of a child may finish writing."""
 
 TERMINATION_GRACE_SECONDS = 1.0
-"""Seconds between SIGTERM and SIGKILL, unless somebody says otherwise."""
+"""Default seconds between SIGTERM and SIGKILL."""
 
-CAP = 64 * 1024 * 1024
-"""Most bytes of output, stdout and stderr together."""
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+"""Maximum bytes of output, stdout and stderr together."""
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-"""Where programs are looked for when the hub itself has no PATH."""
+"""Search path for programs when the hub itself has no PATH."""
 
-MARK = "PATCHBAY_CALL"
-"""The variable by which everything that a call began is known, wherever it went."""
-
-MAX_STRAY_ROUNDS = 20
-"""How often what left the group is looked for: it may go on to begin others while it is killed."""
-
-UNCLEAR = 3
-"""How often a process that shows no environment at all is looked at again."""
+CALL_VARIABLE = "PATCHBAY_CALL"
+"""Environment variable that identifies every process of one call, in whatever group it is."""
 
 Channel = Literal["stdout", "stderr"]
 Piece = tuple[Channel, bytes] | None
-"""A piece of output; None says that nothing came since the last look."""
+"""One piece of output; None means no output since the last check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program with its arguments, its whole environment, its working folder and what it reads.
+    """A program with its arguments, its whole environment, its working folder and its input.
 
-    `around` is a command line that ends by running the program: limits, a sandbox. `confine` restricts the thread
-    that begins the program, and thereby the program.
+    `around` is a command line that ends by running the program: limits, a sandbox. `confine` restricts the thread that
+    starts the program, and thereby the program.
     """
 
     argv: Sequence[str]
@@ -72,44 +65,46 @@ class Command:
     confine: Callable[[], None] | None = None
 
 
-def run(command: Command, cap: int = CAP, grace: float = TERMINATION_GRACE_SECONDS) -> Generator[Piece, None, int]:
-    """Run a command: pieces of output as they come, and in the end its return code (negative: killed by a signal).
+def run(
+    command: Command, cap: int = MAX_OUTPUT_BYTES, grace: float = TERMINATION_GRACE_SECONDS
+) -> Generator[Piece, None, int]:
+    """Run a command: yield its output in pieces, return its return code (negative: killed by that signal).
 
-    Raises ToolFailed when it cannot be started or says more than `cap` bytes. To be closed by its
-    reader on a deadline or cancellation: then it has `grace` seconds to end.
+    Raises ToolFailed when it cannot be started or writes more than `cap` bytes. Close the generator on a deadline or a
+    cancellation; then the command has `grace` seconds to end.
     """
     mark = secrets.token_hex(16)
     child = _start(command, mark)
     try:
-        said = 0
+        written = 0
         for piece in _pieces(child):
-            said += len(piece[1]) if piece else 0
-            if said > cap:
+            written += len(piece[1]) if piece else 0
+            if written > cap:
                 raise ToolFailed(f"{command.argv[0]} was stopped: it wrote more than {cap} bytes")
             yield piece
-        for nap in _naps():
-            if _ended(child):
+        for nap in _poll_intervals():
+            if _has_ended(child):
                 break
             time.sleep(nap)
             yield None
-        _signal(child, signal.SIGKILL)
+        signal_group(child.pid, signal.SIGKILL)
         return child.wait()
     finally:
         _end(child, grace)
-        _kill_strays(child.pid, f"{MARK}={mark}".encode())
+        kill_marked(child.pid, f"{CALL_VARIABLE}={mark}".encode())
 
 
 def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
     program = command.argv[0]
-    environment = {"PATH": PATH} | command.environment | {MARK: mark}
+    environment = {"PATH": PATH} | command.environment | {CALL_VARIABLE: mark}
     try:
         if command.around:
-            _look_for(program, environment["PATH"])
-        with TemporaryFile() as source:  # a file, so that neither side has to wait for the other
+            _check_program(program, environment["PATH"])
+        with TemporaryFile() as source:  # a file, so that neither side waits for the other
             source.write(command.input or b"")
             source.seek(0)
 
-            def begin() -> subprocess.Popen[bytes]:
+            def start() -> subprocess.Popen[bytes]:
                 return subprocess.Popen(
                     [*command.around, *command.argv],
                     stdin=source if command.input is not None else subprocess.DEVNULL,
@@ -121,7 +116,7 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
                     bufsize=0,
                 )
 
-            return begin() if command.confine is None else _begun_in_thread(begin, command.confine)
+            return start() if command.confine is None else _start_in_thread(start, command.confine)
     except FileNotFoundError as problem:
         raise ToolFailed(
             f"the program {program!r} is not installed here (exit code 127)", {"exitCode": 127}
@@ -131,42 +126,42 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
     except OSError as problem:
         raise ToolFailed(f"the program {program!r} cannot be started: {problem.strerror}") from problem
     except ValueError as problem:
-        raise ToolFailed(f"an argument of {program!r} is nothing a program can be given: {problem}") from problem
+        raise ToolFailed(f"a program cannot take an argument given for {program!r}: {problem}") from problem
 
 
-def _begun_in_thread(
-    begin: Callable[[], subprocess.Popen[bytes]], confine: Callable[[], None]
+def _start_in_thread(
+    start: Callable[[], subprocess.Popen[bytes]], confine: Callable[[], None]
 ) -> subprocess.Popen[bytes]:
-    """Begin a child in a thread that is confined first and ends then: this one stays as it is. Raises OSError."""
-    begun: list[subprocess.Popen[bytes] | Exception] = []
+    """Start a child in a temporary thread that is confined; the calling thread stays unconfined. Raises OSError."""
+    outcome: list[subprocess.Popen[bytes] | Exception] = []
 
     def work() -> None:
         try:
             confine()
-            begun.append(begin())
+            outcome.append(start())
         except Exception as problem:
-            begun.append(problem)
+            outcome.append(problem)
 
     thread = threading.Thread(target=work, name="start of a tool", daemon=True)
     thread.start()
     thread.join()
-    if isinstance(begun[0], Exception):
-        raise begun[0]
-    return begun[0]
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
 
 
-def _look_for(program: str, path: str) -> None:
-    """Raise what the system would say of a program that cannot be run, if it were run without anything around it."""
+def _check_program(program: str, path: str) -> None:
+    """Raise the error that starting this program directly would raise, because a wrapper hides it."""
     if shutil.which(program, path=path) is None:
         found = os.path.lexists(program) if os.sep in program else shutil.which(program, os.F_OK, path) is not None
         raise PermissionError(program) if found else FileNotFoundError(program)
 
 
 def _pieces(child: subprocess.Popen[bytes]) -> Generator[Piece, None, None]:
-    """What the child says on both channels, in the order in which it comes, until both are closed.
+    """Yield the output on both channels in the order of arrival, until both are closed.
 
-    Something it left in the background may hold them open for ever: it is given a moment after the
-    child's own end (a `>(tee ...)` needs one), then it is killed.
+    A background process of the child may keep them open. It has LINGER_SECONDS after the child's own end (a `>(tee
+    ...)` needs that), then it is killed.
     """
     until: float | None = None
     with selectors.DefaultSelector() as selector:
@@ -175,11 +170,11 @@ def _pieces(child: subprocess.Popen[bytes]) -> Generator[Piece, None, None]:
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, channel)
         while selector.get_map():
-            if until is None and _ended(child):
+            if until is None and _has_ended(child):
                 until = time.monotonic() + LINGER_SECONDS
             over = until is not None and time.monotonic() >= until
             if over:
-                _signal(child, signal.SIGKILL)
+                signal_group(child.pid, signal.SIGKILL)
             ready = selector.select(POLL_SECONDS)
             for key, _ in ready:
                 yield from _read(key, selector)
@@ -191,83 +186,41 @@ def _pieces(child: subprocess.Popen[bytes]) -> Generator[Piece, None, None]:
 
 def _read(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Generator[Piece, None, None]:
     pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]
-    data = pipe.read(CHUNK)
+    data = pipe.read(CHUNK_BYTES)
     if data:
         yield key.data, data
     elif data == b"":
         selector.unregister(pipe)
 
 
-def _naps() -> Iterator[float]:
-    """Seconds between two looks at whether a child has ended: short at first, LOOK in the long run."""
+def _poll_intervals() -> Iterator[float]:
+    """Yield the seconds to sleep between two checks: short at first, POLL_SECONDS in the end."""
     nap = 0.0005
     while True:
         yield nap
         nap = min(2 * nap, POLL_SECONDS)
 
 
-def _ended(child: subprocess.Popen[bytes]) -> bool:
-    """Whether a child has ended. It stays a zombie where that can be had, so that its group's number stays its own."""
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a child has ended. Where possible it stays a zombie, so that its process group id is not reused."""
     if child.returncode is not None or not hasattr(os, "waitid"):
         return child.poll() is not None
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _end(child: subprocess.Popen[bytes], grace: float) -> None:
-    """Leave nothing behind: no process of the group, no zombie, no open pipe."""
+    """End the child completely: no process of the group, no zombie, no open pipe."""
     try:
         if child.returncode is None:
-            _signal(child, signal.SIGTERM)
+            signal_group(child.pid, signal.SIGTERM)
             until = time.monotonic() + grace
-            for nap in _naps():
-                if _ended(child) or time.monotonic() >= until:
+            for nap in _poll_intervals():
+                if _has_ended(child) or time.monotonic() >= until:
                     break
                 time.sleep(nap)
-            _signal(child, signal.SIGKILL)
+            signal_group(child.pid, signal.SIGKILL)
             child.wait()
     finally:
         for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
-
-
-def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
-        os.killpg(child.pid, number)
-    except (ProcessLookupError, PermissionError):
-        return  # the group is empty, which is what a signal is sent for; macOS says EPERM for one of zombies
-
-
-def _kill_strays(first: int, mark: bytes) -> None:
-    """Kill what has the mark. Only what began after the process `first` is looked at.
-
-    A process that is just about to become another program shows nothing for a moment, as one that is over does.
-    """
-    unclear = UNCLEAR
-    for _ in range(MAX_STRAY_ROUNDS):
-        seen = {pid: _environment(pid) for pid in _processes() if pid > first}
-        strays = [pid for pid, variables in seen.items() if variables and mark in variables]
-        for pid in strays:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not strays:
-            if unclear == 0 or [] not in seen.values():
-                return
-            unclear -= 1
-            time.sleep(0.001)
-
-
-def _processes() -> list[int]:
-    """All processes; none where there is no /proc."""
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 (many names, no paths)
-    except FileNotFoundError:
-        return []
-
-
-def _environment(pid: int) -> list[bytes] | None:
-    """The variables that a process was begun with; None for one that is gone, or another user's."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")[:-1]
-    except OSError:
-        return None

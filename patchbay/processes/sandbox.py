@@ -1,9 +1,10 @@
 """Bubblewrap around the processes of definitions that ask for it (`sandbox: true`, or `if-available`).
 
-Inside: the file system is read-only, /tmp is private and in memory, there is no network, only its
-own processes are seen, and the hub's data is not there. One sandbox per Python definition, and one
-per call of a command, so that definitions do not share any of this.
-Sources: THREATS 1.6 (file escape); bwrap(1).
+Inside, the file system is read-only, /tmp is private and in memory, there is no network, only its own processes are
+visible, and the hub's data is absent. Each Python definition and each call of a command gets its own sandbox, so that
+definitions share nothing of this.
+
+Source: bwrap(1).
 """
 
 from __future__ import annotations
@@ -20,54 +21,56 @@ from patchbay.errors import ConfigError
 
 PROGRAM = "bwrap"
 IF_AVAILABLE = "if-available"
-"""What `sandbox` says in a configuration to run without one where there is none."""
+"""Value of `sandbox` in a configuration: run without a sandbox where the machine has none."""
 
-HOW = (
+INSTALL_HINT = (
     "install bubblewrap (Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), let it use user"
     f' namespaces, and start the hub again; or write "sandbox": "{IF_AVAILABLE}" to run without one'
 )
 TMP = Path("/tmp")
-WALLS = (
+BWRAP_OPTIONS = (
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", str(TMP)),
     *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"),
 )
 
 
 def is_sandboxed(config: Mapping[str, Any], inline: bool, name: str) -> bool:
-    """Whether code of this configuration runs in the sandbox; `inline` says that it runs inside the hub.
+    """Whether code of this configuration runs in the sandbox; `inline` means that it runs inside the hub process.
 
-    Raises ConfigError when it asks for one that it cannot have.
+    Raises ConfigError when it requires a sandbox that is not available.
     """
-    asked = config.get("sandbox", False)
-    if not asked or (asked == IF_AVAILABLE and (inline or not available())):
+    requested = config.get("sandbox", False)
+    if not requested or (requested == IF_AVAILABLE and (inline or not is_available())):
         return False
     if inline:
         raise ConfigError(name, "sandbox", 'code inside the hub has no sandbox; write "isolation": "process"')
-    if not available():
-        raise ConfigError(name, "sandbox", f"expected a sandbox, and bubblewrap does not work here: {HOW}")
+    if not is_available():
+        raise ConfigError(name, "sandbox", f"expected a sandbox, and bubblewrap does not work here: {INSTALL_HINT}")
     return True
 
 
 @lru_cache(maxsize=1)
-def available() -> bool:
-    """Whether the sandbox can be had here: the program is installed, and the kernel lets it work."""
+def is_available() -> bool:
+    """Whether the sandbox works here: the program is installed, and the kernel allows it."""
     program = shutil.which(PROGRAM)
     if program is None:
         return False
-    return subprocess.run([program, *WALLS, "true"], capture_output=True, timeout=10, check=False).returncode == 0
+    return (
+        subprocess.run([program, *BWRAP_OPTIONS, "true"], capture_output=True, timeout=10, check=False).returncode == 0
+    )
 
 
-def walls(hidden: Sequence[Path], own: Path | None = None) -> list[str]:
-    """The beginning of a command line that puts the rest of it into the sandbox.
+def sandbox_command(hidden: Sequence[Path], own: Path | None = None) -> list[str]:
+    """Return the beginning of a command line that runs the rest of it in the sandbox.
 
-    `hidden` folders are empty there; only the folder `own` can be written to, beside /tmp.
+    `hidden` folders are empty there; only the folder `own` and /tmp can be written to.
     """
     needed = {Path(place).resolve() for place in (sys.prefix, sys.base_prefix, *sys.path) if place}
     inside = sorted(place for place in needed if place.is_relative_to(TMP) and place.exists())
     covered = [str(place.resolve()) for place in hidden if place.exists()]
     return [
         PROGRAM,
-        *WALLS,
+        *BWRAP_OPTIONS,
         *(word for place in inside for word in ("--ro-bind", str(place), str(place))),
         *(word for place in covered for word in ("--tmpfs", place)),
         *(("--bind", str(own), str(own)) if own is not None else ()),

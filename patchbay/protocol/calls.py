@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
-from patchbay.catalogue.reading.resources import contents_of, find_resource, resource_events
+from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     InvalidParams,
@@ -23,7 +23,7 @@ from patchbay.errors import (
     ToolFailed,
     WrongArguments,
 )
-from patchbay.events import Ask, Detach, Done, Failed, Pause
+from patchbay.events import Ask, Detach, Done, Event, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import check_parameters
@@ -71,8 +71,8 @@ def read_resource(turn: RequestContext) -> Answers:
     events = resource_events(turn.desk.catalogue, turn.server, found, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        result = {**_given(fold), "contents": contents_of(fold, found, turn.desk.settings.read_limit)}
-        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.stays)
+        result = {**_given(fold), "contents": collect_contents(fold, found, turn.desk.settings.read_limit)}
+        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.is_permanent)
 
     yield from _conversation(turn, _work(call, events, answer))
 
@@ -139,15 +139,17 @@ def _call(turn: RequestContext, descriptor: Descriptor | None, arguments: dict[s
 
 def _terms(turn: RequestContext) -> dict[str, Any]:
     """The fields of a Call that depend on who calls, and how."""
-    meta = turn.params.get("_meta")
-    meta = meta if isinstance(meta, Mapping) else {}
-    token = meta.get("progressToken")
-    if isinstance(token, bool) or not isinstance(token, (str, int)):
-        token = None
+    caller, meta, token = turn.caller, turn.request.params.get("_meta"), None
+    if isinstance(meta, dict):
+        token = meta.get("progressToken")
+        if isinstance(token, bool) or not isinstance(token, (str, int)):
+            token = None
+    else:
+        meta = {}
     return {
-        "principal": turn.caller.wire.principal,
-        "capabilities": turn.caller.capabilities,
-        "log_level": turn.caller.log_level,
+        "principal": caller.wire.principal,
+        "capabilities": caller.capabilities,
+        "log_level": caller.log_level,
         "progress_token": token,
         "meta": meta,
         "cancelled": turn.cancelled,
@@ -195,17 +197,21 @@ def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
     call, events, fold = work.call, work.events, work.fold
     notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(turn) if _answers_given(turn) else None
-    reply, handed_on, silence = None, False, _Silence()
+    run, reply, handed_on, silence = turn.run, None, False, _Silence()
     try:
         while True:
             event = events.send(reply)
-            reply = None
-            if turn.run is not None:
-                turn.run.saw(event)
-            if isinstance(event, Pause):
+            kind, reply = type(event), None
+            if kind is Pause:
                 silence.ends()
-                yield event
-            elif isinstance(event, Detach):
+                yield PAUSE
+                continue
+            if run is not None:
+                run.saw(event)
+            if kind is Done or kind is Failed:
+                _raise_for(event, turn)
+                break
+            if isinstance(event, Detach):
                 task = _as_task(turn, work)
                 if task is not None:
                     handed_on = True
@@ -221,9 +227,6 @@ def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
                     yield message
                 if silence.too_long():
                     yield PAUSE
-                if isinstance(event, (Done, Failed)):
-                    _raise_for(event, turn)
-                    break
         if not call.cancelled:
             yield Result(turn.request.id, work.answer(fold))
     except InputRequired as question:
@@ -262,7 +265,7 @@ def _detached(turn: RequestContext, event: Detach) -> Answers:
         raise ToolFailed("this call runs in the background, which needs a client that can come back for its result")
 
 
-def _raise_for(ending: Done | Failed, turn: RequestContext) -> None:
+def _raise_for(ending: Event, turn: RequestContext) -> None:
     """A failure that is to be a JSON-RPC error: such as a capability that the modern caller did not declare."""
     if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
         if isinstance(ending.error, Stopping):
@@ -279,9 +282,9 @@ def _raise_for(ending: Done | Failed, turn: RequestContext) -> None:
 
 
 def _answers_given(turn: RequestContext) -> bool:
-    if turn.request.method.startswith("tasks/"):  # there they are what is asked for
+    if not turn.caller.revision.modern or turn.request.method.startswith("tasks/"):  # there they are what is asked for
         return False
-    return turn.caller.revision.modern and any(key in turn.params for key in _ANSWERS)
+    return any(key in turn.params for key in _ANSWERS)
 
 
 def _asker(turn: RequestContext) -> ClientRequester:

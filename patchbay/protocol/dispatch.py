@@ -76,18 +76,21 @@ class Dispatcher:
         name, at, cid = endpoint.partition("@")
         return self.desk.catalogue.pinned(name, cid, operator) if at else self.desk.catalogue.find(name)
 
-    def exchange(self, wire: TransportInfo) -> Exchange:
-        """A server seen from the wire: for callers in this process, which need no HTTP."""
+    def exchange(self, wire: TransportInfo, server: Server | None = None) -> Exchange:
+        """A server seen from the wire: for callers in this process, which need no HTTP.
+
+        Without `server`, each message goes to the one that `wire.endpoint` names at that time.
+        """
 
         def exchange(message: Message) -> Iterator[Message | Sign]:
             try:
                 caller = self.admit(message, wire)
-                server = self.server(wire.endpoint, wire.operator)
+                found = server or self.server(wire.endpoint, wire.operator)
             except PatchbayError as problem:
                 if isinstance(message, Request):
                     yield not_served(problem, message.id, None)
                 return
-            yield from self.answer(message, caller, server)
+            yield from self.answer(message, caller, found)
 
         return exchange
 

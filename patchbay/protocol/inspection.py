@@ -24,7 +24,7 @@ from patchbay.catalogue.build import BuildContext, configured_server
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.client.addresses.address import parse_address
-from patchbay.client.addresses.targets import Era, Local, Reach, Stdio
+from patchbay.client.addresses.targets import Era, Local, Stdio, Target
 from patchbay.client.errors import Unreachable
 from patchbay.config import Configs
 from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
@@ -91,7 +91,7 @@ class InspectedServers:
         self._lock = threading.Lock()
         self._sweeper: threading.Timer | None = None
 
-    def reach(self, wanted: InspectionTarget) -> Reach:
+    def reach(self, wanted: InspectionTarget) -> Target:
         """How it would be reached; nothing is. Raises Refused (403), ConfigError for an address that cannot be."""
         if self._allowed == "off":
             raise Refused("this hub inspects no other servers (setting inspect)")
@@ -99,7 +99,7 @@ class InspectedServers:
             raise ConfigError(WHERE, "", f"expected at most {MAX_ADDRESS_CHARACTERS} characters")
         parsed = parse_address(wanted.address)
         if isinstance(parsed.target, Local):
-            raise ConfigError(WHERE, "", f"expected another server; {parsed.target.described} is one of this hub")
+            raise ConfigError(WHERE, "", f"expected another server; {parsed.target.label} is one of this hub")
         mount = self._mount(wanted)
         # A program is refused before anything else is said of it, whether a variable of it is set or not.
         if isinstance(parsed.target, Stdio):
@@ -111,7 +111,7 @@ class InspectedServers:
 
     def described(self, wanted: InspectionTarget) -> str:
         """The address for people: no secret, and variables by their names."""
-        return parse_address(wanted.address).target.described
+        return parse_address(wanted.address).target.label
 
     def server(self, wanted: InspectionTarget) -> Server:
         """The server, which is reached if it is not yet. Raises what `reach` raises, Unreachable with the reason."""

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from itsdangerous import BadSignature, URLSafeSerializer
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Rendered
@@ -21,6 +21,9 @@ from patchbay.protocol.translate import listed, stamped
 from patchbay.protocol.versions import Revision
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
+
+PAGES: ServerCache[tuple[str, str, str | None], bytes] = ServerCache()
+"""Rendered pages by list, revision and cursor."""
 
 
 class Lists:
@@ -34,14 +37,10 @@ class Lists:
         """One page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor."""
         cursor = _cursor(params)
         key = (kind, revision.name, cursor)
-        found = server.rendered.get(key)
-        if found is None:
-            found = self._render(server, kind, revision, cursor)
-            server.rendered[key] = found
-        return Rendered(found)
+        return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, cursor)))
 
     def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:
-        entries: Mapping[str, Descriptor] = server.shown if kind == "tools" else getattr(server, kind)
+        entries: Mapping[str, Descriptor] = server.visible_tools if kind == "tools" else getattr(server, kind)
         chosen, more = self._cut(kind, list(entries), cursor)
         result: dict[str, Any] = {"_meta": {VIA: list(server.via)}} if server.via else {}
         result |= {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen], **more}

@@ -26,6 +26,7 @@ from patchbay.protocol.run_tool import Reference
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners, cancelled_topic
 from patchbay.protocol.tasks.tasks import Tasks
+from patchbay.rooms.rooms import Rooms
 from patchbay.settings import Settings
 from patchbay.store import Store, Subscription
 
@@ -140,6 +141,7 @@ class HubServices:
     tasks: Tasks
     activity: Activity
     hosts: WorkerPool
+    rooms: Rooms
 
     def keep(self, principal: str) -> Keep:
         """What keeps the large results of a principal."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.listing import CALL, SEARCH
-from patchbay.catalogue.search import finder
+from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
 
@@ -31,12 +31,12 @@ class RoutedRequest(NamedTuple):
 
 def narrowed(request: Request, server: Server) -> RoutedRequest:
     """The request as the server that answers it knows it."""
-    if request.method == "tools/call" and server.searches:
+    if request.method == "tools/call" and server.is_search_active:
         inner = _called(request.params)
         proxied = inner is not None
         request = replace(request, params=inner) if inner is not None else request
         if request.params.get("name") in (SEARCH, CALL):
-            return RoutedRequest(request, finder(server), proxied)
+            return RoutedRequest(request, search_server(server), proxied)
         return RoutedRequest(*_owned(request, server), proxied)
     return RoutedRequest(*_owned(request, server))
 

@@ -16,12 +16,15 @@ from typing import Any, NamedTuple
 from patchbay.activation import Call, Events
 from patchbay.arguments import describe_problems, misfits, problems, validator
 from patchbay.catalogue.hub_services import CatalogueHub
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
 from patchbay.protocol.results.large import Keep, limited, limited_event
 from patchbay.views.fold import Fold, ValueFold, folded
+
+_CHECKERS: ServerCache[tuple[str, str], Any] = ServerCache()
+"""Compiled validators by schema field and tool name."""
 
 
 class UnknownTool(ToolFailed):
@@ -60,7 +63,7 @@ class ToolRun:
         self._reference = reference
         self._whole: dict[str, Any] | None = None
         self._promised = "outputSchema" in descriptor.wire and server.upstream is None
-        self._remembered = descriptor.name in server.remembered
+        self._remembered = descriptor.name in server.tools_with_stored_output
         self.fold = ValueFold(self._promised) if passed_on and not self._remembered else Fold()
         self.events: Events = folded(server.activate(descriptor, call), self.fold, self._checked)
 
@@ -194,8 +197,4 @@ def _argument_problems(server: Server, descriptor: Descriptor, arguments: dict[s
 
 
 def _checker(server: Server, schema: str, descriptor: Descriptor) -> Any:
-    key = ("checker", schema, descriptor.name)
-    found = server.rendered.get(key)
-    if found is None:
-        found = server.rendered[key] = validator(descriptor.wire[schema])
-    return found
+    return _CHECKERS.get(server, (schema, descriptor.name), lambda: validator(descriptor.wire[schema]))

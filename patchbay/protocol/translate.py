@@ -7,7 +7,7 @@ away or said in another way here (SPEC-DIGEST 1.5, 6.1 and 6.2).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from patchbay import __version__
@@ -61,7 +61,7 @@ def stamped(
     result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: _named(server)}
     if cache and result["resultType"] == "complete":
         # Only a pinned address promises that its answers stay (DESIGN section 4).
-        lasting = stays and server.settled
+        lasting = stays and server.is_settled
         result["ttlMs"] = PINNED_TTL if lasting else 0
         result["cacheScope"] = "public" if lasting else "private"
     return result
@@ -125,13 +125,14 @@ class Notifier:
         self._reached = float("-inf")
         self._pieces: float = 0  # no 0.0: without pieces the author's numbers stay exact
 
-    def say(self, event: Event) -> Iterator[Notification]:
+    def say(self, event: Event) -> Iterable[Notification]:
         """The notifications for one event, none for most."""
         if isinstance(event, Log):
-            yield from self._logged(event)
-        elif self._token is None:
-            return
-        elif isinstance(event, Progress):
+            return self._logged(event)
+        return () if self._token is None else self._progress(event)
+
+    def _progress(self, event: Event) -> Iterator[Notification]:
+        if isinstance(event, Progress):
             total = event.total if event.total is None else event.total + self._pieces
             yield from self._moved(event.progress + self._pieces, total, event.message)
         elif isinstance(event, (Text, Data)) and event.text and self._streams:

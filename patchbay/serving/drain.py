@@ -17,6 +17,9 @@ from collections.abc import Callable
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """What ends a worker."""
 
+NEVER = float("inf")
+"""Seconds that are left before the drain begins."""
+
 
 class Drain:
     """Begins once, from any thread, and is over `seconds` later. Tests call `begin`; workers call `watch_signals`."""
@@ -24,7 +27,7 @@ class Drain:
     def __init__(self, seconds: float = 25.0) -> None:
         self.seconds = seconds
         self._begun = threading.Event()
-        self._end = float("inf")
+        self._end = NEVER
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
 
@@ -40,7 +43,7 @@ class Drain:
 
     def left(self) -> float:
         """Seconds that running calls still have: infinite before the drain begins, never negative."""
-        return max(0.0, self._end - time.monotonic())
+        return max(0.0, self._end - time.monotonic()) if self._begun.is_set() else NEVER
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds (None: for ever) for the drain to begin; whether it has."""

@@ -12,25 +12,37 @@ from itertools import accumulate, islice
 
 from patchbay.cid import canonical, cid_of, content_in, verify
 from patchbay.errors import MissingBlob, StaleUpdate
-from patchbay.store import Blobs, Bus, Journal, JournalEntry, NameChange, Names
+from patchbay.store import Blobs, Bus, Collected, Collection, Journal, JournalEntry, NameChange, Names
 from patchbay.stores.bus import LocalBus
 
 
 class MemoryBlobs:
-    """Blobs in a dictionary. Nobody else can touch these bytes, so only writing verifies them."""
+    """Blobs in a dictionary. No other process can change these bytes, so only writing verifies them."""
 
-    def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
+    def __init__(self, lock: threading.RLock) -> None:
+        self.lock = lock
+        self.contents: dict[str, bytes] = {}
+        self.times: dict[str, float] = {}
 
     def put(self, data: bytes, cid: str | None = None) -> str:
         name = cid_of(data) if cid is None else verify(cid, data)
         if cid is None or content_in(name) is None:
-            self._kept.setdefault(name, bytes(data))
+            with self.lock:
+                self.contents.setdefault(name, bytes(data))
+                self.times[name] = time.time()
         return name
+
+    def put_many(self, contents: Iterable[bytes]) -> list[str]:
+        return [self.put(data) for data in contents]
+
+    def renew(self, cids: Iterable[str]) -> None:
+        names = [canonical(cid) for cid in cids]
+        with self.lock:
+            self.times |= dict.fromkeys((name for name in names if name in self.contents), time.time())
 
     def get(self, cid: str) -> bytes:
         name = canonical(cid)
-        found = self._kept.get(name)
+        found = self.contents.get(name)
         data = content_in(name) if found is None else found
         if data is None:
             raise MissingBlob([name])
@@ -38,23 +50,27 @@ class MemoryBlobs:
 
     def missing(self, cids: Iterable[str]) -> list[str]:
         names = dict.fromkeys(canonical(cid) for cid in cids)
-        return [name for name in names if name not in self._kept and content_in(name) is None]
+        return [name for name in names if name not in self.contents and content_in(name) is None]
 
     def count(self) -> int:
-        return len(self._kept)
+        return len(self.contents)
 
 
 class MemoryNames:
     """Names in a dictionary, their past in a list."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, lock: threading.RLock, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._lock = threading.Lock()
+        self._lock = lock
         self._now: dict[str, str] = {}
         self._past: list[NameChange] = []
 
     def get(self, name: str) -> str | None:
         return self._now.get(name)
+
+    def newest_move(self) -> int:
+        """The `seq` of the last move, 0 before the first."""
+        return len(self._past)
 
     def all(self, prefix: str = "") -> dict[str, str]:
         with self._lock:
@@ -64,10 +80,10 @@ class MemoryNames:
         self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
     ) -> int:
         wanted = {name: None if cid is None else canonical(cid) for name, cid in changes.items()}
-        missing = self._blobs.missing(cid for cid in wanted.values() if cid is not None)
-        if missing:
-            raise MissingBlob(missing, why)
         with self._lock:
+            missing = self._blobs.missing(cid for cid in wanted.values() if cid is not None)
+            if missing:
+                raise MissingBlob(missing, why)
             for name, cid in (expected or {}).items():
                 if self._now.get(name) != (None if cid is None else canonical(cid)):
                     raise StaleUpdate(f"{name} was changed meanwhile")
@@ -97,6 +113,39 @@ class MemoryNames:
             return list(islice(begun, max(0, limit)))
 
 
+class MemoryCollection:
+    """Deletes blobs. One lock holds for blobs and names: no name moves while blobs are deleted."""
+
+    def __init__(self, blobs: MemoryBlobs, names: MemoryNames) -> None:
+        self._blobs = blobs
+        self._names = names
+
+    def older_than(self, at: float) -> list[str]:
+        with self._blobs.lock:
+            return sorted(
+                (name for name, put in self._blobs.times.items() if put < at), key=self._blobs.times.__getitem__
+            )
+
+    def size(self, cids: Iterable[str]) -> Collected:
+        with self._blobs.lock:
+            sizes = [len(self._blobs.contents[name]) for name in set(cids) if name in self._blobs.contents]
+        return Collected(len(sizes), sum(sizes))
+
+    def collect(self, cids: Sequence[str], before: float, seq: int) -> Collected:
+        with self._blobs.lock:
+            if self._names.newest_move() != seq:
+                raise StaleUpdate("a name was changed meanwhile")
+            sizes = []
+            for name in cids:
+                if self._blobs.times.get(name, before) < before:
+                    del self._blobs.times[name]
+                    sizes.append(len(self._blobs.contents.pop(name)))
+            return Collected(len(sizes), sum(sizes))
+
+    def give_back(self, whole: bool = False) -> int:
+        return 0
+
+
 class MemoryJournal:
     """Topics as lists of entries, each with the moment when it may go."""
 
@@ -105,10 +154,13 @@ class MemoryJournal:
         self._seq = 0
         self._topics: dict[str, list[tuple[float, JournalEntry]]] = {}
 
-    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
         at = time.time()
         until = float("inf") if keep is None else at + keep
         with self._lock:
+            entries = self._topics.get(topic)
+            if last is not None and last != (entries[-1][1].seq if entries else 0):
+                raise StaleUpdate(f"{topic} has a newer entry")
             self._seq += 1
             self._topics.setdefault(topic, []).append((until, JournalEntry(self._seq, topic, bytes(data), at)))
             return self._seq
@@ -155,8 +207,12 @@ class MemoryStore:
     """The four together."""
 
     def __init__(self) -> None:
-        self.blobs: Blobs = MemoryBlobs()
-        self.names: Names = MemoryNames(self.blobs)
+        lock = threading.RLock()
+        blobs = MemoryBlobs(lock)
+        names = MemoryNames(lock, blobs)
+        self.blobs: Blobs = blobs
+        self.names: Names = names
+        self.collection: Collection = MemoryCollection(blobs, names)
         self.journal: Journal = MemoryJournal()
         self._local = LocalBus()
         self.bus: Bus = self._local

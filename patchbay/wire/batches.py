@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.jsonrpc import Failure, Message, Request, Result, encode, failure, message, readable_id
 from patchbay.protocol.admission import assumed
@@ -18,7 +19,9 @@ MAX_MESSAGES = 100
 """Messages in one array."""
 
 
-def answer_batch(values: list[Any], wire: TransportInfo, dispatcher: Dispatcher) -> tuple[int, bytes, str | None]:
+def answer_batch(
+    values: list[Any], wire: TransportInfo, dispatcher: Dispatcher, server: Server
+) -> tuple[int, bytes, str | None]:
     """HTTP status, body and session id for an array of parsed values. Raises InvalidRequest where none is served."""
     session = None
     if wire.session_id is not None:
@@ -28,7 +31,7 @@ def answer_batch(values: list[Any], wire: TransportInfo, dispatcher: Dispatcher)
     if session is None and wire.strict:
         raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")
     alone = TransportInfo(wire.endpoint, wire.headers, wire.principal, streams=False, operator=wire.operator)
-    answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher)]
+    answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher, server)]
     id = session.id if session is not None else None
     return (200, b"[" + b",".join(answers) + b"]", id) if answers else (202, b"", id)
 
@@ -43,10 +46,10 @@ def check_batch(values: list[Any], revision: Revision) -> None:
         raise InvalidRequest("initialize cannot be part of an array")
 
 
-def _answers(value: Any, wire: TransportInfo, dispatcher: Dispatcher) -> list[Message]:
+def _answers(value: Any, wire: TransportInfo, dispatcher: Dispatcher, server: Server) -> list[Message]:
     try:
         said = message(value)
     except PatchbayError as problem:
         return [failure(readable_id(value), problem)]
-    found = [answer for answer in dispatcher.exchange(wire)(said) if isinstance(answer, (Result, Failure))]
+    found = [answer for answer in dispatcher.exchange(wire, server)(said) if isinstance(answer, (Result, Failure))]
     return list(found) if isinstance(said, Request) else []

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import replace
 from typing import Any
 
+from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
@@ -22,7 +23,8 @@ from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.callers import Caller, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.streams.replay import LISTENER, Heartbeat, Replay, parse_event_id
+from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
+from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
 from patchbay.web.site import wants_html
@@ -33,9 +35,9 @@ from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
     Holding,
+    McpHeaders,
     accepted,
     check_json,
-    headers_of,
     read_body,
     release_body,
 )
@@ -73,7 +75,7 @@ class McpOverHttp:
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
-        self._pulse = Heartbeat(dispatcher.desk.catalogue.store)
+        self._heartbeat = Heartbeat(dispatcher.desk.catalogue.store)
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -96,55 +98,56 @@ class McpOverHttp:
         """The answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
-            self.dispatcher.server(endpoint, self._operator(environ, endpoint))
-            return self._by_method(environ, endpoint)
+            operator = "@" in endpoint and self._is_operator(environ)
+            server = self.dispatcher.server(endpoint, operator)
+            return self._by_method(environ, endpoint, server, operator)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         except Exception:
             return json_reply(failure(None, incident(log, f"at {environ['REQUEST_METHOD']} /mcp/{endpoint}")), 500)
 
-    def _by_method(self, environ: Environ, endpoint: str) -> Reply:
+    def _by_method(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
+        """The answer of a server that was found. `operator` says that the operator is proved to send the request; it is
+        asked only at a pinned address, where it decides which server is found."""
         method = environ["REQUEST_METHOD"]
         if method == "POST":
-            return self._post(environ, endpoint)
+            return self._post(environ, endpoint, server, operator)
         if method == "OPTIONS":
             return Reply(204)
         if method not in ("GET", "DELETE"):
             return refusal(405, "this address takes GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
         if method == "GET" and wants_html(environ.get("HTTP_ACCEPT", "")):
             return Reply(303, headers=[("Location", f"{PATH}/meta/{endpoint}")])
-        if modern_header(headers_of(environ).get("mcp-protocol-version")):
+        if modern_header(McpHeaders(environ).get("mcp-protocol-version")):
             return refusal(405, "this address takes POST in this revision", ("Allow", "POST"))
-        return self._get(environ, endpoint) if method == "GET" else self._delete(environ, endpoint)
+        if method == "DELETE":
+            return self._delete(self._session(environ, endpoint, operator))
+        if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
+            return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
+        return self._get(environ, self._session(environ, endpoint, operator), server)
 
-    def _operator(self, environ: Environ, endpoint: str) -> bool:
-        """Whether the operator is proved to send a request, where that decides: at a pinned address."""
-        return "@" in endpoint and self._is_operator(environ)
-
-    def _post(self, environ: Environ, endpoint: str) -> Reply:
+    def _post(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
         check_json(environ)
         json, stream = accepted(environ.get("HTTP_ACCEPT", ""))
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         value = parse(read_body(environ, self.settings.body_limit))
-        operator = self._operator(environ, endpoint)
-        wire = TransportInfo(endpoint, headers_of(environ), streams=stream, strict=not endpoint, operator=operator)
+        wire = TransportInfo(endpoint, McpHeaders(environ), streams=stream, strict=not endpoint, operator=operator)
         if isinstance(value, list):
-            return self._batch(value, wire)
+            return self._batch(value, wire, server)
         try:
             said = message(value)
         except PatchbayError as problem:
             return json_reply(failure(readable_id(value), problem), problem.status)
-        return self._answer(said, wire)
+        return self._answer(said, wire, server)
 
-    def _answer(self, said: Message, wire: TransportInfo) -> Reply:
+    def _answer(self, said: Message, wire: TransportInfo, server: Server) -> Reply:
         try:
             caller = self.dispatcher.admit(said, wire)
-            server = self.dispatcher.server(wire.endpoint, wire.operator)
         except PatchbayError as problem:
             return json_reply(failure(said.id if isinstance(said, Request) else None, problem), problem.status)
         if isinstance(said, Request) and said.method == "subscriptions/listen" and caller.revision.modern:
-            return self._listen(said, caller)
+            return self._listen(said, caller, server)
         answers = self.dispatcher.answer(said, caller, server)
         if not isinstance(said, Request):
             for _ in answers:
@@ -172,14 +175,13 @@ class McpOverHttp:
         self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
         keep = self.dispatcher.desk.keep(caller.wire.principal)
-        body = stream_body(first, answers, said, caller, self._pulse, self.settings, keep)
+        body = stream_body(first, answers, said, caller, self._heartbeat, self.settings, keep)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 
-    def _listen(self, said: Request, caller: Caller) -> Reply:
+    def _listen(self, said: Request, caller: Caller, server: Server) -> Reply:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
-        server = self.dispatcher.server(caller.wire.endpoint, caller.wire.operator)
         caller = replace(caller, wire=replace(caller.wire, waits=True))
 
         def begin() -> Reply:
@@ -210,43 +212,39 @@ class McpOverHttp:
             reply.at_close = places.release
         return reply
 
-    def _batch(self, values: list[Any], wire: TransportInfo) -> Reply:
+    def _batch(self, values: list[Any], wire: TransportInfo, server: Server) -> Reply:
         claimed = any(claims(value["params"]) for value in values if _has_params(value))
         if claimed or modern_header(wire.version):
             raise InvalidRequest("an array of messages is not served in this revision")
-        status, body, session_id = answer_batch(values, wire, self.dispatcher)
+        status, body, session_id = answer_batch(values, wire, self.dispatcher, server)
         reply = Reply(status, body, JSON if body else None)
         if session_id:
             reply.headers.append(("Mcp-Session-Id", session_id))
         return reply
 
-    def _get(self, environ: Environ, endpoint: str) -> Reply:
-        if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
-            return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
-        caller = self._session(environ, endpoint)
+    def _get(self, environ: Environ, caller: Caller, server: Server) -> Reply:
         session = caller.session
         assert session is not None
         desk, last = self.dispatcher.desk, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
         if last is not None and last[0] != LISTENER:
             kept = self.settings.replay_minutes * 60
-            replay = Replay(self._pulse.ledger, session, last[0], self.settings.keepalive, kept)
+            replay = Replay(self._heartbeat.liveness, session, last[0], self.settings.keepalive, kept)
             if not replay.known():
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
             reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))))
         else:
-            server = self.dispatcher.server(endpoint, caller.wire.operator)
             changes = desk.listeners.stream(server, session, last[1] if last else None)
             reply = self._in_place(lambda: stream_reply(ListeningBody(listener_body(changes, caller))))
         return _with_session(reply, caller)
 
-    def _delete(self, environ: Environ, endpoint: str) -> Reply:
-        session = self._session(environ, endpoint).session
+    def _delete(self, caller: Caller) -> Reply:
+        session = caller.session
         assert session is not None
         self.dispatcher.end(session, "the session was ended")
         return Reply(204)
 
-    def _session(self, environ: Environ, endpoint: str) -> Caller:
-        wire = TransportInfo(endpoint, headers_of(environ), operator=self._operator(environ, endpoint))
+    def _session(self, environ: Environ, endpoint: str, operator: bool) -> Caller:
+        wire = TransportInfo(endpoint, McpHeaders(environ), operator=operator)
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
         session = self.dispatcher.desk.sessions.find(wire.session_id, endpoint, wire.principal)

@@ -11,7 +11,7 @@ Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13, M17); REQUIREMENTS V-C7.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
 
@@ -81,13 +81,39 @@ def check_json(environ: Mapping[str, Any]) -> None:
         raise Unsupported("Content-Encoding is not served: send the body as it is")
 
 
-def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
-    """The `Mcp-*` headers of a request: lower-case names, values without the blanks and tabs around them."""
-    return {
-        name[5:].replace("_", "-").lower(): value.strip(" \t")
-        for name, value in environ.items()
-        if name.startswith("HTTP_MCP_")
-    }
+class McpHeaders(Mapping[str, str]):
+    """The `Mcp-*` headers of a request: lower-case names, values without the spaces and tabs around them.
+
+    They are read from the environ when they are asked for: most requests carry one or two of them.
+    """
+
+    __slots__ = ("_environ",)
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        self._environ = environ
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a header, which is named in lower case."""
+        value = self._environ.get(_environ_name(name)) if name.startswith("mcp-") else None
+        return default if value is None else value.strip(" \t")
+
+    def __getitem__(self, name: str) -> str:
+        value: str | None = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (name[5:].replace("_", "-").lower() for name in self._environ if name.startswith("HTTP_MCP_"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@lru_cache(maxsize=1024)
+def _environ_name(name: str) -> str:
+    """A header's name as WSGI writes it."""
+    return f"HTTP_{name.upper().replace('-', '_')}"
 
 
 def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:

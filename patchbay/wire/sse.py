@@ -17,8 +17,9 @@ from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.protocol.callers import Caller, LegacySession
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.large import Keep
-from patchbay.protocol.streams.replay import LISTENER, Heartbeat, Recorder
+from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
+from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, event, priming
@@ -34,7 +35,7 @@ def stream_body(
     answers: Iterator[Message | Sign],
     said: Request,
     caller: Caller,
-    pulse: Heartbeat,
+    heartbeat: Heartbeat,
     settings: Settings,
     keep: Keep,
 ) -> Body:
@@ -42,16 +43,16 @@ def stream_body(
 
     `keep` keeps what fits into no event.
     """
-    recorder = _recorder(caller.session, said, pulse, settings) if caller.session is not None else None
+    recorder = _recorder(caller.session, said, heartbeat, settings) if caller.session is not None else None
     frames = _framed(first, answers, caller, recorder, keep)
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
-def _recorder(session: LegacySession, said: Request, pulse: Heartbeat, settings: Settings) -> Recorder | None:
+def _recorder(session: LegacySession, said: Request, heartbeat: Heartbeat, settings: Settings) -> Recorder | None:
     """What keeps a session's stream for replay; None, and a line in the log, where the store fails."""
     seconds, most = settings.replay_minutes * 60, settings.replay_size
     try:
-        return Recorder(pulse.ledger.store, session, seconds, said.id, pulse, most)
+        return Recorder(heartbeat.liveness.store, session, seconds, said.id, heartbeat, most)
     except ContentError as problem:
         log.warning("a stream cannot be kept for replay: %s", problem.message)
         return None

@@ -82,11 +82,11 @@ SHELL_SPY = '#!/bin/bash\n"$@"\n'
 CONFIG = {"auto_discover": True, "memory": 64}
 
 REFUSED = ("Permission", "No such file", "Operation not permitted", "No such process")
-"""How the kernel says no, in the message of a tool."""
+"""How a denial by the kernel appears in the message of a tool."""
 
 
 def available() -> tuple[str, ...]:
-    """The protections that this machine has."""
+    """Return the protections that this machine has."""
     hosts = WorkerPool(protections=ALL)
     try:
         return tuple(hosts.protections(60.0)["names"])
@@ -96,7 +96,7 @@ def available() -> tuple[str, ...]:
 
 HAS = available()
 WAYS = [names for names in (ALL, (LANDLOCK,), (NAMESPACES,), ()) if set(names) <= set(HAS)]
-"""All protections, each of the two by itself, as one still holds where a kernel lacks the other, and none."""
+"""All protections, each of two alone (a kernel may lack the other), and no protection."""
 
 
 @contextmanager
@@ -117,25 +117,25 @@ def attacked(folder: Path, protections: tuple[str, ...], *arguments: str) -> Ite
 
 
 def attack(hub: Hub, function: str, /, **arguments: Any) -> str:
-    """What a function of the spy answers: its text, or its failure."""
-    return _said(hub, "spy", function, arguments)
+    """Return the text, or the failure, of a function of the spy."""
+    return _text_of(hub, "spy", function, arguments)
 
 
 def attack_with_power(hub: Hub, function: str, /, **arguments: Any) -> str:
-    """The same of a server that may change everything that is not the hub's."""
-    return _said(hub, "power", function, arguments)
+    """Call the spy that may change everything outside the hub."""
+    return _text_of(hub, "power", function, arguments)
 
 
 def command(hub: Hub, line: str) -> str:
-    """What a command answers that runs as a shell tool."""
-    return _said(hub, "run", "run", {"args": line})
+    """Return the output of a command that runs as a shell tool."""
+    return _text_of(hub, "run", "run", {"args": line})
 
 
-def is_refused(said: str) -> bool:
-    """Whether an attack failed because the kernel said no."""
-    return any(word in said for word in REFUSED)
+def is_refused(failure: str) -> bool:
+    """Whether an attack failed because the kernel denied it."""
+    return any(word in failure for word in REFUSED)
 
 
-def _said(hub: Hub, server: str, tool: str, arguments: dict[str, Any]) -> str:
+def _text_of(hub: Hub, server: str, tool: str, arguments: dict[str, Any]) -> str:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     return post(hub, f"/mcp/{server}", message).text

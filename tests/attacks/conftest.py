@@ -1,4 +1,4 @@
-"""The hub that attackers reach who change no configuration: one process for all of them."""
+"""The hub for attackers that change no configuration: one process for all of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _name(context):
 
 @pytest.fixture(scope="session")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """A hub as it is started, with a server `notes`."""
+    """A hub as users start it, with a server `notes`."""
     folder: Path = tmp_path_factory.mktemp("attacked")
     (folder / "servers").mkdir()
     (folder / "servers" / "notes.py").write_text(NOTES)

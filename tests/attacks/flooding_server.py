@@ -1,8 +1,8 @@
-"""An MCP server over standard input and output that floods, in the way its first argument says, once it is connected.
+"""An MCP server over standard input and output that floods its client, in the way of its first argument.
 
 Ways: `changes` (its tools change, all the time), `messages` (log messages), `requests` (pings), `noise` (lines that are
-no messages), `blank` (empty lines), `errors` (lines on standard error), `quiet`. The second argument is a file
-that is made once the flood has begun. It answers all the while.
+not messages), `blank` (empty lines), `errors` (lines on standard error), `quiet`. The second argument is a file that is
+created when the flood begins. It answers requests all the while.
 """
 
 import json
@@ -33,13 +33,13 @@ answering = threading.Event()
 
 
 def flood() -> None:
-    """Write as fast as somebody reads."""
+    """Write as fast as the client reads."""
     out, lines = (sys.stderr if WAY == "errors" else sys.stdout), LINES[WAY] * 100
     out.write(lines)
     out.flush()
     Path(sys.argv[2]).touch()
     while True:
-        while answering.is_set():  # an answer goes first
+        while answering.is_set():  # answers first
             time.sleep(0.001)
         with lock:
             out.write(lines)

@@ -1,6 +1,6 @@
-"""A hostile MCP server over standard input and output that lists too much: names, texts, schemas and numbers of tools.
+"""A hostile MCP server over standard input and output with too long lists: names, texts, schemas, number of tools.
 
-One tool, `honest`, is within all bounds and answers `pong`.
+One tool, `honest`, is within all limits and answers `pong`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A POST to a running hub, as any program on this machine sends it."""
+"""POST to a running hub, as any program on this machine can."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.serving.running import BOUND, Hub
 
 
 def post(hub: Hub, path: str, message: Any, extra: dict[str, str] | None = None) -> Answer:
-    """POST one JSON value and read the answer to its end."""
+    """POST one JSON value and read the whole answer."""
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     try:
         known = {"Content-Type": "application/json", "Accept": BOTH} | (extra or {})

@@ -1,4 +1,4 @@
-"""What attackers send to a running hub, and what comes back: plain HTTP, and MCP of 2026-07-28."""
+"""Requests of attackers to a running hub, and its answers: plain HTTP, and MCP of 2026-07-28."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Got:
         return orjson.loads(self.body)
 
     @property
-    def said(self) -> dict[str, Any]:
+    def last_message(self) -> dict[str, Any]:
         """The last JSON-RPC message, from JSON or from a stream."""
         if self.headers.get("content-type", "").startswith("text/event-stream"):
             return sse_messages(self.body)[-1]
@@ -37,7 +37,7 @@ class Got:
 
 
 def send(hub: Hub, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NEVER_SENT) -> Got:
-    """One request to a hub, as a program on the same machine sends it."""
+    """Send one request to a hub, as a program on the same machine."""
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     try:
         connection.request(method, path, body or None, dict(headers))
@@ -55,20 +55,20 @@ def ask(
     capabilities: Mapping[str, Any] = NEVER_SENT,
     headers: Mapping[str, str] = NEVER_SENT,
 ) -> Got:
-    """A request of MCP 2026-07-28 to a server; empty for all servers."""
+    """Send a request of MCP 2026-07-28 to a server; empty for the aggregate."""
     message, own = modern_request(method, params, capabilities, headers=headers)
     sent = {"Content-Type": "application/json", "Accept": BOTH} | own
     return send(hub, "POST", f"/mcp/{server}" if server else "/mcp", orjson.dumps(message), sent)
 
 
 def call(hub: Hub, server: str, tool: str, arguments: Mapping[str, Any] = NEVER_SENT, **more: Any) -> dict[str, Any]:
-    """The result of a tool."""
+    """Call a tool and return its result."""
     got = ask(hub, server, "tools/call", {"name": tool, "arguments": dict(arguments)}, **more)
-    assert "result" in got.said, got.body
-    return dict(got.said["result"])
+    assert "result" in got.last_message, got.body
+    return dict(got.last_message["result"])
 
 
 def fill_in(hub: Hub, path: str, **fields: str) -> Got:
-    """A form of a page, sent by the operator's program."""
+    """Submit a form of a page, as the operator's program."""
     sent = {"Content-Type": "application/x-www-form-urlencoded"} | hub.as_operator()
     return send(hub, "POST", path, urlencode(fields).encode(), sent)

@@ -1,4 +1,4 @@
-"""A mounted server floods the hub: it costs little processor time, and others are called as before (THREATS 1.7)."""
+"""A mounted server floods the hub: it costs little processor time, and other servers are called as before."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.serving.running import BOUND, Hub, Worker, running, until
 FLOODING = Path(__file__).with_name("flooding_server.py")
 WAYS = ("changes", "messages", "requests", "noise", "blank", "errors")
 SHARE = 0.25
-"""The part of a core that a hub may spend on one server that floods, its burst included."""
+"""The share of a core that a hub may spend on one flooding server, including its first burst."""
 
 
 def called(hub: Hub, server: str) -> str:
-    """What the tool of a server answers."""
+    """Return the answer of a server's tool."""
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ping", "arguments": {}}}
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     with urlopen(
@@ -31,14 +31,14 @@ def called(hub: Hub, server: str) -> str:
 
 
 def spent(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
+    """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_flood_costs_a_small_part_of_a_core(tmp_path: Path, way: str) -> None:
-    """Processor time over the time that went by: a busy machine makes it smaller, never larger."""
+    """Processor time over elapsed time: a busy machine makes it smaller, never larger."""
     (tmp_path / "servers").mkdir()
     begun = tmp_path / "begun"
     for name, how in (("flooding", way), ("quiet", "quiet")):
@@ -54,7 +54,7 @@ def test_a_flood_costs_a_small_part_of_a_core(tmp_path: Path, way: str) -> None:
         worker, pause = Worker(hub).pid, threading.Event()
         until(lambda: called(hub, "quiet") == "pong", "the other server is called")
         end = time.monotonic() + BOUND
-        while True:  # the burst first, then what it costs for good
+        while True:  # the burst first, then the permanent cost
             since, before = time.monotonic(), spent(worker)
             pause.wait(2)
             share = (spent(worker) - before) / (time.monotonic() - since)

@@ -1,6 +1,6 @@
-"""A mounted server lists too much: what exceeds a bound is left out with a sentence, and what hides is shown.
+"""A mounted server lists too much: entries beyond a limit are left out with a sentence, hidden characters are shown.
 
-THREATS 1.8: what an upstream says of itself is a stranger's. Source: issue 11, item 13.
+The texts of a mounted server are untrusted input.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def ask(hub: Hub, path: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request."""
+    """Return the answer to one request."""
     answer: dict[str, Any] = post(hub, path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).last
     return answer
 
 
 def call(hub: Hub, path: str, name: str) -> dict[str, Any]:
-    """The result of a tool, in the revision that needs no session."""
+    """Return the result of a tool, in the revision without sessions."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": REVISION,
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -58,7 +58,7 @@ def call(hub: Hub, path: str, name: str) -> dict[str, Any]:
 
 
 def listed(hub: Hub, path: str, method: str = "tools/list", key: str = "name") -> tuple[list[str], list[Any]]:
-    """The names of all pages of a list, and the entries."""
+    """Return the names of all pages of a list, and the entries."""
     entries: list[Any] = []
     params: dict[str, Any] = {}
     while True:
@@ -73,31 +73,31 @@ def listed(hub: Hub, path: str, method: str = "tools/list", key: str = "name") -
 
 
 def page(hub: Hub, path: str) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     status, body = hub.get(path)
     assert status == 200
     return html.unescape(body.decode())
 
 
 def test_no_name_hides_and_no_list_is_endless(hub: Hub) -> None:
-    """Clients get names that a person can tell apart, and at most 5,000 tools of one server."""
+    """Clients get distinguishable names, and at most 5,000 tools of one server."""
     names, entries = listed(hub, "/mcp/hostile")
     assert len(names) == len(set(names)) <= 5_000
     assert len(names) > 4_900
     assert {name for name in names if not name.startswith("tool_")} == {"honest"}
-    assert entries[0]["description"].startswith("Read\u202e me")  # relayed as it came: only pages show it otherwise
+    assert entries[0]["description"].startswith("Read\u202e me")  # passed on unchanged: only pages show it differently
     assert listed(hub, "/mcp/hostile", "prompts/list") == ([], [])
     assert listed(hub, "/mcp/hostile", "resources/list", "uri")[0] == ["a://short"]
 
 
 def test_the_mounted_server_and_the_others_are_called(hub: Hub) -> None:
-    """By its own name, and among all servers at `/mcp`."""
+    """By its own name, and in the aggregate at `/mcp`."""
     for path, name in (("/mcp/hostile", "honest"), ("/mcp", "hostile__honest")):
         assert call(hub, path, name)["content"] == [{"type": "text", "text": "pong"}]
     assert not call(hub, "/mcp", "health__schema").get("isError")
 
 
-def test_the_page_says_what_is_left_out_and_why(hub: Hub) -> None:
+def test_the_page_lists_omitted_entries_with_reasons(hub: Hub) -> None:
     text = page(hub, "/servers/hostile")
     for sentence in (
         "its name has 129 characters; expected at most 128",
@@ -123,8 +123,8 @@ def test_the_page_says_what_is_left_out_and_why(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("path", ["/servers/hostile", "/mcp/meta/hostile", "/servers", "/search?q=read"])
-def test_pages_show_what_hides(hub: Hub, path: str) -> None:
-    """Hidden characters of names, titles, descriptions and schemas stand on pages as code points."""
+def test_pages_show_hidden_characters(hub: Hub, path: str) -> None:
+    """Pages show hidden characters of names, titles, descriptions and schemas as code points."""
     text = page(hub, path)
     assert find_hidden_character(text) is None
     assert "hostile" in text

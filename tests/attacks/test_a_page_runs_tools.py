@@ -1,7 +1,7 @@
-"""A page of another site runs tools of a hub by GET, through the browser of somebody who may reach it.
+"""A page of another site runs tools of a hub by GET, through the browser of a user who can reach it.
 
-A browser sends such a request without asking, and says so (`Sec-Fetch-Site`). The attack does not read the answer: it
-wants the tool to run, or its output to be kept for others (`last_output_of`).
+A browser sends such a request without asking, and marks it (`Sec-Fetch-Site`). The attack does not read the answer: it
+wants the tool to run, or its output to be stored for others (`last_output_of`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def got(hub: Hub, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
-    """Status and body of a request with these headers."""
+    """Return status and body of a request with these headers."""
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
@@ -54,7 +54,7 @@ def got(hub: Hub, path: str, method: str = "GET", **headers: str) -> tuple[int, 
 
 
 def last(hub: Hub) -> bytes:
-    """What the resource gives."""
+    """Return the content of the resource."""
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "said://last"}})
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -81,7 +81,7 @@ def last(hub: Hub) -> bytes:
 def test_a_page_of_another_site_runs_no_tool_and_plants_no_output(
     hub: Hub, headers: dict[str, str], method: str
 ) -> None:
-    """T14.4. The tool is marked as read-only; the output that a resource shows stays what it was."""
+    """T14.4. The tool is marked as read-only; the resource still shows its earlier output."""
     assert got(hub, "/said?text=mine", Sec_Fetch_Site="same-origin") == (200, b"mine")
     assert got(hub, "/said?text=planted", method, **headers)[0] == 403
     assert b"mine" in last(hub) and b"planted" not in last(hub)
@@ -93,15 +93,15 @@ def test_the_address_bar_the_own_pages_and_curl_run_it(hub: Hub, headers: dict[s
     assert got(hub, "/said?text=mine", **headers) == (200, b"mine")
 
 
-def test_a_mounted_server_that_says_that_it_only_reads_is_not_believed(hub: Hub) -> None:
-    """Its tool `look` has `readOnlyHint`. GET does not run it, nor does reading it as a resource."""
+def test_a_read_only_hint_of_a_mounted_server_is_not_trusted(hub: Hub) -> None:
+    """Its tool `look` has `readOnlyHint`. Neither GET nor reading it as a resource runs it."""
     until(lambda: got(hub, "/evil/look")[0] != 404, "it is listed")
-    status, said = got(hub, "/evil/look")
-    assert status == 405 and b"send its arguments by POST" in said
+    status, body = got(hub, "/evil/look")
+    assert status == 405 and b"send its arguments by POST" in body
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     asked = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "server://evil/look"}}
     known = {"Content-Type": "application/json", "Accept": "application/json"}
     connection.request("POST", "/mcp/said", json.dumps(asked), known)
-    said = json.loads(connection.getresponse().read())
+    body = json.loads(connection.getresponse().read())
     connection.close()
-    assert "is not known to be read-only" in json.dumps(said)
+    assert "is not marked read-only" in json.dumps(body)

@@ -1,7 +1,7 @@
-"""A hostile server leads the hub and its client to private addresses: no packet arrives there (THREATS 1.7).
+"""A hostile server leads the hub and its client to private addresses: no packet arrives there.
 
-The servers here are on loopback themselves. That gives them no right to lead anywhere but to their own origin: what a
-person did not name has to be public, in whichever spelling it is written.
+The servers here are on loopback themselves. They may lead only to their own origin: an address that the user did not
+name must be public, in every spelling.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.oauth import BrowserSignIn
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import Unreachable
-from patchbay.client.public_hosts import public_address
+from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import PatchbayError
 from tests.attacks.leading import Leading, Witness, leading, witness
 from tests.checkout import ROOT
@@ -92,7 +92,7 @@ HERE = (
     "[5f00::1]",
     "[2001:10::1]",
 )
-"""Spellings of this machine, or of what leads to it; Host names of the tests' own port."""
+"""Spellings of this machine, or of addresses that lead to it; host names for the tests' own port."""
 
 ELSEWHERE = (
     "10.0.0.1",
@@ -146,10 +146,10 @@ def seen() -> Iterator[Witness]:
 
 
 def refused(evil: Leading, folder: Path, seconds: float = BOUND) -> PatchbayError:
-    """What opening a connection with a sign-in says, within so many seconds."""
+    """Return the error of a connection with a sign-in, within this many seconds."""
 
     def back(url: str) -> None:
-        """What a browser does that the person lets sign in: it comes back with a code."""
+        """Act as the browser of the person who signs in: return with a code."""
         query = dict(part.partition("=")[::2] for part in url.partition("?")[2].split("&"))
         with suppress(OSError):
             urlopen(f"{_unquoted(query['redirect_uri'])}?code=x&state={query['state']}", timeout=BOUND).close()
@@ -175,34 +175,36 @@ def test_no_spelling_of_a_private_address_is_connected_to(
 
 @pytest.mark.parametrize("host", [*HERE, *ELSEWHERE])
 def test_no_spelling_of_a_private_address_is_taken_for_public(host: str) -> None:
-    """The check itself: an address is never given out, whether the resolver understands the spelling or not."""
+    """The check itself: no private address is returned, whether the resolver understands the spelling or not."""
     with pytest.raises(Unreachable):
-        public_address(host.rpartition("@")[2].replace("%25", "%"), 80, "the test")
+        resolve_public_address(host.rpartition("@")[2].replace("%25", "%"), 80, "the test")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_step_of_signing_in_leads_inside(evil: Leading, seen: Witness, way: str, tmp_path: Path) -> None:
+def test_no_step_of_signing_in_leads_to_a_private_address(
+    evil: Leading, seen: Witness, way: str, tmp_path: Path
+) -> None:
     """Each document and each endpoint of a sign-in, a redirect, and the endpoint of an event stream."""
     evil.way, evil.there = way, f"http://127.0.0.1:{seen.port}"
-    said = refused(evil, tmp_path, 5 if way == "event stream" else BOUND).message
+    message = refused(evil, tmp_path, 5 if way == "event stream" else BOUND).message
     if way not in ("redirect", "event stream", "authorization endpoint"):
-        assert "leads to 127.0.0.1, which is not a public address" in said
-        assert f"name it with launch.issuer=http://127.0.0.1:{seen.port}" in said
+        assert "leads to 127.0.0.1, which is not a public address" in message
+        assert f"name it with launch.issuer=http://127.0.0.1:{seen.port}" in message
     assert seen.visits == 0
 
 
 def test_an_authorization_server_that_the_person_named_is_reached(evil: Leading, tmp_path: Path) -> None:
-    """The counterpart: without it the tests above would pass for a client that reaches nothing."""
+    """The counterpart: it shows that the client reaches permitted addresses."""
     with witness() as named:
         evil.way, evil.there = "authorization server", f"http://127.0.0.1:{named.port}"
         with pytest.raises(PatchbayError):
-            reach = Http(f"{evil.origin}/mcp", issuer=evil.there)
-            Connection.open(reach, signin=BrowserSignIn(tmp_path, lambda _: None), start_timeout=BOUND).close()
+            target = Http(f"{evil.origin}/mcp", issuer=evil.there)
+            Connection.open(target, signin=BrowserSignIn(tmp_path, lambda _: None), start_timeout=BOUND).close()
         assert named.visits > 0
 
 
-def test_the_command_line_is_not_led_inside(evil: Leading, seen: Witness, tmp_path: Path) -> None:
-    """`patchbay inspect` as a person runs it."""
+def test_the_command_line_is_not_led_to_private_addresses(evil: Leading, seen: Witness, tmp_path: Path) -> None:
+    """`patchbay inspect` as a user runs it."""
     evil.way, evil.there = "authorization server", f"http://localhost:{seen.port}"
     command = [sys.executable, "-m", "patchbay", "inspect", f"{evil.origin}/mcp"]
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
@@ -212,7 +214,7 @@ def test_the_command_line_is_not_led_inside(evil: Leading, seen: Witness, tmp_pa
     assert seen.visits == 0
 
 
-def test_a_hub_is_led_nowhere_by_a_server_that_it_mounts(evil: Leading, seen: Witness, tmp_path: Path) -> None:
+def test_a_mounted_server_leads_the_hub_to_no_other_address(evil: Leading, seen: Witness, tmp_path: Path) -> None:
     """A sign-in and a redirect while it connects; schemas, icons and links when it is used."""
     mount = {"kind": "upstream", "address": f"{evil.origin}/mcp"}
     (tmp_path / "servers").mkdir()

@@ -1,9 +1,8 @@
-"""A tool in a process of its own reads the hub's secrets, changes its files, stops its processes, listens on its port.
+"""A tool in its own process reads the hub's secrets, changes its files, stops its processes, listens on its port.
 
-Each attack is made on a hub with all protections, on one with each of the two that hold files and processes alone,
-and on one without any, where it has to succeed: otherwise it shows nothing. A machine that lacks a feature runs the
-attacks that it can hold.
-Sources: issue 11, item 7; THREATS 1.6.
+Each attack runs on a hub with all protections, on one with each of the two protections of files and processes alone,
+and on one without protections, where it must succeed: otherwise it proves nothing. On a machine that lacks a feature,
+the attacks run with the features that it has.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Path(sys.argv[1]).read_bytes()
 
 
 class Scene:
-    """A hub under attack, its folder, and which protections are in force."""
+    """A hub under attack, its folder, and its active protections."""
 
     def __init__(self, hub: Hub, folder: Path, names: tuple[str, ...]) -> None:
         self.hub = hub
@@ -45,11 +44,11 @@ class Scene:
         self.data = folder / "data"
 
     def secrets(self) -> list[Path]:
-        """The files of the data folder that only the hub may read."""
+        """Return the files of the data folder that only the hub may read."""
         return sorted(one for one in self.data.iterdir() if one.is_file())
 
     def pids(self) -> list[int]:
-        """The supervisor, the workers, and the fork servers of these."""
+        """Return the process ids of the supervisor, the workers, and their fork servers."""
         workers = self.hub.workers()
         found = [self.hub.process.pid, *workers]
         for worker in workers:
@@ -71,42 +70,42 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_it_reads_the_key_the_token_and_the_database(scene: Scene) -> None:
-    """Whoever has the key forges the operator's cookie."""
+    """With the key, an attacker can forge the operator's cookie."""
     secrets = [*scene.secrets(), scene.data / "other" / "note"]
     assert len(secrets) > 2
     for path in secrets:
-        said = attack(scene.hub, "read_file", path=str(path))
-        assert is_refused(said) == bool(scene.names), (path, said)
+        result = attack(scene.hub, "read_file", path=str(path))
+        assert is_refused(result) == bool(scene.names), (path, result)
         with_shell = command(scene.hub, f"head -c 4 {path}")
         assert is_refused(with_shell) == (LANDLOCK in scene.names), (path, with_shell)
 
 
 def test_it_lists_the_data_folder(scene: Scene) -> None:
-    said = attack(scene.hub, "listing", path=str(scene.data))
+    result = attack(scene.hub, "listing", path=str(scene.data))
     if NAMESPACES in scene.names:
-        assert json.loads(said) == ["spy"]
+        assert json.loads(result) == ["spy"]
     else:
-        assert is_refused(said) == (LANDLOCK in scene.names), said
+        assert is_refused(result) == (LANDLOCK in scene.names), result
 
 
 def test_it_plants_a_server_and_changes_the_hubs_own_code(scene: Scene) -> None:
-    """A definition that is dropped into the folder runs inside the hub when its configuration says so."""
+    """A definition in the folder runs inside the hub when its configuration says so."""
     for path in (scene.folder / "servers" / "planted.txt", scene.folder / "planted"):
-        said = attack(scene.hub, "write_file", path=str(path))
+        result = attack(scene.hub, "write_file", path=str(path))
         held = bool(scene.names) if path.parent.name == "servers" else LANDLOCK in scene.names
-        assert (said != "written") == held, (path, said)
+        assert (result != "written") == held, (path, result)
         path.unlink(missing_ok=True)
-        said = command(scene.hub, f"touch {path}")
-        assert (said != "") == (LANDLOCK in scene.names), (path, said)
+        result = command(scene.hub, f"touch {path}")
+        assert (result != "") == (LANDLOCK in scene.names), (path, result)
         assert path.exists() == (LANDLOCK not in scene.names)
         path.unlink(missing_ok=True)
 
 
 def test_one_that_may_change_everything_changes_the_hub(scene: Scene) -> None:
-    """`"writes": ["/"]` is for servers such as bash: all of the user's files, and nothing of the hub's."""
+    """`"writes": ["/"]` is for servers such as bash: all of the user's files, and no file of the hub."""
     for path in (scene.folder / "servers" / "planted.txt", scene.data / "planted", ROOT / "patchbay" / "planted.txt"):
-        said = attack_with_power(scene.hub, "write_file", path=str(path))
-        assert path.exists() == (said == "written") == (not scene.names), (path, said)
+        result = attack_with_power(scene.hub, "write_file", path=str(path))
+        assert path.exists() == (result == "written") == (not scene.names), (path, result)
         path.unlink(missing_ok=True)
     assert is_refused(attack_with_power(scene.hub, "read_file", path=str(scene.secrets()[0]))) == bool(scene.names)
     note = marks(scene.folder) / "note"
@@ -116,8 +115,8 @@ def test_one_that_may_change_everything_changes_the_hub(scene: Scene) -> None:
 def test_it_reads_the_environment_and_the_memory_of_the_hub(scene: Scene) -> None:
     for pid in scene.pids():
         for name in ("environ", "maps"):
-            said = attack(scene.hub, "read_file", path=f"/proc/{pid}/{name}")
-            assert is_refused(said) == bool(scene.names), (name, said)
+            result = attack(scene.hub, "read_file", path=f"/proc/{pid}/{name}")
+            assert is_refused(result) == bool(scene.names), (name, result)
             with_shell = command(scene.hub, f"head -c 20 /proc/{pid}/{name}")
             assert is_refused(with_shell) == (LANDLOCK in scene.names), (name, with_shell)
 
@@ -127,9 +126,9 @@ def test_it_signals_the_supervisor_the_workers_and_the_fork_server(scene: Scene)
     python = NAMESPACES in scene.names or (LANDLOCK in scene.names and landlock.version() >= landlock.SCOPE_ABI)
     shell = LANDLOCK in scene.names and landlock.version() >= landlock.SCOPE_ABI
     for pid in scene.pids():
-        said = attack(scene.hub, "send_signal", pid=pid, number=0)
-        # In a namespace a number may name a process of a tool.
-        assert NAMESPACES in scene.names or is_refused(said) == python, (pid, said)
+        result = attack(scene.hub, "send_signal", pid=pid, number=0)
+        # In a namespace a process id may name a process of a tool.
+        assert NAMESPACES in scene.names or is_refused(result) == python, (pid, result)
         assert is_refused(command(scene.hub, f"kill -0 {pid}")) == shell
     if python:
         for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -141,7 +140,7 @@ def test_it_signals_the_supervisor_the_workers_and_the_fork_server(scene: Scene)
 
 
 def test_it_listens_on_the_port_of_the_hub(scene: Scene) -> None:
-    """The workers share the port; a tool beside them would get requests with the operator's cookie."""
+    """The workers share the port; a tool on the same port would receive requests with the operator's cookie."""
     held = LANDLOCK in scene.names and landlock.version() >= landlock.NETWORK_ABI
     assert is_refused(attack(scene.hub, "listen", port=scene.hub.port)) == held
     assert attack(scene.hub, "listen", port=0) == "listening"
@@ -153,19 +152,19 @@ def test_it_leaves_files_for_the_next_call(scene: Scene) -> None:
 
 
 def test_it_fills_the_shared_memory_of_the_machine(scene: Scene) -> None:
-    said = attack(scene.hub, "fill_shared_memory", mib=80)
+    result = attack(scene.hub, "fill_shared_memory", mib=80)
     if NAMESPACES in scene.names:
-        assert "No space left" in said
+        assert "No space left" in result
     elif LANDLOCK in scene.names:
-        assert is_refused(said)
+        assert is_refused(result)
     else:
-        assert said == "filled"
+        assert result == "filled"
         Path("/dev/shm/filled").unlink()
     assert not Path("/dev/shm/filled").exists()
 
 
-def test_what_a_tool_needs_still_works(scene: Scene) -> None:
-    """Its own folder, temporary files, packages, a folder that the operator opened to tools."""
+def test_a_confined_tool_keeps_the_access_it_needs(scene: Scene) -> None:
+    """Its own folder, temporary files, packages, a folder that the operator permits to tools."""
     assert "kept" in attack(scene.hub, "own_folder")
     assert (scene.data / "spy" / "kept").read_text() == "x"
     marked = marks(scene.folder) / "marked"
@@ -174,7 +173,7 @@ def test_what_a_tool_needs_still_works(scene: Scene) -> None:
     assert command(scene.hub, "python3 -c 'import tempfile; print(tempfile.TemporaryFile().tell())'") == "0\n"
 
 
-def test_the_page_says_which_protections_hold(scene: Scene) -> None:
+def test_the_page_lists_the_active_protections(scene: Scene) -> None:
     status, body = scene.hub.get("/mcp/meta/spy")
     assert status == 200
     text = body.decode()
@@ -185,16 +184,16 @@ def test_the_page_says_which_protections_hold(scene: Scene) -> None:
 
 
 def test_another_process_of_the_same_user_reads_the_hubs_environment(scene: Scene) -> None:
-    """A process that no tool began, such as a program of the user that was broken into."""
+    """A process that no tool started, such as a compromised program of the user."""
     for pid in [scene.hub.process.pid, *scene.hub.workers()]:
         run = [sys.executable, "-c", STRANGER, f"/proc/{pid}/environ"]
         found = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=BOUND, check=False)
-        # Without it too where the hub has the rights of the administrator, whom no other process may read.
+        # Also without the protection where the hub runs as administrator, whom no other process may read.
         assert "PermissionError" in found.stderr or PRIVACY not in scene.names, found
 
 
 def test_a_fork_server_that_was_stopped_is_replaced(tmp_path: Path) -> None:
-    """Where the kernel does not hold signals: the hub asks whether it answers, and starts another one."""
+    """Where the kernel does not restrict signals, the hub checks its fork server, and starts another one."""
     with attacked(tmp_path, ()) as hub:
         attack(hub, "leave", name="first")
         [worker] = hub.workers()
@@ -207,7 +206,7 @@ def test_a_fork_server_that_was_stopped_is_replaced(tmp_path: Path) -> None:
 
 
 def test_workers_that_are_killed_in_a_row_are_replaced(tmp_path: Path) -> None:
-    """The web server by itself gives up at the second one within seconds, and the hub is gone."""
+    """The web server alone gives up at the second crash within seconds, and the hub ends."""
     with attacked(tmp_path, ()) as hub:
         for _ in range(4):
             until(lambda: hub.workers() and hub.accepts(), "a worker serves")

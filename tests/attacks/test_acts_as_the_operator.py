@@ -1,8 +1,7 @@
 """A program without the operator's token tries to act as the operator of a hub that is started as users start it.
 
-It comes over loopback, as another user of the machine does, as a tool of the hub does, and as everybody does behind a
-proxy that adds no header. Writing a variable or a definition is running code, so each of these has to fail.
-Sources: issue 11 items 1 and 13; ACCESS section 1; THREATS 0.3.
+It comes over loopback, like another user of the machine, like a tool of the hub, and like every client behind a proxy
+that adds no header. Writing a variable or a definition is running code, so each of these attempts must fail.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ WRITES = [
     ("POST", "/inspect/mount", b"address=http://127.0.0.1:9/mcp&name=mine", FORM),
     ("POST", "/inspect/mcp?address=http://127.0.0.1:9/mcp", b"{}", "application/json"),
 ]
-"""Every way to change something, as method, path, body and media type."""
+"""Every request that changes something, as method, path, body and media type."""
 
 
 @pytest.fixture(scope="module")
@@ -71,25 +70,25 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 def sent(
     port: int, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, str], str]:
-    """Status, headers (by lower-case names) and text of one request over loopback."""
+    """Return status, headers (by lower-case names) and text of one request over loopback."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=BOUND)
     try:
         connection.request(method, path, body, dict(headers or {}))
         answer = connection.getresponse()
-        said = {name.lower(): value for name, value in answer.headers.items()}
-        return answer.status, said, answer.read().decode("utf-8", "replace")
+        answer_headers = {name.lower(): value for name, value in answer.headers.items()}
+        return answer.status, answer_headers, answer.read().decode("utf-8", "replace")
     finally:
         connection.close()
 
 
 def root(hub: Hub) -> str:
-    """What stands for everything that the hub serves: it changes with every change."""
+    """Return the root of what the hub serves: it changes with every change."""
     return str(orjson.loads(hub.get("/history.json")[1])["changes"][0]["cid"])
 
 
 @contextmanager
 def silent_proxy(hub: Hub) -> Iterator[int]:
-    """The port of a proxy that hands bytes on and adds no header, as nginx does by default."""
+    """The port of a proxy that forwards bytes and adds no header, like nginx by default."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=_hand_on, args=(listening, hub.port), daemon=True)
         thread.start()
@@ -149,7 +148,7 @@ def test_a_tool_with_the_default_isolation_changes_nothing(hub: Hub) -> None:
     assert root(hub) == before
 
 
-def test_a_link_that_was_used_logs_no_second_browser_in(hub: Hub) -> None:
+def test_a_used_link_signs_no_second_browser_in(hub: Hub) -> None:
     path = hub.link().partition(f":{hub.port}")[2]
     status, headers, _ = sent(hub.port, "GET", path)
     assert status == 303 and "HttpOnly" in headers["set-cookie"] and "SameSite=Strict" in headers["set-cookie"]

@@ -1,6 +1,7 @@
 """Requests whose head means one thing to a proxy and another to the hub, over raw sockets.
 
-What the web server inside the hub shows is refused with 400 or 403 and runs nothing; docs/operation.md names the rest.
+The hub refuses those that the web server inside it passes on, with 400 or 403, and runs nothing; docs/operation.md
+names the others.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def sent(hub: Hub, line: str, headers: list[str], body: bytes = b"") -> bytes:
-    """What comes back for a request of these lines, to the end of the connection."""
+    """Return the answer to a request of these lines, until the connection closes."""
     head = "\r\n".join([line, *headers, "Connection: close", "", ""]).encode("latin-1")
     with socket.create_connection(("127.0.0.1", hub.port), BOUND) as connection:
         connection.sendall(head + body)
@@ -43,7 +44,7 @@ def sent(hub: Hub, line: str, headers: list[str], body: bytes = b"") -> bytes:
 
 
 def called(hub: Hub, *headers: str) -> bytes:
-    """The answer to a call with these headers more."""
+    """Return the answer to a call with these additional headers."""
     params = {"name": "mark", "arguments": {}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     usual = ["Host: localhost", "Content-Type: application/json", "Accept: application/json"]
@@ -89,8 +90,8 @@ def test_a_plain_head_is_not(hub: Hub, headers: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/mcp/mark/sse", "/rpc", "/healthz", "/servers"])
-def test_another_site_loads_nothing_of_the_hub(hub: Hub, path: str) -> None:
-    """As a picture, a script or a stream; a link that a person follows is another thing."""
+def test_another_site_cannot_load_content_of_the_hub(hub: Hub, path: str) -> None:
+    """As a picture, a script or a stream; a link that a person follows is allowed."""
     loading = ["Host: localhost", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"]
     assert sent(hub, f"GET {path} HTTP/1.1", loading).startswith(b"HTTP/1.1 403 ")
     if path == "/servers":
@@ -102,14 +103,14 @@ def test_another_site_loads_nothing_of_the_hub(hub: Hub, path: str) -> None:
     "line", ["CONNECT evil.example:443 HTTP/1.1", "OPTIONS * HTTP/1.1", "GET http://localhost HTTP/1.1"]
 )
 def test_a_target_without_a_path_is_refused(hub: Hub, line: str) -> None:
-    """RFC 9112 section 3.2: a proxy is asked for something here, and the hub is none."""
+    """RFC 9112 section 3.2: this form asks a proxy, and the hub is not a proxy."""
     expected = b"200" if line.startswith("GET") else b"400"  # an absolute form without a path means the root
     assert sent(hub, line, ["Host: localhost"]).split(b" ")[1] == expected
 
 
 @pytest.mark.parametrize("host", ["evil.example", "", "localhost@evil.example", "localhost,evil.example"])
 def test_an_absolute_target_opens_no_door_for_another_host(hub: Hub, host: str) -> None:
-    """What decides is the Host header, whatever authority the target has."""
+    """The Host header decides, whatever authority the target has."""
     for target in ("http://localhost/servers", "/servers"):
         answer = sent(hub, f"GET {target} HTTP/1.1", [f"Host: {host}"])
         assert answer.split(b" ")[1] in (b"400", b"403", b"421"), answer

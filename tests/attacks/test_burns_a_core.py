@@ -1,7 +1,4 @@
-"""Texts that take long: whoever sends them to a shipped server or a page is answered with a sentence.
-
-Source: issue 11, item 6.
-"""
+"""Texts that take long to process: a shipped server or a page answers with a sentence."""
 
 from __future__ import annotations
 
@@ -23,8 +20,9 @@ pytestmark = pytest.mark.process
 
 SHIPPED = ROOT / "reference_templates" / "mcps" / "configs"
 INLINE = {"health", "jane"}
-"""What runs inside the hub: `health` takes no argument, and `jane` is the library of the hub itself, whose index only
-one process may write."""
+"""The servers inside the hub: `health` takes no argument, and `jane` is the library of the hub itself, whose index only
+one process may write.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +33,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def call(hub: Hub, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """The answer to a call, a result or an error."""
+    """Return the answer to a call, a result or an error."""
     params = {"name": tool, "arguments": arguments}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
@@ -57,19 +55,19 @@ def fill_library(hub: Hub) -> None:
     for number in range(0, len(WORDS), 400):
         name = {"type": "spec", "project": "p", "path": f"{number}.md"}
         text = " ".join(WORDS[number : number + 400])
-        said = call(hub, "jane", "create_document", **name, title=str(number), content=text)
-        if "exists" in str(said) or "already" in str(said):
+        answered = call(hub, "jane", "create_document", **name, title=str(number), content=text)
+        if "exists" in str(answered) or "already" in str(answered):
             return
-        assert not said["result"].get("isError"), said
+        assert not answered["result"].get("isError"), answered
 
 
 def processor_seconds(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
+    """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_no_shipped_server_that_takes_what_strangers_send_runs_inside_the_hub() -> None:
+def test_no_shipped_server_with_untrusted_input_runs_inside_the_hub() -> None:
     inline = {
         path.stem for path in SHIPPED.glob("*.json") if orjson.loads(path.read_bytes()).get("isolation") == "inline"
     }
@@ -77,19 +75,19 @@ def test_no_shipped_server_that_takes_what_strangers_send_runs_inside_the_hub() 
 
 
 def test_it_nests_elements_without_end(hub: Hub) -> None:
-    """The time of the cleaner grows with the square of the nesting: 40,000 elements took a core for seconds."""
-    said = convert(hub, "<div>" * 40_000)
-    assert "nests HTML deeper than 500 elements" in str(said)
+    """The cleaner's time grows with the square of the nesting: 40,000 elements took a core for seconds."""
+    answered = convert(hub, "<div>" * 40_000)
+    assert "nests HTML deeper than 500 elements" in str(answered)
     assert "<h1>" in str(convert(hub, "# Heading"))
 
 
-def test_it_sends_more_than_anyone_reads(hub: Hub) -> None:
+def test_it_sends_a_text_beyond_the_limit(hub: Hub) -> None:
     assert convert(hub, "x" * 200_001)["error"]["code"] == -32602
     assert not convert(hub, "x" * 200_000)["result"].get("isError")
 
 
 WORDS = [f"{letters}zqvx{number:04d}" for number, letters in enumerate(("pre", "int", "con", "dis") * 2_000)]
-"""Words of the library; words that differ from all of them in a few letters are the dearest to search for."""
+"""Words of the library; words that differ from all of them in a few letters are the most expensive to search for."""
 
 QUERIES = {
     "many words that are spelled wrongly": " ".join(f"{word[:5]}xx{word[5:]}" for word in WORDS[:300]),
@@ -103,13 +101,13 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_it_searches_the_library_for_what_takes_long(hub: Hub, query: str) -> None:
-    """JANE-8: the search ends with an answer or a sentence, and costs less time of the processor than its limit."""
+def test_it_searches_the_library_for_expensive_words(hub: Hub, query: str) -> None:
+    """JANE-8: the search ends with an answer or a sentence, and costs less processor time than its limit."""
     fill_library(hub)
     worker = Worker(hub).pid
     before = processor_seconds(worker)
-    said = call(hub, "jane", "search", query=query[:4_000], includeContent=True, limit=1000)
-    text = said["result"]["content"][0]["text"]
+    answered = call(hub, "jane", "search", query=query[:4_000], includeContent=True, limit=1000)
+    text = answered["result"]["content"][0]["text"]
     assert " found, " in text or "No document was found." in text or "was ended: use fewer words" in text, text[:500]
     assert processor_seconds(worker) - before < 2 * MAX_SEARCH_SECONDS
     assert hub.get("/healthz")[0] == 200
@@ -129,13 +127,13 @@ def test_it_searches_the_library_for_what_takes_long(hub: Hub, query: str) -> No
     ],
 )
 def test_it_sends_more_than_the_library_takes(hub: Hub, tool: str, arguments: dict[str, Any], place: str) -> None:
-    said = call(hub, "jane", tool, **arguments)
-    assert said["error"]["code"] in (-32602, -32700), said
-    assert place in str(said) or said["error"]["code"] == -32700
+    answered = call(hub, "jane", tool, **arguments)
+    assert answered["error"]["code"] in (-32602, -32700), answered
+    assert place in str(answered) or answered["error"]["code"] == -32700
 
 
 def test_it_renders_tables_without_end(hub: Hub) -> None:
-    """The answer is a page of nodes or a sentence; the hub answers others either way."""
+    """The answer is a page of nodes or a sentence; the hub answers other callers meanwhile."""
     with_tables = b"|a|\n|-|\n" * 12_000
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     try:

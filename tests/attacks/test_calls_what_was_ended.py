@@ -1,4 +1,4 @@
-"""A stranger tries to call a definition at its pin after the operator removed, mended or revoked it."""
+"""A stranger tries to call a definition at its pin after the operator removed, corrected or revoked it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAKY = 'def leak() -> str:\n    """Leak."""\n    return "the secret"\n'
 MENDED = LEAKY.replace("the secret", "nothing")
 
 REQUESTS_FOR_BOTH = 24
-"""Requests after which both workers have most probably answered: each connection goes to either of them."""
+"""Number of requests after which both workers have probably answered: each connection goes to either of them."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def versions(hub: Hub, name: str) -> set[str]:
 
 
 def version(hub: Hub, name: str) -> str:
-    """The version of a server that one worker serves; empty where it serves none."""
+    """Return the version of a server that one worker serves; empty when it serves none."""
     got = send(hub, "GET", f"/servers/{name}.json")
     return str(got.json["server"]["version"]) if got.status == 200 else ""
 
@@ -56,7 +56,7 @@ def status(hub: Hub, address: str, **headers: str) -> int:
 
 
 def refused_everywhere(hub: Hub, address: str) -> bool:
-    """Whether both workers refuse an address: connections are spread over them."""
+    """Whether both workers refuse an address; connections are distributed over them."""
     return {status(hub, address) for _ in range(REQUESTS_FOR_BOTH)} == {404}
 
 
@@ -66,12 +66,12 @@ def served_everywhere(hub: Hub, address: str) -> bool:
 
 
 def revoke(hub: Hub, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command, as a user of this machine types it."""
+    """Run the command, as a user of this machine types it."""
     command = [sys.executable, "-m", "patchbay", "revoke", *arguments, "--data", str(hub.folder / "data")]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=BOUND, check=False)
 
 
-def test_the_pins_of_a_removed_name_are_the_operators(hub: Hub) -> None:
+def test_the_pins_of_a_removed_name_are_for_the_operator_alone(hub: Hub) -> None:
     pin = f"gone@{drop_in(hub, 'gone', LEAKY)}"
     assert "the secret" in str(call(hub, pin, "leak"))
     (hub.folder / "servers" / "gone.py").unlink()
@@ -124,7 +124,7 @@ def test_a_definition_that_is_served_now_is_revoked_on_the_page(hub: Hub) -> Non
     assert fill_in(hub, "/history/revoke", target=definition, why="it leaks").status == 303
     for address in ("one", "two", f"one@{first}", f"two@{second}", f"one@{definition}"):
         until(partial(refused_everywhere, hub, address), f"{address} is refused")
-    assert "one__leak" not in str(ask(hub, "", "tools/list", {}).said)
+    assert "one__leak" not in str(ask(hub, "", "tools/list", {}).last_message)
     assert send(hub, "GET", "/one/leak").status == 404
     assert b"it leaks" in send(hub, "GET", "/servers/one", headers={"Accept": "text/html"}).body
     assert fill_in(hub, "/history/revoke", target=definition, do="lift").status == 303

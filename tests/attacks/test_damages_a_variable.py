@@ -1,4 +1,4 @@
-"""The stored bytes of a variable rot or are lost: nothing else may be blocked by that, and nothing loosened."""
+"""The stored bytes of a variable are damaged or lost: other changes still work, and no restriction is lifted."""
 
 from __future__ import annotations
 

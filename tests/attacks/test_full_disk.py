@@ -1,7 +1,6 @@
-"""A disk that is full while the hub runs: calls that succeed are answered, and what could not be kept is told.
+"""A full disk while the hub runs: successful calls are answered, and the hub reports what it could not store.
 
-The limit on the size of files (`prlimit`) stands in for the disk: every write of the worker to a file fails.
-Sources: issue 11, item 13; setrlimit(2).
+A limit on the size of files (`prlimit`) simulates the disk: every write of the worker to a file fails. setrlimit(2).
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def call(hub: Hub, tool: str, headers: dict[str, str] | None = None, **params: A
 
 @contextmanager
 def full_disk(hub: Hub) -> Iterator[None]:
-    """Let every write of the only worker to a file fail."""
+    """Make every write of the only worker to a file fail."""
     [worker] = hub.workers()
     before = resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     try:

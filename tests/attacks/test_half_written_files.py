@@ -1,7 +1,4 @@
-"""A file that is being written into the servers folder: the hub never runs half of it.
-
-Source: issue 11, item 12.
-"""
+"""A file that is being written into the servers folder: the hub never runs half of it."""
 
 from __future__ import annotations
 
@@ -47,12 +44,12 @@ def hub(place: Path) -> Iterator[Hub]:
 
 
 def served(hub: Hub, name: str) -> bool:
-    """Whether a server of this name is there, working or broken."""
+    """Whether a server of this name exists, working or broken."""
     return hub.get(f"/servers/{name}")[0] == 200
 
 
 def seen_later(hub: Hub, folder: Path, name: str) -> None:
-    """Wait until a file that was saved after everything else is served: the folder was looked at often by then."""
+    """Wait until a file that was saved last is served: by then the folder was scanned several times."""
     (folder / f"{name}.py").write_text("def later() -> str:\n    return 'later'\n")
     until(lambda: served(hub, name), f"{name} is served")
 

@@ -1,7 +1,4 @@
-"""A file or a text that takes the place of another one: it neither inherits rights nor loosens what was in force.
-
-Sources: issue 12, items 9 and 10; DESIGN section 11.
-"""
+"""A file or text that replaces another one: it neither inherits rights nor lifts restrictions."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.stores.sqlite import SqliteStore
 from tests.attacks.posting import post
 from tests.serving.running import running
@@ -30,12 +27,12 @@ def health(path: str) -> str:
 
 
 def shown(body: bytes, name: str) -> dict[str, Any]:
-    """One server of `/servers.json`."""
+    """Return one server of `/servers.json`."""
     [found] = [one for one in orjson.loads(body) if one["name"] == name]
     return dict(found)
 
 
-def test_a_file_with_the_name_of_a_shipped_server_gets_none_of_its_rights(tmp_path: Path) -> None:
+def test_a_file_with_the_name_of_a_shipped_server_gets_no_right_of_it(tmp_path: Path) -> None:
     with running(tmp_path) as hub:
         shipped = shown(hub.get("/servers.json")[1], "health")
         assert hub.end() == 0
@@ -59,7 +56,7 @@ def test_a_broken_mcps_variable_switches_nothing_on(tmp_path: Path) -> None:
         assert shown(hub.get("/servers.json")[1], "echo")["status"] == "on"
         assert hub.end() == 0
     store = SqliteStore(tmp_path / "data")
-    mcps = orjson.loads(variable(store, "mcps") or b"")
+    mcps = orjson.loads(read_variable(store, "mcps") or b"")
     mcps["echo"] = {"config_cid": store.blobs.put(b'{"enabled": false}')}
     store.names.move({"variables/mcps": store.blobs.put(orjson.dumps(mcps))}, "operator", "switch echo off")
     store.names.move({"variables/mcps": store.blobs.put(b'{"echo": {')}, "an older hub", "a slip")
@@ -69,4 +66,4 @@ def test_a_broken_mcps_variable_switches_nothing_on(tmp_path: Path) -> None:
         home = hub.get("/")[1].decode()
         assert hub.end() == 0
     assert "cannot be used" in home
-    assert "from before is in force" in home
+    assert "its earlier value" in home

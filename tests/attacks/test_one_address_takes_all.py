@@ -1,8 +1,7 @@
 """One address takes all it can get: connections, memory by bodies, memory by answers, threads by calls.
 
-Under each of these the hub answers `/healthz` and `/readyz`, serves other addresses, and has everything back
-afterwards.
-The tests come from two loopback addresses.
+Under each of these attacks the hub answers `/healthz` and `/readyz`, serves other addresses, and recovers everything
+afterwards. The tests use two loopback addresses.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def connected(hub: Hub, address: str = ATTACKER, small: bool = False) -> socket.socket:
-    """A connection from an address; `small` says that it can take little before it is read."""
+    """Connect from an address; `small` limits what it can receive before it reads."""
     made = socket.socket()
     made.settimeout(BOUND)
     if small:
@@ -72,7 +71,7 @@ def connected(hub: Hub, address: str = ATTACKER, small: bool = False) -> socket.
 
 
 def ask(connection: socket.socket, tool: str, arguments: object) -> None:
-    """Send a call; what is closed meanwhile takes no more."""
+    """Send a call; ignore a connection that is closed meanwhile."""
     params = {"name": tool, "arguments": arguments}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     body = json.dumps(message, separators=(",", ":")).encode()
@@ -84,7 +83,7 @@ def ask(connection: socket.socket, tool: str, arguments: object) -> None:
 
 
 def answer(connection: socket.socket) -> bytes:
-    """All that comes."""
+    """Return everything that arrives."""
     pieces = []
     with suppress(ConnectionError):
         while piece := connection.recv(65536):
@@ -92,9 +91,9 @@ def answer(connection: socket.socket) -> bytes:
     return b"".join(pieces)
 
 
-def status(said: bytes) -> int:
+def status(answer: bytes) -> int:
     """The status of an answer, 0 without one."""
-    found = re.match(rb"HTTP/1\.1 (\d+)", said)
+    found = re.match(rb"HTTP/1\.1 (\d+)", answer)
     return int(found[1]) if found else 0
 
 
@@ -106,14 +105,14 @@ def called(hub: Hub, tool: str, arguments: object, address: str = OTHER) -> byte
 
 
 def served(hub: Hub) -> None:
-    """Health answers to the attacker's address, and another address is served."""
+    """Check that health is answered to the attacker's address, and that another address is served."""
     assert hub.get("/healthz")[0] == 200
     assert hub.get("/readyz")[0] == 200
     assert status(called(hub, "much", {"kilobytes": 1})) == 200
 
 
 def check_health(hub: Hub, is_exhausted: Callable[[], object]) -> None:
-    """Health is answered, to any address, and does not wait for the end of what exhausts the hub."""
+    """Check that health is answered, to any address, while the attack continues."""
     assert is_exhausted()
     for address in (ATTACKER, OTHER):
         for path in ("/healthz", "/readyz"):
@@ -125,13 +124,13 @@ def check_health(hub: Hub, is_exhausted: Callable[[], object]) -> None:
 
 @contextmanager
 def many(hub: Hub, count: int, small: bool = False) -> Iterator[list[socket.socket]]:
-    """So many connections of the attacker."""
+    """Open this many connections of the attacker."""
     with ExitStack() as stack:
         yield [stack.enter_context(connected(hub, small=small)) for _ in range(count)]
 
 
 def closed(connection: socket.socket) -> bool:
-    """Whether the hub has closed a connection on which nothing was said."""
+    """Whether the hub has closed a connection without a request."""
     connection.setblocking(False)
     try:
         return connection.recv(1) == b""
@@ -142,7 +141,7 @@ def closed(connection: socket.socket) -> bool:
 
 
 def test_connections(hub: Hub) -> None:
-    """X5: those that the address has too many are closed, and the rest stay."""
+    """X5: connections beyond the limit of an address are closed, and the others stay."""
     count = 3 * CONNECTIONS
     with many(hub, count) as idle:
         served(hub)
@@ -153,7 +152,7 @@ def test_connections(hub: Hub) -> None:
 
 
 def test_calls(hub: Hub, tmp_path: Path) -> None:
-    """X13: an address gets no more than its share of the threads; the others get theirs at once."""
+    """X13: an address gets no more than its share of the threads; other addresses get theirs at once."""
     ended = tmp_path / "go"
     with many(hub, CONNECTIONS - 8) as callers:
         for caller in callers:
@@ -163,15 +162,15 @@ def test_calls(hub: Hub, tmp_path: Path) -> None:
         served(hub)
         check_health(hub, lambda: sum(map(_comes, callers)) < len(callers))
         ended.touch()
-        said = [status(answer(caller)) for caller in callers]
-    assert set(said) == {200, 503}
-    assert said.count(200) <= THREADS
-    assert said.count(200) >= THREADS // 2
+        statuses = [status(answer(caller)) for caller in callers]
+    assert set(statuses) == {200, 503}
+    assert statuses.count(200) <= THREADS
+    assert statuses.count(200) >= THREADS // 2
     served(hub)
 
 
 def test_every_thread(hub: Hub, tmp_path: Path) -> None:
-    """X13: many addresses together take every thread for calls; threads that no call gets answer health."""
+    """X13: many addresses together take every thread for calls; threads reserved for the hub answer health."""
     ended = tmp_path / "go"
     addresses = [f"127.0.1.{number}" for number in range(1, 17)]
     with ExitStack() as stack:
@@ -181,18 +180,20 @@ def test_every_thread(hub: Hub, tmp_path: Path) -> None:
         until(lambda: _is_refused(hub), "no thread is left for a call")
         check_health(hub, lambda: _is_refused(hub))
         ended.touch()
-        said = [status(answer(caller)) for caller in callers]
-    assert set(said) == {200, 503}
+        statuses = [status(answer(caller)) for caller in callers]
+    assert set(statuses) == {200, 503}
     served(hub)
 
 
 def _is_refused(hub: Hub) -> bool:
-    """Whether an address that holds no thread gets none for a call."""
+    """Whether an address without a running call is refused a thread."""
     return status(called(hub, "much", {"kilobytes": 1})) == 503
 
 
 def _comes(caller: socket.socket) -> bool:
-    """Whether an answer comes within the moment that a request waits for its place; nothing is judged by it alone."""
+    """Whether an answer arrives within the time that a request waits for its place; the test does not depend on it
+    alone.
+    """
     caller.settimeout(0.05)
     try:
         return bool(caller.recv(1, socket.MSG_PEEK))
@@ -203,14 +204,14 @@ def _comes(caller: socket.socket) -> bool:
 
 
 def test_bodies(hub: Hub) -> None:
-    """M10: twelve bodies of almost 4 MiB that are millions of values took 1.5 GiB. Each takes what it takes alone."""
+    """M10: twelve bodies of almost 4 MiB with millions of values took 1.5 GiB. Each body takes its own memory only."""
     worker = Worker(hub)
     value = json.loads("[" + "[]," * (1300 * 1024) + "[]]")
     alone = peak(worker, lambda: called(hub, "swallow", {"value": value}, ATTACKER))
-    said: list[int] = []
+    statuses: list[int] = []
 
     def send() -> None:
-        said.append(status(called(hub, "swallow", {"value": value}, ATTACKER)))
+        statuses.append(status(called(hub, "swallow", {"value": value}, ATTACKER)))
 
     def attack() -> None:
         senders = [threading.Thread(target=send) for _ in range(12)]
@@ -221,15 +222,15 @@ def test_bodies(hub: Hub) -> None:
             sender.join()
 
     together = peak(worker, attack)
-    assert set(said) <= {200, 503} and 200 in said
+    assert set(statuses) <= {200, 503} and 200 in statuses
     assert together < 4 * alone + 64 * 1024, f"{together} KiB together, {alone} KiB alone"
     served(hub)
 
 
 def peak(worker: Worker, attack: object) -> int:
-    """How many KiB the worker grew at most during an attack."""
+    """Return the maximum growth of the worker during an attack, in KiB."""
     assert callable(attack)
-    Path(f"/proc/{worker.pid}/clear_refs").write_text("5")  # the peak is now what it holds
+    Path(f"/proc/{worker.pid}/clear_refs").write_text("5")  # the peak is now its present size
     before = worker.memory()
     attack()
     text = Path(f"/proc/{worker.pid}/status").read_text()
@@ -237,7 +238,7 @@ def peak(worker: Worker, attack: object) -> int:
 
 
 def test_bodies_that_arrive_slowly(hub: Hub) -> None:
-    """M17: large bodies that stop on their way keep nobody's large body waiting."""
+    """M17: large bodies that stop midway do not delay the large body of another client."""
     with many(hub, CONNECTIONS - 8) as senders:
         for sender in senders:
             head = "POST /mcp/slow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -247,8 +248,8 @@ def test_bodies_that_arrive_slowly(hub: Hub) -> None:
         check_health(hub, lambda: not all(map(closed, senders)))
 
 
-def test_answers_that_nobody_reads(hub: Hub) -> None:
-    """X6: the memory comes back once the readers are cut off."""
+def test_answers_that_are_not_read(hub: Hub) -> None:
+    """X6: the memory is released when the clients are disconnected."""
     worker = Worker(hub)
     before = worker.memory()
     with many(hub, 40, small=True) as readers:

@@ -1,7 +1,4 @@
-"""A stranger tries to use a hub that is meant for its own machine: from the network, or through a proxy.
-
-Sources: issue 11 items 1 and 4; ACCESS section 1.
-"""
+"""A stranger tries to use a hub that is meant for its own machine: from the network, or through a proxy."""
 
 from __future__ import annotations
 
@@ -56,9 +53,9 @@ def test_through_a_proxy_nothing_is_called_and_nothing_is_seen(hub: Hub, proxy: 
 def test_a_hub_that_the_network_could_reach_does_not_start(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     ended = refused(tmp_path, *arguments)
     assert ended.returncode == 2
-    told = [line for line in ended.stderr.splitlines() if line.startswith("patchbay:")]
-    assert len(told) == 1
-    assert arguments[0] in told[0] and "add --access open" in told[0]
+    messages = [line for line in ended.stderr.splitlines() if line.startswith("patchbay:")]
+    assert len(messages) == 1
+    assert arguments[0] in messages[0] and "add --access open" in messages[0]
 
 
 def test_a_way_of_access_that_does_not_exist_is_refused(tmp_path: Path) -> None:

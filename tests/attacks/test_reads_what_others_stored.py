@@ -1,4 +1,4 @@
-"""A stranger tries to read what tools stored and what others were given."""
+"""A stranger tries to read values that tools stored and results of other callers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def stored(hub: Hub) -> list[str]:
 
 @pytest.fixture(scope="module")
 def link(hub: Hub) -> str:
-    """The link of a large result, which its caller was given."""
+    """Return the link of a large result, as its caller received it."""
     result = call(hub, "notes", "repeat", {"text": "secret ", "times": 60_000})
     [link] = [block["uri"] for block in result["content"] if block["type"] == "resource_link"]
     return str(link)
 
 
 def at(link: str, extension: str = "") -> str:
-    """The address over HTTP of a `cid://` link."""
+    """Return the HTTP address of a `cid://` link."""
     cid, _, query = link.removeprefix("cid://").partition("?")
     return f"/cid/{cid}{extension}" + (f"?{query}" if query else "")
 
@@ -75,7 +75,7 @@ def test_a_stored_value_is_no_resource(hub: Hub, stored: list[str]) -> None:
     for server in ("notes", "echo", ""):
         for cid in stored:
             got = ask(hub, server, "resources/read", {"uri": f"cid://{cid}"})
-            assert (got.status, got.said["error"]["code"]) == (absent.status, -32602)
+            assert (got.status, got.last_message["error"]["code"]) == (absent.status, -32602)
             assert SECRET.encode() not in got.body
     result = call(hub, "notes", "peek", {"uri": f"cid://{stored[0]}"})
     assert result["isError"] and SECRET not in str(result)
@@ -91,11 +91,11 @@ def test_a_large_result_opens_for_its_key_alone(hub: Hub, link: str) -> None:
         f"{bare}?key={'A' * 43}",
     ):
         assert send(hub, "GET", at(tried)).status == 404, tried
-        assert "error" in ask(hub, "notes", "resources/read", {"uri": tried}).said, tried
+        assert "error" in ask(hub, "notes", "resources/read", {"uri": tried}).last_message, tried
     got = send(hub, "GET", at(link))
     assert (got.status, got.body) == (200, b"secret " * 60_000)
     assert got.headers["cache-control"] == "private, no-cache"
-    read = ask(hub, "notes", "resources/read", {"uri": link}).said["result"]
+    read = ask(hub, "notes", "resources/read", {"uri": link}).last_message["result"]
     assert read["contents"][0]["text"] == "secret " * 60_000 and read["cacheScope"] == "private"
 
 
@@ -103,10 +103,10 @@ def test_a_key_opens_no_other_content(hub: Hub, link: str, stored: list[str]) ->
     key = link.partition("?")[2]
     for cid in (*stored, NOWHERE):
         assert send(hub, "GET", f"/cid/{cid}?{key}").status == 404
-        assert "error" in ask(hub, "notes", "resources/read", {"uri": f"cid://{cid}?{key}"}).said
+        assert "error" in ask(hub, "notes", "resources/read", {"uri": f"cid://{cid}?{key}"}).last_message
 
 
-def test_what_a_caller_sent_and_got_is_not_among_the_records_of_calls(hub: Hub, link: str) -> None:
+def test_records_of_calls_do_not_contain_arguments_and_results(hub: Hub, link: str) -> None:
     call(hub, "notes", "keep", {"key": "said-in-confidence", "value": "x"})
     ask(hub, "notes", "resources/read", {"uri": link})
     ask(hub, "notes", "resources/read", {"uri": "notes://typed-by-a-caller"})

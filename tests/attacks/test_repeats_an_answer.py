@@ -1,4 +1,4 @@
-"""A stranger tries to use an answer of somebody else's retry a second time."""
+"""A stranger tries to use an answer of another caller's retry a second time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ABLE: dict[str, Any] = {"elicitation": {}}
 
 
 def test_a_request_state_serves_one_retry_of_many(hub: Hub) -> None:
-    """THREATS 1.3: twice one after the other, and ten times at the same moment."""
+    """Twice in sequence, and ten times at the same moment."""
     for tries in (1, 10):
         state = call(hub, "notes", "greet", capabilities=ABLE)["requestState"]
-        said = {"name": "greet", "arguments": {}, "requestState": state}
-        said["inputResponses"] = {"ask-1": {"action": "accept", "content": {"name": "Ada"}}}
+        params = {"name": "greet", "arguments": {}, "requestState": state}
+        params["inputResponses"] = {"ask-1": {"action": "accept", "content": {"name": "Ada"}}}
         with ThreadPoolExecutor(tries) as pool:
-            sent = [pool.submit(ask, hub, "notes", "tools/call", said, ABLE) for _ in range(tries)]
-            answers = [each.result().said for each in sent]
+            sent = [pool.submit(ask, hub, "notes", "tools/call", params, ABLE) for _ in range(tries)]
+            answers = [each.result().last_message for each in sent]
         assert sum("Hello, Ada" in str(answer) for answer in answers) == 1
-        later = ask(hub, "notes", "tools/call", said, ABLE).said
+        later = ask(hub, "notes", "tools/call", params, ABLE).last_message
         assert later["error"]["code"] == -32602 and "was used before" in later["error"]["message"]

@@ -1,6 +1,6 @@
-"""Two hubs on one data folder: the second one is refused with a sentence, and the first one goes on.
+"""Two hubs on one data folder: the second one is refused with a sentence, and the first one continues.
 
-Sources: issue 11, item 13; flock(2).
+flock(2).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 
 def patchbay(folder: Path, servers: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command of ours that opens the hub of this data folder in its own process."""
+    """Run a command that opens the hub of this data folder in its own process."""
     settings = ["--data", str(folder / "data"), "--servers", str(servers)]
     command = [sys.executable, "-m", "patchbay", *arguments, *settings]
     return subprocess.run(
@@ -62,17 +62,17 @@ def test_a_killed_hub_leaves_no_lock_behind(tmp_path: Path) -> None:
             assert next_one.end() == 0
 
 
-def test_a_hub_whose_database_is_gone_says_so(tmp_path: Path) -> None:
-    said = "has the key of a hub that ran before, but its database is empty"
+def test_a_hub_with_a_deleted_database_reports_it(tmp_path: Path) -> None:
+    sentence = "has the key of a hub that ran before, but its database is empty"
     with running(tmp_path) as hub:
         assert hub.end() == 0
-        assert not [line for line in hub.lines if said in line]
+        assert not [line for line in hub.lines if sentence in line]
     with running(tmp_path) as hub:
         assert hub.end() == 0
-        assert not [line for line in hub.lines if said in line]
+        assert not [line for line in hub.lines if sentence in line]
     for file in (tmp_path / "data").glob(f"{FILE}*"):
         file.unlink()
     with running(tmp_path) as hub:
         assert hub.end() == 0
-        [line] = [line for line in hub.lines if said in line]
+        [line] = [line for line in hub.lines if sentence in line]
         assert str(tmp_path / "data") in line

@@ -1,4 +1,4 @@
-"""A good image with its blobs, and stores that hold them: what the tests of this folder start from."""
+"""A valid image with its blobs, and stores that hold them."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ BLOBS = [CODE, OTHER, PAGE, TRANSFORM, ATTACHED, CONFIG, MCPS]
 
 
 def document(**parts: Any) -> dict[str, Any]:
-    """A good image, with parts replaced."""
+    """Return a valid image, with some parts replaced."""
     good: dict[str, Any] = {
         "version": 1,
         "readonly": False,

@@ -1,4 +1,4 @@
-"""Damaged and lost bytes of servers and variables: written again from the last root, and in nobody's way."""
+"""Damaged and missing bytes of servers and variables are restored from the last root and block nothing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def lose(store: MemoryStore, cid: str | None) -> str:
     return cid
 
 
-def test_a_change_writes_what_was_lost_again_and_leaves_it_as_it_was() -> None:
+def test_a_change_restores_lost_bytes_unchanged() -> None:
     store = booted()
     names = store.names.all("variables/") | store.names.all("servers/")
     for cid in set(names.values()):
         lose(store, cid)
-    boot.change(store, {"variables/new": store.blobs.put(b"1")}, "ann", "more")
+    boot.change_names(store, {"variables/new": store.blobs.put(b"1")}, "ann", "more")
     assert (
         store.names.all("variables/").items()
         >= {name: cid for name, cid in names.items() if "variables" in name}.items()
@@ -32,9 +32,9 @@ def test_a_change_writes_what_was_lost_again_and_leaves_it_as_it_was() -> None:
 
 def test_reading_a_lost_variable_writes_it_again() -> None:
     store = booted()
-    value = boot.variable(store, "greeting")
+    value = boot.read_variable(store, "greeting")
     cid = lose(store, store.names.get("variables/greeting"))
-    assert boot.variable(store, "greeting") == value
+    assert boot.read_variable(store, "greeting") == value
     assert store.blobs.missing([cid]) == []
 
 
@@ -43,15 +43,15 @@ def test_a_lost_variable_can_be_set_and_taken_away() -> None:
         store = booted()
         lose(store, store.names.get("variables/greeting"))
         cid = None if after is None else store.blobs.put(after)
-        boot.change(store, {"variables/greeting": cid}, "ann", "mend")
+        boot.change_names(store, {"variables/greeting": cid}, "ann", "mend")
         assert store.names.get("variables/greeting") == cid
 
 
-def test_bytes_that_the_root_does_not_have_are_named_with_what_to_do() -> None:
+def test_bytes_that_the_root_does_not_have_are_reported_with_the_next_step() -> None:
     store = booted()
     store.names.move({"variables/greeting": store.blobs.put(b"behind the root")}, "x", "y")
     cid = lose(store, cid_of(b"behind the root"))
     with pytest.raises(ConfigError, match=rf"variables/greeting: expected its content, {cid}.*Set it again") as refused:
-        boot.variable(store, "greeting")
+        boot.read_variable(store, "greeting")
     assert refused.value.where == "variables/greeting"
-    assert boot.change(store, {"variables/other": store.blobs.put(b"1")}, "ann", "more")
+    assert boot.change_names(store, {"variables/other": store.blobs.put(b"1")}, "ann", "more")

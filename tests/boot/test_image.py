@@ -1,4 +1,4 @@
-"""What an image says: one meaning, one root, and a place for whatever is wrong."""
+"""Boot images: one meaning has one root, and an error names its place."""
 
 import json
 from typing import Any
@@ -58,9 +58,7 @@ ROW = {"name": "a", "definition_cid": cid_of(CODE), "kind": "python", "enabled":
         ({"templates": [{"name": "x", "cid": ""}]}, "templates.0.cid", "a CID"),
     ],
 )
-def test_an_image_that_does_not_say_what_it_must_is_refused_with_the_place(
-    parts: dict[str, Any], path: str, expected: str
-) -> None:
+def test_an_incomplete_image_is_refused_with_the_place(parts: dict[str, Any], path: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         boot.parse_image(encoded(**parts), "some.boot.json")
     assert (caught.value.where, caught.value.path) == ("some.boot.json", path)
@@ -70,6 +68,6 @@ def test_an_image_that_does_not_say_what_it_must_is_refused_with_the_place(
 @pytest.mark.parametrize(
     "data", [b"", b"\xff", b"[]", b"null", b'{"version":1,"version":1}', b"[" * 10_000, b'{"a":NaN}']
 )
-def test_what_is_no_strict_json_object_is_no_image(data: bytes) -> None:
+def test_an_image_must_be_a_strict_json_object(data: bytes) -> None:
     with pytest.raises(ConfigError, match=r"some\.boot\.json"):
         boot.parse_image(data, "some.boot.json")

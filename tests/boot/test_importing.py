@@ -1,4 +1,4 @@
-"""Importing an image: all of it, or nothing and the running hub as it was."""
+"""An import is complete, or it fails and the running hub stays as it was."""
 
 import json
 import random
@@ -38,34 +38,34 @@ def test_an_import_puts_every_name_into_the_store_and_answers_the_root() -> None
     cid = store.names.get("servers/hello")
     assert cid is not None
     assert json.loads(store.blobs.get(cid)) == {"definition_cid": cid_of(CODE), "kind": "python", "enabled": True}
-    assert [(move.who, move.why, move.cid) for move in boot.history(store)] == [("me", "first", root)]
+    assert [(move.who, move.why, move.cid) for move in boot.root_history(store)] == [("me", "first", root)]
 
 
-def test_a_variable_is_its_text_or_what_its_cid_names() -> None:
+def test_a_variable_is_its_text_or_the_bytes_of_its_cid() -> None:
     """T1.3, T10.2"""
     store = booted()
-    assert boot.variable(store, "greeting") == b"hi"
-    assert boot.variable(store, "mcps") == MCPS
-    assert boot.variable(store, "off") is None
-    assert boot.variable(store, "unknown") is None
-    boot.change(store, {"variables/later": store.blobs.put(cid_of(b"never put").encode())}, "me", "y")
+    assert boot.read_variable(store, "greeting") == b"hi"
+    assert boot.read_variable(store, "mcps") == MCPS
+    assert boot.read_variable(store, "off") is None
+    assert boot.read_variable(store, "unknown") is None
+    boot.change_names(store, {"variables/later": store.blobs.put(cid_of(b"never put").encode())}, "me", "y")
     with pytest.raises(MissingBlob):
-        boot.variable(store, "later")
+        boot.read_variable(store, "later")
 
 
 def test_importing_the_same_image_again_does_nothing() -> None:
     store = booted()
-    boot.change(store, {"servers/echo": None}, "me", "edit")
+    boot.change_names(store, {"servers/echo": None}, "me", "edit")
     before = state(store)
     assert boot.import_image(store, encoded(), "first.json", "me", "again") == before[0]["root"]
     assert state(store) == before
 
 
-def test_a_new_image_takes_away_what_the_last_one_named_and_leaves_other_changes() -> None:
+def test_a_new_image_removes_names_of_the_last_one_and_keeps_other_changes() -> None:
     store = booted()
     row = store.blobs.put(boot.canonical_json({"definition_cid": cid_of(CODE), "kind": "python", "enabled": True}))
     one = store.blobs.put(b"1")
-    boot.change(store, {"servers/dropped-in": row, "variables/mine": one, "variables/off2": one}, "me", "edit")
+    boot.change_names(store, {"servers/dropped-in": row, "variables/mine": one, "variables/off2": one}, "me", "edit")
     servers = [{"name": "new", "definition_cid": cid_of(OTHER), "kind": "shell", "enabled": True}]
     variables = [{"name": name, "definition": "hi", "enabled": False} for name in ("greeting", "off2")]
     root = boot.import_image(store, encoded(servers=servers, variables=variables), "second.json", "me", "second")
@@ -95,7 +95,7 @@ def test_an_image_with_missing_blobs_is_refused_whole_and_all_are_named() -> Non
 
 
 def test_two_hundred_mutated_images_never_change_the_store() -> None:
-    """THREATS 1.9: a bad image leaves the running hub as it is; one that is accepted is what it says."""
+    """A bad image leaves the running hub as it is; an accepted image has its own content as root."""
     store = booted()
     before = state(store)
     good = boot.parse_image(encoded(), "a").data
@@ -125,18 +125,18 @@ def test_two_hundred_mutated_images_never_change_the_store() -> None:
 
 
 def edited() -> tuple[MemoryStore, str]:
-    """A store in which a variable was changed and a server taken away by hand, and the CID of the variable's text."""
+    """Return a store in which a variable was changed and a server removed by hand, and the CID of the text."""
     store = booted()
     mine = store.blobs.put(b"mine")
-    boot.change(store, {"variables/greeting": mine, "servers/hello": None}, "me", "edit")
+    boot.change_names(store, {"variables/greeting": mine, "servers/hello": None}, "me", "edit")
     return store, mine
 
 
 NEWER = {"templates": [{"name": "mcp/meta.html", "cid": cid_of(CODE)}]}
 
 
-def test_a_newer_image_keeps_changes_of_what_it_does_not_change() -> None:
-    """An upgrade brings what is new, and does not undo what somebody did to the rest."""
+def test_a_newer_image_keeps_changes_of_names_that_it_does_not_change() -> None:
+    """An upgrade adds what is new, and keeps what an operator changed."""
     store, mine = edited()
     root = boot.import_image(store, encoded(**NEWER), "newer.json", "me", "second")
     served = boot.parse_image(store.blobs.get(root), "a")
@@ -149,21 +149,24 @@ def test_an_image_that_changes_the_same_name_wins() -> None:
     store, _ = edited()
     variables = [{"name": "greeting", "definition": "hello", "enabled": True}]
     boot.import_image(store, encoded(variables=variables), "newer.json", "me", "second")
-    assert boot.variable(store, "greeting") == b"hello"
+    assert boot.read_variable(store, "greeting") == b"hello"
 
 
-def test_a_read_only_image_is_served_as_it_says() -> None:
-    """Nobody can change it afterwards, so nothing is left in it that was changed before."""
+def test_a_read_only_image_is_served_without_earlier_changes() -> None:
+    """A read-only image allows no later change, so it keeps no earlier one."""
     store, _ = edited()
     image = encoded(**NEWER, readonly=True)
     assert boot.import_image(store, image, "readonly.json", "me", "second") == boot.parse_image(image, "a").cid
 
 
-def test_an_image_that_replaces_a_change_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_image_that_replaces_a_change_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     store = booted()
-    boot.change(store, {"variables/greeting": store.blobs.put(b"mine"), "servers/hello": None}, "me", "edit")
+    boot.change_names(store, {"variables/greeting": store.blobs.put(b"mine"), "servers/hello": None}, "me", "edit")
     boot.import_image(store, encoded(variables=[]), "second.json", "me", "second")
     (record,) = caplog.records
-    assert "second.json replaces what was changed here since the last boot image: variables/greeting;" in record.message
+    assert (
+        "second.json replaces changes that were made on this hub since the last boot image: variables/greeting;"
+        in record.message
+    )
     boot.import_image(store, encoded(), "first.json", "me", "third")
     assert len(caplog.records) == 1

@@ -1,4 +1,4 @@
-"""What an image needs: every CID in it, however deep."""
+"""The CIDs that an image needs, at any depth."""
 
 import pytest
 
@@ -12,23 +12,23 @@ from tests.boot.images import ATTACHED, CODE, CONFIG, MCPS, OTHER, PAGE, TRANSFO
 def test_every_missing_cid_is_named_however_deep() -> None:
     image = boot.parse_image(encoded(), "a")
     store = MemoryStore()
-    assert set(boot.missing_from(image, store.blobs)) == {cid_of(blob) for blob in (CODE, OTHER, PAGE, MCPS)}
+    assert set(boot.missing_cids(image, store.blobs)) == {cid_of(blob) for blob in (CODE, OTHER, PAGE, MCPS)}
     store.blobs.put(MCPS)
-    assert cid_of(CONFIG) in boot.missing_from(image, store.blobs)
+    assert cid_of(CONFIG) in boot.missing_cids(image, store.blobs)
     store.blobs.put(CONFIG)
-    assert set(boot.missing_from(image, store.blobs)) == {
+    assert set(boot.missing_cids(image, store.blobs)) == {
         cid_of(blob) for blob in (CODE, OTHER, PAGE, TRANSFORM, ATTACHED)
     }
-    assert boot.missing_from(image, filled().blobs) == []
+    assert boot.missing_cids(image, filled().blobs) == []
 
 
 def test_the_configuration_of_a_server_row_is_followed_too() -> None:
     row = {"name": "a", "definition_cid": cid_of(CODE), "kind": "python", "enabled": True, "config_cid": cid_of(CONFIG)}
     image = boot.parse_image(encoded(servers=[row], variables=[], templates=[]), "a")
-    assert boot.missing_from(image, MemoryStore().blobs) == [cid_of(CODE), cid_of(CONFIG)]
+    assert boot.missing_cids(image, MemoryStore().blobs) == [cid_of(CODE), cid_of(CONFIG)]
     store = MemoryStore()
     store.blobs.put(CONFIG)
-    assert boot.missing_from(image, store.blobs) == [cid_of(CODE), cid_of(TRANSFORM), cid_of(ATTACHED)]
+    assert boot.missing_cids(image, store.blobs) == [cid_of(CODE), cid_of(TRANSFORM), cid_of(ATTACHED)]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_variable_mcps_that_is_no_map_to_configurations_is_refused(mcps: str, 
     """T1.4, VWR-13"""
     image = boot.parse_image(encoded(variables=[{"name": "mcps", "definition": mcps, "enabled": True}]), "a")
     with pytest.raises(ConfigError, match="the variable mcps") as caught:
-        boot.missing_from(image, filled().blobs)
+        boot.missing_cids(image, filled().blobs)
     assert caught.value.path == path
 
 
@@ -54,4 +54,4 @@ def test_an_empty_variable_mcps_needs_nothing() -> None:
     """T1.1"""
     for text in ("", " \n", "{}"):
         image = boot.parse_image(encoded(variables=[{"name": "mcps", "definition": text, "enabled": True}]), "a")
-        assert boot.missing_from(image, filled().blobs) == []
+        assert boot.missing_cids(image, filled().blobs) == []

@@ -1,4 +1,4 @@
-"""Where an image comes from, and the blobs beside it."""
+"""The sources of an image, and the blobs beside it."""
 
 import json
 from pathlib import Path
@@ -33,19 +33,19 @@ def test_an_image_is_loaded_from_a_path_with_the_blobs_beside_it(tmp_path: Path)
     file = folder_with(tmp_path, encoded(), BLOBS)
     (tmp_path / "cids" / ".hidden").write_bytes(b"nobody's blob")
     store = MemoryStore()
-    data, where = boot.load(str(file), store)
+    data, where = boot.load_image(str(file), store)
     assert (data, where) == (encoded(), str(file))
     assert store.blobs.count() == len(BLOBS)
     boot.import_image(store, data, where, "me", "y")
-    assert boot.variable(store, "mcps") == MCPS
+    assert boot.read_variable(store, "mcps") == MCPS
 
 
 def test_an_image_is_loaded_by_its_cid_from_the_store(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     cid = store.blobs.put(encoded())
-    assert boot.load(cid, store) == (encoded(), cid)
+    assert boot.load_image(cid, store) == (encoded(), cid)
     with pytest.raises(MissingBlob):
-        boot.load(cid_of(b"gone"), store)
+        boot.load_image(cid_of(b"gone"), store)
     store.close()
 
 
@@ -53,12 +53,12 @@ def test_an_image_is_loaded_by_its_cid_from_the_store(tmp_path: Path) -> None:
 def test_a_reference_image_is_loaded_by_its_name_and_imported_whole(name: str) -> None:
     """T10.2, T10.3, T10.4, T10.5"""
     store = MemoryStore()
-    data, where = boot.load(name, store)
+    data, where = boot.load_image(name, store)
     assert where == str(ROOT / "reference_templates" / f"{name}.boot.json")
     root = boot.import_image(store, data, where, "me", "y")
     assert root == cid_of(data)
     assert "servers/mcp" in store.names.all()
-    mcps = boot.variable(store, "mcps")
+    mcps = boot.read_variable(store, "mcps")
     assert mcps is not None and {"echo", "markdown", "jq", "date", "mcp"} <= set(json.loads(mcps))
     config = json.loads(store.blobs.get(json.loads(mcps)["jq"]["config_cid"]))
     assert b"def generate_tools(" in store.blobs.get(config["tools_transform_cid"])
@@ -67,35 +67,35 @@ def test_a_reference_image_is_loaded_by_its_name_and_imported_whole(name: str) -
 
 
 @pytest.mark.parametrize("boot_setting", ["", "nothing", "../default", "/nowhere/x.boot.json", "reference_templates"])
-def test_an_unknown_boot_setting_is_refused_with_what_there_is(boot_setting: str) -> None:
+def test_an_unknown_boot_setting_is_refused_with_the_known_names(boot_setting: str) -> None:
     with pytest.raises(ConfigError, match="default, readonly"):
-        boot.load(boot_setting, MemoryStore())
+        boot.load_image(boot_setting, MemoryStore())
 
 
-def test_one_bad_blob_file_is_named_and_none_is_kept(tmp_path: Path) -> None:
+def test_one_bad_blob_file_is_named_and_no_blob_is_stored(tmp_path: Path) -> None:
     file = folder_with(tmp_path, encoded(), BLOBS)
     damaged = tmp_path / "cids" / cid_of(CONFIG)
     damaged.write_bytes(CONFIG[:-1])
     store = MemoryStore()
     with pytest.raises(ConfigError, match=f"cids/{cid_of(CONFIG)}"):
-        boot.load(str(file), store)
+        boot.load_image(str(file), store)
     assert store.blobs.count() == 0
     damaged.write_bytes(CONFIG)
     (tmp_path / "cids" / "README").write_bytes(b"x")
     with pytest.raises(ConfigError, match="cids/README"):
-        boot.load(str(file), store)
+        boot.load_image(str(file), store)
     assert store.blobs.count() == 0
 
 
-def test_an_image_that_is_not_what_its_cid_file_says_is_refused(tmp_path: Path) -> None:
+def test_an_image_that_differs_from_its_cid_file_is_refused(tmp_path: Path) -> None:
     file = folder_with(tmp_path, encoded(), BLOBS)
     file.write_bytes(encoded(readonly=True))
     store = MemoryStore()
     with pytest.raises(ConfigError, match=r"as mine\.boot\.cid says"):
-        boot.load(str(file), store)
+        boot.load_image(str(file), store)
     assert store.blobs.count() == 0
     (tmp_path / "mine.boot.cid").write_text("")
     with pytest.raises(ConfigError, match=r"as mine\.boot\.cid says"):
-        boot.load(str(file), store)
+        boot.load_image(str(file), store)
     (tmp_path / "mine.boot.cid").unlink()
-    assert boot.load(str(file), store)[0] == encoded(readonly=True)
+    assert boot.load_image(str(file), store)[0] == encoded(readonly=True)

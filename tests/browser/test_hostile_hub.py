@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from patchbay.boot import change
+from patchbay.boot import change_names
 from patchbay.stores.sqlite import SqliteStore
 from tests.browser.tabs import Tab
 from tests.serving.running import Hub, running
@@ -96,8 +96,8 @@ def moved(folder: Any) -> str:
     try:
         first = str(store.names.get("root"))
         for index, text in enumerate(HOSTILE):
-            change(store, {f"variables/v{index:02}": store.blobs.put(text.encode())}, text, text)
-        change(store, {"variables/v00": store.blobs.put(ALL.encode())}, ALL, ALL)
+            change_names(store, {f"variables/v{index:02}": store.blobs.put(text.encode())}, text, text)
+        change_names(store, {"variables/v00": store.blobs.put(ALL.encode())}, ALL, ALL)
         return first
     finally:
         store.close()

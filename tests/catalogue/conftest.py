@@ -1,4 +1,4 @@
-"""A bench for the catalogue: plug servers into a store and look at what comes out."""
+"""A bench for the catalogue: put servers into a store and inspect the result."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from patchbay.activation import Call
-from patchbay.boot import canonical_json, change
-from patchbay.boot.changes import CHANGED
+from patchbay.boot import canonical_json, change_names
+from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.protocol.run_tool import call_from_tool
@@ -21,10 +21,10 @@ from patchbay.settings import Settings
 from patchbay.store import Store
 
 DEADLINE_SECONDS = 5.0
-"""The time that a call of these tests has."""
+"""Seconds that a call of these tests may take."""
 
 PATIENCE = 60.0
-"""Seconds that anything may take before a test gives up."""
+"""Seconds after which a waiting test gives up."""
 
 
 @dataclass
@@ -36,14 +36,14 @@ class Bench:
     opened: list[Catalogue] = field(default_factory=list)
 
     def keep(self, value: bytes | str | Any) -> str:
-        """Keep bytes, text or a JSON value; answers the CID."""
+        """Store bytes, text or a JSON value; returns the CID."""
         data = (
             value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else canonical_json(value)
         )
         return self.store.blobs.put(data)
 
     def plug(self, name: str, source: str, kind: str = "python", enabled: bool = True, config: Any = None) -> str:
-        """Plug a server in; `config` goes into the mcps variable. Answers the definition's CID."""
+        """Add a server; `config` goes into the mcps variable. Returns the definition's CID."""
         cid = self.keep(source)
         row = {"definition_cid": cid, "kind": kind, "enabled": enabled}
         self.change({f"servers/{name}": self.keep(row)})
@@ -52,27 +52,27 @@ class Bench:
         return cid
 
     def configure(self, name: str, config: Any) -> None:
-        """Give a server an entry in the mcps variable."""
+        """Add an entry for a server to the mcps variable."""
         cid = self.store.names.get("variables/mcps")
         entries = json.loads(self.store.blobs.get(cid)) if cid else {}
         entries[name] = {"config_cid": self.keep(config)}
-        # Past the check of `change`, since some configurations here are wrong on purpose.
+        # This bypasses the check of `change_names`, because some configurations here are invalid on purpose.
         self.store.names.move({"variables/mcps": self.keep(entries)}, "test", "test")
-        self.store.bus.publish(CHANGED)
+        self.store.bus.publish(NAMES_CHANGED)
 
     def change(self, changes: dict[str, str | None]) -> None:
-        change(self.store, changes, "test", "test")
-        self.store.bus.publish(CHANGED)
+        change_names(self.store, changes, "test", "test")
+        self.store.bus.publish(NAMES_CHANGED)
 
     def open(self, store: Store | None = None, watch: bool = False) -> Catalogue:
-        """A catalogue on this store (or another one), closed after the test."""
+        """Return a catalogue on this store (or another one), closed after the test."""
         catalogue = Catalogue(store or self.store, self.settings, watch=watch)
         catalogue.hub.run_tool = call_from_tool
         self.opened.append(catalogue)
         return catalogue
 
     def server(self, name: str) -> Server:
-        """A server as it is now, also when it is broken or disabled."""
+        """Return a server, also when it is broken or disabled."""
         return next(one for one in self.open().all() if one.name == name)
 
     def call(self, catalogue: Catalogue, server: str, arguments: dict[str, Any] | None = None, **more: Any) -> Call:
@@ -97,7 +97,7 @@ def bench(store: Store, settings: Settings) -> Iterator[Bench]:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], Any]], Any]:
-    """Wait for a condition with one generous bound; answers what it gave."""
+    """Wait for a condition with one generous bound; returns its value."""
 
     def wait(condition: Callable[[], Any]) -> Any:
         end, never = time.monotonic() + PATIENCE, threading.Event()

@@ -1,10 +1,10 @@
-"""Functions that run by themselves: started by a call, not waited for by anybody."""
+"""Independent functions: a call starts them and does not wait for them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from patchbay.catalogue.hub_services import ALONE
+from patchbay.catalogue.hub_services import MAX_INDEPENDENT_FUNCTIONS
 from tests.hubs import Hub, until
 
 CODE = '''
@@ -66,7 +66,7 @@ def test_it_ends_with_the_hub_and_may_clean_up(tmp_path: Path) -> None:
     hub.catalogue.store.close()
 
 
-def test_one_that_fails_hurts_nobody(tmp_path: Path) -> None:
+def test_a_failing_function_affects_no_other(tmp_path: Path) -> None:
     """X-15"""
     hub = Hub(tmp_path, {"alone.py": CODE})
     assert hub.call("alone", "broken").text == "begun"
@@ -74,8 +74,8 @@ def test_one_that_fails_hurts_nobody(tmp_path: Path) -> None:
     hub.close()
 
 
-def test_none_starts_itself_again(tmp_path: Path) -> None:
-    """DESIGN section 6: a chain never turns back on itself."""
+def test_a_function_cannot_start_itself_again(tmp_path: Path) -> None:
+    """A chain of calls never contains a tool twice."""
     hub = Hub(tmp_path, {"alone.py": CODE})
     hub.call("alone", "circle")
     until(lambda: hub.call("alone", "value", {"name": "circles"}).text == "2", "the second one has run")
@@ -84,21 +84,20 @@ def test_none_starts_itself_again(tmp_path: Path) -> None:
 
 
 def test_there_are_not_more_than_a_bound(tmp_path: Path) -> None:
-    """THREATS X2"""
     hub = Hub(tmp_path, {"alone.py": CODE, "alone.mcp.json": '{"isolation": "inline"}'})
-    for number in range(ALONE):
+    for number in range(MAX_INDEPENDENT_FUNCTIONS):
         assert hub.call("alone", "begin", {"name": f"long {number}"}).text == "begun"
     answer = hub.call("alone", "begin", {"name": "one too many"})
-    assert answer.result["isError"] and "run by themselves already" in answer.text
+    assert answer.result["isError"] and "independent functions run already" in answer.text
     hub.close()
 
 
-def test_a_tool_of_ones_own_is_told_of(tmp_path: Path) -> None:
-    """SUB-24: and it is in the result only where there is nothing else (SUB-C4)."""
+def test_an_agents_own_tool_is_reported(tmp_path: Path) -> None:
+    """SUB-24: and it is in the result only where there is no other content (SUB-C4)."""
     hub = Hub(tmp_path, {"alone.py": CODE})
     params = {"name": "use", "arguments": {}, "_meta": {"progressToken": 1}}
     answer = hub.legacy("alone", "tools/call", params)
-    told = [one["params"]["message"] for one in answer.messages if "params" in one]
-    assert told == ["Using tool: Hammer"]
+    messages = [one["params"]["message"] for one in answer.messages if "params" in one]
+    assert messages == ["Using tool: Hammer"]
     assert answer.text == "Using tool: Hammer"
     hub.close()

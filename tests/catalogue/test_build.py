@@ -1,4 +1,4 @@
-"""Building a server: three sources of descriptors merged, problems told, nothing else harmed."""
+"""Building a server: three sources of descriptors are merged, problems are reported and affect nothing else."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_server_without_an_entry_is_discovered(bench: Any) -> None:
     assert {one.source for one in server.tools.values()} == {"discovered"}
 
 
-def test_a_server_with_an_entry_is_discovered_only_when_it_says_so(bench: Any) -> None:
+def test_a_server_with_an_entry_is_discovered_only_with_auto_discover(bench: Any) -> None:
     """T4.2, V-C2"""
     bench.plug("talk", TOOLS, config={"description": "quiet"})
     assert bench.server("talk").tools == {}
@@ -63,8 +63,8 @@ def test_a_server_with_an_entry_is_discovered_only_when_it_says_so(bench: Any) -
     assert list(bench.server("talk").tools) == ["echo", "shout", "talk"]
 
 
-def test_a_static_tool_takes_what_it_does_not_say_from_the_function_it_runs(bench: Any) -> None:
-    """V-C4, V-C6: annotations alone do not take away its schema"""
+def test_a_static_tool_inherits_omitted_fields_from_its_function(bench: Any) -> None:
+    """V-C4, V-C6: annotations alone do not remove its schema"""
     hint = {"annotations": {"readOnlyHint": True}}
     other = {"function": "shout", "inputSchema": {"type": "object", "title": "mine"}}
     bench.plug("talk", TOOLS, config={"tools": {"shout": hint, "loud": other, "echo": {}}})
@@ -85,7 +85,7 @@ def test_a_static_tool_takes_the_schema_of_its_result_from_its_function(bench: A
     assert bench.server("talk").tools["count"].wire == {**plain, "description": "Counts"}
 
 
-def test_a_shell_tool_that_only_says_its_annotations_keeps_its_arguments(bench: Any) -> None:
+def test_a_shell_tool_with_annotations_alone_keeps_its_arguments(bench: Any) -> None:
     """V-C6"""
     bench.plug("date", "@bash_command date", "shell", config={"tools": {"date": {"title": "Date"}}})
     wire = bench.server("date").tools["date"].wire
@@ -98,8 +98,8 @@ def _built(bench: Any, name: str, source: str) -> Any:
     return bench.server(name).tools
 
 
-def test_functions_that_nobody_lists_are_told(bench: Any) -> None:
-    """V-C2: a server that is empty says why"""
+def test_functions_without_a_listing_are_reported(bench: Any) -> None:
+    """V-C2: a server without tools gives the reason"""
     bench.plug("talk", TOOLS, config={"title": "Quiet"})
     assert [one.reason for one in bench.server("talk").problems] == [
         "3 functions found and not listed: auto_discover is not true"
@@ -152,7 +152,7 @@ def test_a_static_tool_finds_its_function(bench: Any, name: str, entry: Any, con
     assert bench.server("markdown").tools[name].target == {"function": function}
 
 
-def test_a_static_tool_without_its_function_is_not_listed_and_says_why(bench: Any) -> None:
+def test_a_static_tool_without_its_function_is_a_problem_with_a_reason(bench: Any) -> None:
     """V-C5"""
     bench.plug("markdown", TOOLS, config={"tools": {"a": {"function": "gone"}, "echo": {}}})
     server = bench.server("markdown")
@@ -187,7 +187,6 @@ def test_a_shell_tool_has_its_argv_or_the_one_text_it_takes(bench: Any) -> None:
 
 
 def test_annotations_and_timeout_of_a_server_hold_for_its_tools(bench: Any) -> None:
-    """DESIGN section 5"""
     own = {"description": "a", "annotations": {"destructiveHint": True}}
     config = {"auto_discover": True, "annotations": {"readOnlyHint": True}, "timeout": 2, "tools": {"echo": own}}
     bench.plug("talk", TOOLS, config=config)
@@ -198,7 +197,6 @@ def test_annotations_and_timeout_of_a_server_hold_for_its_tools(bench: Any) -> N
 
 
 def test_a_tool_without_annotations_gets_none(bench: Any) -> None:
-    """DESIGN section 5"""
     bench.plug("talk", TOOLS)
     assert "annotations" not in bench.server("talk").tools["echo"].wire
 
@@ -207,7 +205,7 @@ def test_a_tool_without_annotations_gets_none(bench: Any) -> None:
     ("body", "expected"),
     [
         ("raise ValueError('no luck')", "generate_tools failed: ValueError: no luck"),
-        ("return 'text'", "generate_tools failed: it has to answer a list of objects"),
+        ("return 'text'", "generate_tools failed: it must return a list of objects"),
         ("return [{'name': 'a b'}]", "entry 0"),
         ("return [{'name': 'a', 'function': 'gone'}]", "no function gone"),
         ("return [{'name': 'echo', 'inputSchema': {'type': 'string'}}]", 'expected "type": "object"'),
@@ -215,15 +213,15 @@ def test_a_tool_without_annotations_gets_none(bench: Any) -> None:
         ("return [{'name': 'a', 'colour': 1}]", "unknown field colour"),
     ],
 )
-def test_a_bad_transform_is_a_problem_and_the_rest_stands(bench: Any, body: str, expected: str) -> None:
+def test_a_bad_transform_is_a_problem_and_affects_no_other_entry(bench: Any, body: str, expected: str) -> None:
     """T4.4: an entry on the page, not a broken list"""
     transform = bench.keep(f"def generate_tools(server_name, context):\n    {body}\n")
     bench.plug("talk", TOOLS, config={"auto_discover": True, "tools_transform_cid": transform})
     server = bench.server("talk")
     assert list(server.tools) == ["echo", "shout", "talk"]
-    told = [problem.reason for problem in server.problems if problem.where == "generate_tools"]
-    assert len(told) == 1
-    assert expected in told[0]
+    reasons = [problem.reason for problem in server.problems if problem.where == "generate_tools"]
+    assert len(reasons) == 1
+    assert expected in reasons[0]
 
 
 def test_a_transform_that_hangs_is_given_up() -> None:
@@ -255,7 +253,7 @@ def test_transforms_add_resources_templates_and_prompts(bench: Any) -> None:
     assert "a://2 does not say where its content comes from" in server.problems[0].reason
 
 
-def test_a_resource_carries_only_what_clients_may_see(bench: Any) -> None:
+def test_a_resource_contains_only_fields_for_clients(bench: Any) -> None:
     """T6.1, VWR-17"""
     resource = {"uri": "echo://last", "name": "Last Echo", "mimeType": "text/plain", "last_output_of": "echo"}
     bench.plug("echo", TOOLS, config={"tools": {"echo": {}}, "resources": {"last-echo": resource}})
@@ -273,7 +271,7 @@ def test_a_resource_carries_only_what_clients_may_see(bench: Any) -> None:
         ({"uri": "a://1", "last_output_of": "gone"}, "there is no tool of this name"),
     ],
 )
-def test_a_resource_that_cannot_be_read_is_told(bench: Any, entry: Any, expected: str) -> None:
+def test_an_unreadable_resource_is_reported(bench: Any, entry: Any, expected: str) -> None:
     """V-C10"""
     bench.plug("talk", TOOLS, config={"resources": {"one": entry}})
     assert expected in bench.server("talk").problems[0].reason
@@ -302,8 +300,8 @@ def test_either_flag_disables_a_server(bench: Any, field: str) -> None:
     assert not bench.server("talk").enabled
 
 
-def test_a_server_without_code_shows_what_its_file_says(bench: Any) -> None:
-    """DESIGN section 5: static descriptors"""
+def test_a_server_without_code_lists_the_content_of_its_file(bench: Any) -> None:
+    """Static descriptors."""
     config = {
         "kind": "static",
         "title": "Notes",
@@ -319,13 +317,12 @@ def test_a_server_without_code_shows_what_its_file_says(bench: Any) -> None:
 
 
 def test_only_an_operator_mounts_servers(bench: Any) -> None:
-    """X-16, JN-C19: a definition that came over HTTP starts nothing, and sends nothing of the environment anywhere."""
+    """X-16, JN-C19: a definition that came over HTTP starts no program, and sends no environment variable anywhere."""
     bench.plug("far", '{"kind": "upstream", "address": "mcp+stdio:cat"}', "static")
     assert "which only a file in servers/ or the boot image may do" in (bench.server("far").broken or "")
 
 
 def test_five_thousand_tools_are_built_in_seconds(bench: Any) -> None:
-    """DESIGN section 10"""
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     tools = {f"tool-{number}": {"description": "d", "inputSchema": schema} for number in range(5000)}
     bench.plug("many", TOOLS, config={"tools": tools})
@@ -335,7 +332,7 @@ def test_five_thousand_tools_are_built_in_seconds(bench: Any) -> None:
 
 
 def test_a_definition_in_no_known_coding_is_broken_alone(bench: Any) -> None:
-    """T1.8: building never raises, however odd the file is."""
+    """T1.8: building never raises, whatever the file contains."""
     bench.plug("odd", "# -*- coding: foobar -*-\n" + TOOLS)
     bench.plug("echo", TOOLS)
     assert "coding line" in bench.server("odd").broken

@@ -1,4 +1,4 @@
-"""The catalogue: finding, pinning, telling of changes, several processes on one store."""
+"""The catalogue: find, pin, announce changes, several processes on one store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.boot import canonical_json, change, import_image
+from patchbay.boot import canonical_json, change_names, import_image
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.rows import RESERVED
 from patchbay.cid import cid_of
@@ -38,7 +38,7 @@ def test_a_server_is_found_by_its_name(bench: Any) -> None:
     assert list(bench.open().find("hello").tools) == ["hello"]
 
 
-def test_an_unknown_name_answers_with_close_ones(bench: Any) -> None:
+def test_an_unknown_name_is_refused_with_similar_names(bench: Any) -> None:
     """T4.3, T12.6, V-C2"""
     bench.plug("hello", HELLO)
     with pytest.raises(UnknownServer, match="did you mean hello"):
@@ -62,7 +62,7 @@ def test_a_disabled_server_is_not_available_and_still_shown(bench: Any) -> None:
     assert [one.name for one in catalogue.all()] == ["hello"]
 
 
-def test_a_broken_server_says_why(bench: Any) -> None:
+def test_a_broken_server_gives_the_reason(bench: Any) -> None:
     """T1.8"""
     bench.plug("hello", "def (")
     with pytest.raises(UnavailableServer, match="line 1"):
@@ -70,7 +70,6 @@ def test_a_broken_server_says_why(bench: Any) -> None:
 
 
 def test_the_version_is_the_cid_of_its_manifest(bench: Any) -> None:
-    """DESIGN section 4"""
     cid = bench.plug("hello", HELLO)
     server = bench.open().find("hello")
     manifest = {"config_cid": None, "definition_cid": cid, "kind": "python", "name": "hello"}
@@ -80,7 +79,6 @@ def test_the_version_is_the_cid_of_its_manifest(bench: Any) -> None:
 
 
 def test_a_change_makes_a_new_server_and_leaves_others_as_they_are(bench: Any) -> None:
-    """DESIGN section 4"""
     bench.plug("hello", HELLO)
     bench.plug("wave", WAVE)
     catalogue = bench.open()
@@ -92,7 +90,6 @@ def test_a_change_makes_a_new_server_and_leaves_others_as_they_are(bench: Any) -
 
 
 def test_refreshing_without_a_change_builds_nothing(bench: Any) -> None:
-    """DESIGN section 10"""
     bench.plug("hello", HELLO)
     catalogue = bench.open()
     server, last = catalogue.find("hello"), bench.store.names.past("", 1)
@@ -103,7 +100,7 @@ def test_refreshing_without_a_change_builds_nothing(bench: Any) -> None:
 
 @pytest.mark.parametrize("what", ["version", "definition"])
 def test_a_pinned_server_stays_as_it_was_byte_for_byte(bench: Any, what: str) -> None:
-    """DESIGN section 4: for ever, beside the moving name"""
+    """Also after the name has moved."""
     bench.plug("hello", HELLO)
     catalogue = bench.open()
     server = catalogue.find("hello")
@@ -117,8 +114,8 @@ def test_a_pinned_server_stays_as_it_was_byte_for_byte(bench: Any, what: str) ->
     assert pinned is catalogue.pinned("hello", cid)
 
 
-def test_a_cid_that_the_name_never_had_pins_nothing(bench: Any) -> None:
-    """DESIGN section 4: knowing a CID is no permission"""
+def test_a_cid_that_the_name_has_not_had_cannot_be_pinned(bench: Any) -> None:
+    """Knowing a CID gives no permission."""
     bench.plug("hello", HELLO)
     other = bench.plug("wave", WAVE)
     catalogue = bench.open()
@@ -140,8 +137,8 @@ def test_a_disabled_server_is_not_reachable_by_a_pin(bench: Any) -> None:
         catalogue.pinned("hello", version)
 
 
-def test_a_withdrawn_server_keeps_its_pins_for_the_operator(bench: Any) -> None:
-    """DESIGN section 4: also for a hub that is started later"""
+def test_a_removed_server_keeps_its_pins_for_the_operator(bench: Any) -> None:
+    """Also for a hub that is started later."""
     definition = bench.plug("hello", HELLO)
     catalogue = bench.open()
     server = catalogue.find("hello")
@@ -172,7 +169,6 @@ def test_a_server_that_was_disabled_when_it_was_withdrawn_has_no_pins(bench: Any
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
 def test_reserved_names_are_refused_with_a_sentence(bench: Any, name: str) -> None:
-    """DESIGN section 8"""
     bench.plug(name, HELLO)
     assert "a page of its own" in (bench.server(name).broken or "")
 
@@ -189,7 +185,6 @@ def test_the_name_mcp_belongs_to_the_boot_image(bench: Any) -> None:
 
 
 def test_names_that_differ_by_case_alone_do_not_both_serve(bench: Any) -> None:
-    """THREATS S18"""
     bench.plug("Hello", HELLO)
     bench.plug("hello", HELLO)
     assert bench.server("Hello").broken is None
@@ -253,8 +248,8 @@ def test_a_read_only_hub_offers_only_read_only_tools(bench: Any) -> None:
     assert [one.name for one in catalogue.all()] == ["hello"]
 
 
-def test_a_change_is_told_once_with_the_lists_that_differ(bench: Any, until: Until) -> None:
-    """VWR-31, T9.8: the journal lets late listeners catch up"""
+def test_a_change_is_announced_once_with_the_lists_that_differ(bench: Any, until: Until) -> None:
+    """VWR-31, T9.8: late subscribers read the journal"""
     bench.plug("hello", HELLO)
     catalogue = bench.open()
     catalogue.start()
@@ -268,7 +263,7 @@ def test_a_change_is_told_once_with_the_lists_that_differ(bench: Any, until: Unt
     assert changes(bench, "hello")[before:] == [["prompts"]]
 
 
-def test_disabling_a_server_is_told_as_a_change_of_its_lists(bench: Any) -> None:
+def test_disabling_a_server_is_announced_as_a_change_of_its_lists(bench: Any) -> None:
     """VWR-31"""
     bench.plug("hello", HELLO)
     catalogue = bench.open()
@@ -277,7 +272,7 @@ def test_disabling_a_server_is_told_as_a_change_of_its_lists(bench: Any) -> None
     assert changes(bench, "hello") == [["tools"], ["tools"]]
 
 
-def test_a_change_that_clients_do_not_see_is_not_told(bench: Any) -> None:
+def test_a_change_that_clients_do_not_see_is_not_announced(bench: Any) -> None:
     """VWR-31"""
     bench.plug("hello", HELLO)
     catalogue = bench.open()
@@ -286,8 +281,8 @@ def test_a_change_that_clients_do_not_see_is_not_told(bench: Any) -> None:
     assert changes(bench, "hello") == [["tools"]]
 
 
-def test_a_transform_runs_again_when_its_server_says_so(bench: Any, until: Until) -> None:
-    """DESIGN section 5: `context.changed`"""
+def test_a_transform_runs_again_when_its_server_announces_a_change(bench: Any, until: Until) -> None:
+    """`context.changed`"""
     transform = bench.keep(
         "def generate_tools(server_name, context):\n"
         "    return [{'name': name, 'function': 'hello'} for name in context.state.get('names', ['one'])]\n"
@@ -308,7 +303,6 @@ def has_tool(catalogue: Catalogue, tool: str) -> bool:
 
 
 def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, until: Until, tmp_path: Path) -> None:
-    """DESIGN section 6: several processes"""
     stores = [open_store("sqlite", tmp_path / "db") for _ in range(2)]
     try:
         catalogues = [bench.open(store) for store in stores]
@@ -317,7 +311,7 @@ def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, unti
         for source, tool in ((HELLO, "hello"), (WAVE, "wave")):
             definition = stores[0].blobs.put(source.encode())
             row = stores[0].blobs.put(canonical_json({"definition_cid": definition, "kind": "python", "enabled": True}))
-            change(stores[0], {"servers/hi": row}, "test", "test")
+            change_names(stores[0], {"servers/hi": row}, "test", "test")
             for catalogue in catalogues:
                 until(partial(has_tool, catalogue, tool))
 
@@ -333,11 +327,11 @@ def test_two_catalogues_on_one_database_see_each_others_changes(bench: Any, unti
             store.close()
 
 
-def test_the_journal_is_swept_however_much_there_is_to_hear(
+def test_expired_journal_entries_are_removed_under_constant_messages(
     bench: Any, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN section 6: a server that tells of changes all the time keeps nothing from being forgotten."""
-    monkeypatch.setattr("patchbay.catalogue.catalogue.SWEEP", 0.0)
+    """A server that announces changes all the time does not prevent the removal of expired entries."""
+    monkeypatch.setattr("patchbay.catalogue.catalogue.SWEEP_SECONDS", 0.0)
     catalogue = bench.open()
     catalogue.start()
     bench.store.journal.append("over", b"", 0.0)
@@ -349,8 +343,8 @@ def test_the_journal_is_swept_however_much_there_is_to_hear(
     until(swept)
 
 
-def test_what_could_not_be_built_once_is_built_the_next_time(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """T1.8: a fault of the hub itself, for one server or for a moment, leaves the others as they can be."""
+def test_a_server_that_failed_to_build_is_built_the_next_time(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T1.8: a fault of the hub itself, for one server or for a moment, leaves the others as they are."""
     catalogue = bench.open()
     bench.plug("hello", HELLO)
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="out of luck"):
@@ -358,7 +352,7 @@ def test_what_could_not_be_built_once_is_built_the_next_time(bench: Any, monkeyp
         def fails(*given: Any, **more: Any) -> Any:
             raise RuntimeError("out of luck")
 
-        patch.setattr("patchbay.catalogue.catalogue.build", fails)
+        patch.setattr("patchbay.catalogue.catalogue.build_server", fails)
         catalogue.refresh()
     catalogue.refresh()
     assert list(catalogue.find("hello").tools) == ["hello"]

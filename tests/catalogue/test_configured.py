@@ -1,8 +1,8 @@
-"""What the configuration reaches, now and in the past, and what it does not."""
+"""Which contents the configuration reaches, now and in the past, and which it does not."""
 
 from __future__ import annotations
 
-from patchbay.catalogue.contents.configuration import PAGE, Configured, describes_hub
+from patchbay.catalogue.contents.configuration import MOVES_PER_READ, ConfigurationContents, describes_hub
 from patchbay.cid import cid_of
 from patchbay.store import Store
 
@@ -27,32 +27,32 @@ def test_a_content_is_reached_from_a_name_over_any_number_of_steps_and_stays_so(
     middle = store.blobs.put(f"see {leaf}".encode())
     top = store.blobs.put(f'{{"cid": "{middle}"}}'.encode())
     alone = store.blobs.put(b"stored")
-    configured = Configured(store)
+    configured = ConfigurationContents(store)
     assert not any(configured.reaches(cid) for cid in (leaf, middle, top, alone))
     store.names.move({"variables/a": top, "state/a/b": alone}, "me", "in")
     assert all(configured.reaches(cid) for cid in (leaf, middle, top))
     store.names.move({"variables/a": None}, "me", "out")
     assert all(configured.reaches(cid) for cid in (leaf, middle, top))
-    assert all(Configured(store).reaches(cid) for cid in (leaf, middle, top))
+    assert all(ConfigurationContents(store).reaches(cid) for cid in (leaf, middle, top))
     assert not configured.reaches(alone)
 
 
-def test_a_stored_value_reaches_nothing_by_what_it_mentions(store: Store) -> None:
+def test_a_cid_inside_a_stored_value_is_not_reached(store: Store) -> None:
     secret = store.blobs.put(b"secret")
     store.names.move({"state/a/b": store.blobs.put(secret.encode())}, "me", "in")
-    assert not Configured(store).reaches(secret)
+    assert not ConfigurationContents(store).reaches(secret)
 
 
-def test_circles_lost_contents_and_long_pasts_are_read_to_their_end(store: Store) -> None:
+def test_cycles_lost_contents_and_long_histories_are_read_to_their_end(store: Store) -> None:
     lost = cid_of(b"never kept")
     first = store.blobs.put(lost.encode())
-    cids = [store.blobs.put(f"{number} {first}".encode()) for number in range(PAGE + 5)]
+    cids = [store.blobs.put(f"{number} {first}".encode()) for number in range(MOVES_PER_READ + 5)]
     for cid in cids:
         store.names.move({"variables/a": cid}, "me", "again")
-    configured = Configured(store)
+    configured = ConfigurationContents(store)
     assert configured.reaches(cids[0]) and configured.reaches(first) and configured.reaches(lost)
     assert not configured.reaches(cid_of(b"another"))
 
 
 def test_an_identity_cid_is_reached_by_itself(store: Store) -> None:
-    assert Configured(store).reaches("bafkqaatine")
+    assert ConfigurationContents(store).reaches("bafkqaatine")

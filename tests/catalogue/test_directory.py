@@ -1,4 +1,4 @@
-"""The directory: what is found of servers that come, change and go."""
+"""The directory finds servers that appear, change and disappear."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_servers_and_tools_are_found_by_their_words() -> None:
     assert next(each.kind for each in directory.find(servers, "about north", kind="server")) == "server"
 
 
-def test_what_changed_is_read_again_and_what_went_is_forgotten() -> None:
+def test_changed_servers_are_read_again_and_removed_servers_are_dropped() -> None:
     directory = Directory()
     first = server("north", "dig_hole")
     assert names(list(directory.find([first], "hole", "tool"))) == ["dig_hole"]
@@ -53,7 +53,7 @@ def test_another_kind_is_an_error() -> None:
 
 
 def test_the_background_leaves_nothing_out() -> None:
-    """VWR-5: whoever searches while the index is being made finds what is there."""
+    """VWR-5: a search during indexing finds everything."""
     directory = Directory()
     servers = [server(f"town{number}", f"dig_{number}") for number in range(100)]
     directory.prepare(servers)

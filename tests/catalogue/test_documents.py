@@ -1,4 +1,4 @@
-"""A folder of Markdown as a server: three lines of JSON, only read, in step with the disk."""
+"""A folder of Markdown as a server: three lines of JSON, read-only, in step with the disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def done(hub: Hub, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def test_three_lines_of_json_serve_a_folder(hub: Hub, folder: Path) -> None:
-    """Listed, found, read as tool and as resource; and nothing is written there."""
+    """It is listed, found, and read as tool and as resource; the folder is not written to."""
     before = sorted(folder.rglob("*"))
     assert [one["path"] for one in done(hub, "list_documents")["documents"]] == ["README.md", "guide/soup one.mdx"]
     assert [one["title"] for one in done(hub, "list_documents", folder="guide")["documents"]] == ["Soup"]
@@ -61,7 +61,7 @@ def test_every_tool_only_reads(hub: Hub) -> None:
     assert all(tool["annotations"]["readOnlyHint"] and tool["outputSchema"] for tool in tools)
 
 
-def test_a_change_of_the_folder_is_told(hub: Hub, folder: Path) -> None:
+def test_a_change_of_the_folder_is_announced(hub: Hub, folder: Path) -> None:
     with hub.catalogue.store.bus.subscribe(["changed/handbook", "updated/handbook"]) as mailbox:
         (folder / "new.md").write_text("# New")
         until(lambda: (mailbox.get(1) or ("",))[0] == "changed/handbook", "a new document")
@@ -88,7 +88,9 @@ def test_nothing_outside_the_folder_is_read(hub: Hub, tmp_path: Path, path: str)
         ({"root": 5}, "root: expected text"),
     ],
 )
-def test_a_file_that_names_no_folder_says_what_is_wrong(tmp_path: Path, more: dict[str, Any], expected: str) -> None:
+def test_a_definition_without_a_folder_is_refused_with_the_reason(
+    tmp_path: Path, more: dict[str, Any], expected: str
+) -> None:
     hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", **more})})
     try:
         server = next(one for one in hub.catalogue.all() if one.name == "handbook")
@@ -110,7 +112,7 @@ def test_a_folder_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> 
 
 
 def test_a_search_gives_only_so_much_text(hub: Hub, folder: Path) -> None:
-    """THREATS 1.1 (unbounded consumption): the texts of a whole folder do not go into one answer."""
+    """An answer does not contain the texts of a whole folder."""
     for number in range(3):
         (folder / f"long{number}.md").write_text("word " * (MAX_CONTENT_BYTES // 10 - 10))
     until(lambda: len(done(hub, "list_documents")["documents"]) == 5, "the documents to be seen")
@@ -120,8 +122,8 @@ def test_a_search_gives_only_so_much_text(hub: Hub, folder: Path) -> None:
     assert len(found["results"]) == 5
 
 
-def test_a_folder_that_is_not_there_is_told_on_the_page(tmp_path: Path) -> None:
-    """An empty library and a wrong path do not look the same."""
+def test_a_missing_folder_is_reported_on_the_page(tmp_path: Path) -> None:
+    """An empty library and a wrong path look different."""
     root = tmp_path / "misspelt"
     hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", "root": str(root)})})
     assert [one.reason for one in hub.catalogue.find("handbook").problems] == [f"there is no folder {root}"]
@@ -131,8 +133,8 @@ def test_a_folder_that_is_not_there_is_told_on_the_page(tmp_path: Path) -> None:
     hub.close()
 
 
-def test_a_folder_that_cannot_be_looked_at_keeps_nobody_from_starting(tmp_path: Path) -> None:
-    """T1.8: a forbidden one raises like this one, whose name is too long."""
+def test_a_folder_that_cannot_be_read_does_not_prevent_the_start(tmp_path: Path) -> None:
+    """T1.8: a forbidden folder raises like this one, whose name is too long."""
     root = f"/{'x' * 300}"
     hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", "root": root}), "ok.sh": "echo hi\n"})
     (problem,) = hub.catalogue.find("handbook").problems

@@ -1,4 +1,4 @@
-"""The setting `enable`: shipped servers that are off are switched on by name."""
+"""The setting `enable`: shipped servers that are off are enabled by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from patchbay.errors import ConfigError
 from tests.hubs import Hub
 
 
-def test_the_page_of_a_server_that_is_off_says_how_to_switch_it_on(tmp_path: Path) -> None:
+def test_the_page_of_a_disabled_server_shows_how_to_enable_it(tmp_path: Path) -> None:
     hub = Hub(tmp_path / "off")
     page = hub.client.get("/mcp/meta/everything", headers={"Host": "localhost", "Accept": "text/html"})
     assert "--enable everything" in page.text

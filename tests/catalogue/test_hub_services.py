@@ -1,4 +1,4 @@
-"""What running tools may ask of the hub."""
+"""The services of the hub for running tools."""
 
 from __future__ import annotations
 
@@ -52,20 +52,18 @@ def hub(bench: Any) -> Any:
 
 
 def test_a_tool_calls_another_servers_tool(bench: Any, hub: Any) -> None:
-    """DESIGN section 5: `context.call`"""
+    """`context.call`"""
     result = hub.hub.call("two", "ask", {}, bench.call(hub, "two"))
     assert not result.get("isError"), result
     assert result["structuredContent"]["structuredContent"] in (3, {"result": 3})
 
 
-def test_a_circle_is_refused(bench: Any, hub: Any) -> None:
-    """DESIGN section 6"""
+def test_a_cycle_of_calls_is_refused(bench: Any, hub: Any) -> None:
     result = hub.hub.call("one", "there", {}, bench.call(hub, "one"))
     assert "one.there -> two.there -> one.there" in str(result)
 
 
 def test_a_chain_is_bounded(bench: Any, hub: Any) -> None:
-    """DESIGN section 6"""
     chain = tuple(f"s.{number}" for number in range(MAX_CALL_CHAIN))
     with pytest.raises(ToolFailed, match=f"more than {MAX_CALL_CHAIN} tools"):
         hub.hub.call("one", "add", {"a": 1, "b": 2}, bench.call(hub, "one", chain=chain))
@@ -80,7 +78,7 @@ def test_a_chain_is_bounded(bench: Any, hub: Any) -> None:
         ("one", "add", {"a": 1}, "b"),
     ],
 )
-def test_what_cannot_be_called_is_named(
+def test_a_server_or_tool_that_cannot_be_called_is_named(
     bench: Any, hub: Any, server: str, tool: str, arguments: Any, expected: str
 ) -> None:
     """T5.4, T12.6"""
@@ -97,21 +95,20 @@ def test_a_called_tool_has_no_more_time_than_its_caller(bench: Any, hub: Any) ->
     assert "timed out" in result["content"][-1]["text"]
 
 
-def test_a_tool_reads_what_the_hub_knows(bench: Any, hub: Any) -> None:
+def test_a_tool_reads_resources_of_the_hub(bench: Any, hub: Any) -> None:
     """VWR-27"""
     result = hub.hub.call("one", "motto", {}, bench.call(hub, "one"))
     assert result["content"][0]["text"] == "plug anything in"
 
 
 def test_state_is_kept_for_each_server(bench: Any, hub: Any) -> None:
-    """DESIGN section 5: `context.state`"""
+    """`context.state`"""
     for server, expected in (("one", "1"), ("one", "2"), ("two", "1")):
         result = hub.hub.call(server, "counted", {}, bench.call(hub, server))
         assert result["content"][0]["text"] == expected
 
 
 def test_state_behaves_like_a_mapping(hub: Any) -> None:
-    """DESIGN section 5"""
     state = hub.hub.state("one")
     state["a/b é"] = {"x": [1, None]}
     state["c"] = 1
@@ -131,7 +128,7 @@ def test_a_read_only_hub_remembers_nothing(bench: Any) -> None:
     """V-F18"""
     image = {"version": 1, "readonly": True, "servers": [], "variables": [], "templates": []}
     import_image(bench.store, canonical_json(image), "test image", "test", "boot")
-    with pytest.raises(ReadOnly, match="nothing can be changed"):
+    with pytest.raises(ReadOnly, match="state cannot be changed"):
         bench.open().hub.state("one")["a"] = 1
 
 
@@ -152,8 +149,8 @@ def test_an_output_is_remembered_unless_the_hub_is_read_only(bench: Any, readonl
     assert not readonly or bench.store.names.past() == moves
 
 
-def test_an_update_is_told_to_listeners(bench: Any, hub: Any) -> None:
-    """DESIGN section 5: `context.updated`"""
+def test_an_update_is_announced(bench: Any, hub: Any) -> None:
+    """`context.updated`"""
     with bench.store.bus.subscribe(["updated/*"]) as mailbox:
         hub.hub.updated("one", "my://é")
         assert mailbox.get(BOUND) == ("updated/one", "my://é".encode())

@@ -1,7 +1,4 @@
-"""Which configuration a server has: what cannot be read changes nothing, and a drop-in inherits nothing by its name.
-
-Sources: DESIGN sections 5 and 11; issue 12, items 9 and 10.
-"""
+"""The configuration of a server: an unreadable one changes nothing, and a drop-in inherits nothing by its name."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ def test_a_broken_mcps_variable_enables_nothing_that_the_last_good_one_disables(
     catalogue = bench.open()
     with pytest.raises(UnavailableServer, match="disabled"):
         catalogue.find("hello")
-    assert f"its value {good} from before is in force" in (catalogue.mcps_problem or "")
+    assert f"its earlier value {good} is in force" in (catalogue.mcps_problem or "")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Configurations and transforms as the plan of the MCP server facility prints them: they are served."""
+"""Configurations and transforms in the form of the plan of the MCP server facility are served."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ECHO = {
     },
     "prompts": {},
 }
-"""reference_templates/mcps/configs/echo.json of the plan, word for word."""
+"""reference_templates/mcps/configs/echo.json of the plan, unchanged."""
 
 TRANSFORM = '''
 def generate_resources(server_name: str, context: dict) -> list:
@@ -129,7 +129,7 @@ def is_refused(hub: Hub, sentence: str) -> bool:
 
 
 def test_a_transform_named_by_a_path_is_run_again_when_its_file_changes(hub: Hub, tmp_path: Path) -> None:
-    """T4.4, T10.5: and a path that leads out of the folder, or to nothing, is refused with a sentence."""
+    """T4.4, T10.5: a path that leads out of the folder, or to no file, is refused with a sentence."""
     (tmp_path / "servers" / "t").mkdir(parents=True)
     transform = tmp_path / "servers" / "t" / "tools.py"
     named = "def generate_tools(server_name, context):\n    return [{'name': 'NAME', 'function': 'f'}]\n"

@@ -1,4 +1,4 @@
-"""What tools are called where all servers are one."""
+"""Names of tools in the aggregate of all servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_other_names_get_a_digest_and_stay_the_same_on_every_machine() -> None:
 
 @given(st.lists(PAIRS, unique=True, max_size=30))
 def test_every_name_is_allowed_and_no_two_tools_share_one(pairs: list[tuple[str, str]]) -> None:
-    """X-8: no server can pass for another."""
+    """X-8: no server can impersonate another."""
     names = [public_name(*pair) for pair in pairs]
     assert all(map(ALLOWED.fullmatch, names))
     assert len(set(names)) == len(names)

@@ -1,4 +1,4 @@
-"""Large results: who may open one, how many there may be, and when they end."""
+"""Large results: permission to read, quota, and expiry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from patchbay.catalogue.contents.results import Results, key_in, without_key
+from patchbay.catalogue.contents.results import Results, key_in_query, without_key
 from patchbay.cid import cid_of
 from patchbay.store import Store
 
@@ -16,7 +16,7 @@ KEY = b"k" * 32
 def opened(results: Results, uri: str | None, principal: str = "ada") -> bytes | None:
     assert uri is not None
     cid, _, query = uri.removeprefix("cid://").partition("?")
-    return results.read(cid, key_in(query), principal)
+    return results.read(cid, key_in_query(query), principal)
 
 
 def test_a_result_opens_by_its_link_for_its_principal_in_every_process(store: Store) -> None:
@@ -50,7 +50,7 @@ def test_the_oldest_results_of_an_owner_give_way_to_a_new_one(store: Store) -> N
     assert opened(results, results.keep(b"0" * 30, "ada")) == b"0" * 30
 
 
-def test_a_result_beyond_the_quota_is_not_kept_and_takes_nothing_away(store: Store) -> None:
+def test_a_result_beyond_the_quota_is_not_stored_and_removes_no_other(store: Store) -> None:
     results = Results(store, KEY, 60, 100)
     link = results.keep(b"small", "ada")
     assert results.keep(b"x" * 101, "ada") is None

@@ -1,4 +1,4 @@
-"""Revocations: what can be revoked, what that ends, and how it is taken back."""
+"""Revocations: their targets, their effects, and how to lift them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_content_is_revoked_in_each_role_that_it_has(bench: Any, hub: Any) -> 
         assert hub.find("made").version == hub.pinned("made", made.version).version == made.version
 
 
-def test_what_else_there_is_stays(bench: Any, hub: Any) -> None:
+def test_a_revocation_affects_no_other_content(bench: Any, hub: Any) -> None:
     hub.revocations.revoke(cid_of(CODE.encode()), "ann", "old")
     hub.refresh()
     assert set(hub.find("calc").tools) == {"add", "sub"}
@@ -49,14 +49,14 @@ def test_what_else_there_is_stays(bench: Any, hub: Any) -> None:
         hub.pinned("calc", cid_of(CODE.encode()))
 
 
-def test_going_back_to_what_is_revoked_serves_nothing(bench: Any, hub: Any) -> None:
+def test_a_rollback_does_not_serve_a_revoked_version(bench: Any, hub: Any) -> None:
     hub.revocations.revoke(cid_of(CODE.encode()), "ann", "old")
     bench.plug("calc", CODE)
     hub.refresh()
     assert "old" in str(next(one.broken for one in hub.all() if one.name == "calc"))
 
 
-def test_the_versions_of_a_name_that_was_taken_away_are_the_operators(bench: Any, hub: Any) -> None:
+def test_versions_of_a_removed_name_are_for_the_operator_alone(bench: Any, hub: Any) -> None:
     version = hub.find("calc").version
     bench.change({"servers/calc": None})
     hub.refresh()
@@ -72,7 +72,7 @@ def test_the_versions_of_a_name_that_was_taken_away_are_the_operators(bench: Any
     ("target", "why"),
     [("nobody", "x"), ("", "x"), (cid_of(b"absent"), "x"), ("servers/", "x"), ("calc", ""), ("../calc", "x")],
 )
-def test_what_cannot_be_revoked_is_said_and_changes_nothing(hub: Any, target: str, why: str) -> None:
+def test_an_unknown_target_of_a_revocation_is_refused_and_changes_nothing(hub: Any, target: str, why: str) -> None:
     with pytest.raises(InvalidParams):
         hub.revocations.revoke(target, "ann", why)
     assert hub.revocations.all() == []
@@ -82,6 +82,6 @@ def test_what_cannot_be_revoked_is_said_and_changes_nothing(hub: Any, target: st
 
 def test_a_revocation_in_force_keeps_its_first_reason(hub: Any) -> None:
     hub.revocations.revoke("calc", "ann", "first")
-    told = hub.revocations.revoke("servers/calc", "bob", "second")
-    assert (told.what, told.who, told.why) == ("servers/calc", "ann", "first")
+    revocation = hub.revocations.revoke("servers/calc", "bob", "second")
+    assert (revocation.what, revocation.who, revocation.why) == ("servers/calc", "ann", "first")
     assert [each.why for each in Revocations(hub.store).all()] == ["first"]

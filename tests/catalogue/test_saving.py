@@ -1,4 +1,4 @@
-"""Saving definitions: the store or the file behind a server changes, all or nothing, and nobody is overwritten."""
+"""Saving definitions: the store or the file of a server changes completely or not at all, and no edit is lost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from patchbay.catalogue.rows import parse_row
-from patchbay.catalogue.saving import Saving
+from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.watching.drop_ins import drop_ins
-from patchbay.catalogue.watching.folder import Folder
+from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, MissingBlob, Refused, StaleUpdate
 from patchbay.store import Store
@@ -29,15 +29,15 @@ def definition(store: Store, name: str) -> str:
     return parse_row(name, store.blobs.get(cid)).definition_cid
 
 
-def test_a_new_server_stands_in_the_store_alone(store: Store, tmp_path: Path) -> None:
-    root = Saving(store, tmp_path).definition("a", "python", ONE, None, "ada", "to try")
+def test_a_new_server_is_saved_in_the_store_alone(store: Store, tmp_path: Path) -> None:
+    root = ServerEditor(store, tmp_path).definition("a", "python", ONE, None, "ada", "to try")
     assert (definition(store, "a"), store.names.get("root")) == (cid_of(ONE), root)
     assert not list(tmp_path.iterdir())
     assert (store.names.past("servers/a")[0].who, store.names.past("servers/a")[0].why) == ("ada", "to try")
 
 
-def test_who_started_from_something_else_is_refused(store: Store, tmp_path: Path) -> None:
-    saving = Saving(store, tmp_path)
+def test_an_edit_of_an_older_definition_is_refused(store: Store, tmp_path: Path) -> None:
+    saving = ServerEditor(store, tmp_path)
     saving.definition("a", "python", ONE, None, "ada", "first")
     for base in (None, cid_of(b"something else")):
         with pytest.raises(StaleUpdate):
@@ -48,8 +48,8 @@ def test_who_started_from_something_else_is_refused(store: Store, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["servers", "New", "a/b", "..", "", "x" * 129, "TAKEN"])
-def test_a_name_that_cannot_be_changes_nothing(store: Store, tmp_path: Path, name: str) -> None:
-    saving = Saving(store, tmp_path)
+def test_an_invalid_name_changes_nothing(store: Store, tmp_path: Path, name: str) -> None:
+    saving = ServerEditor(store, tmp_path)
     saving.definition("taken", "python", ONE, None, "ada", "first")
     before = store.names.all()
     with pytest.raises(InvalidParams):
@@ -60,9 +60,9 @@ def test_a_name_that_cannot_be_changes_nothing(store: Store, tmp_path: Path, nam
 def test_a_file_is_changed_with_its_server_and_the_watcher_agrees(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(ONE)
     (tmp_path / "a.mcp.json").write_bytes(b'{"auto_discover": true}')
-    folder = Folder(store, tmp_path)
+    folder = WatchedFolder(store, tmp_path)
     folder.start()
-    Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
+    ServerEditor(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
     assert (tmp_path / "a.py").read_bytes() == TWO
     assert (tmp_path / "a.mcp.json").read_bytes() == b'{"auto_discover": true}'
     before = store.names.all()
@@ -71,8 +71,8 @@ def test_a_file_is_changed_with_its_server_and_the_watcher_agrees(store: Store, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mcp.json", "a.py"]
 
 
-def test_a_file_that_stands_before_another_server_gives_way_to_it(store: Store, tmp_path: Path) -> None:
-    saving, folder = Saving(store, tmp_path), Folder(store, tmp_path)
+def test_removing_a_drop_in_restores_the_server_it_replaced(store: Store, tmp_path: Path) -> None:
+    saving, folder = ServerEditor(store, tmp_path), WatchedFolder(store, tmp_path)
     saving.definition("a", "python", ONE, None, "ada", "in the store")
     below = store.names.get("servers/a")
     (tmp_path / "a.py").write_bytes(TWO)
@@ -85,29 +85,29 @@ def test_a_file_that_stands_before_another_server_gives_way_to_it(store: Store, 
 
 def test_a_file_that_cannot_be_written_leaves_all_as_it_was(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(ONE)
-    Folder(store, tmp_path).start()
+    WatchedFolder(store, tmp_path).start()
     (tmp_path / "a.py").unlink()
     (tmp_path / "a.py").mkdir()
     before = store.names.all()
     with pytest.raises(Refused, match=r"a\.py cannot be changed"):
-        Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
+        ServerEditor(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
     assert store.names.all() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.py"]
 
 
-def test_a_content_that_is_not_there_touches_no_file(store: Store, tmp_path: Path) -> None:
+def test_a_missing_content_changes_no_file(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(ONE)
-    Folder(store, tmp_path).start()
+    WatchedFolder(store, tmp_path).start()
     with pytest.raises(MissingBlob):
-        Saving(store, tmp_path).names({"servers/a": None, "variables/v": cid_of(b"absent")}, "ada", "why")
+        ServerEditor(store, tmp_path).names({"servers/a": None, "variables/v": cid_of(b"absent")}, "ada", "why")
     assert (tmp_path / "a.py").read_bytes() == ONE
 
 
-def test_a_file_never_gets_a_mount_that_nobody_wrote_into_it(store: Store, tmp_path: Path) -> None:
-    """X-16, JN-C19: the watcher vouches for every file, so what came over HTTP must not become one."""
+def test_saving_over_http_never_writes_a_mount_into_a_file(store: Store, tmp_path: Path) -> None:
+    """X-16, JN-C19: every file counts as the operator's, so a definition that came over HTTP must not become one."""
     mount = b'{"kind": "upstream", "address": "mcp+stdio:server"}'
     (tmp_path / "a.json").write_bytes(b"{}")
-    folder, saving = Folder(store, tmp_path), Saving(store, tmp_path)
+    folder, saving = WatchedFolder(store, tmp_path), ServerEditor(store, tmp_path)
     folder.start()
     for text in (mount, b'{"kind": "documents", "root": "/"}'):
         with pytest.raises(Refused, match="by hand"):
@@ -120,16 +120,16 @@ def test_a_file_never_gets_a_mount_that_nobody_wrote_into_it(store: Store, tmp_p
     assert (tmp_path / "a.json").read_bytes() == mount
 
 
-def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_path: Path) -> None:
-    """Nobody else has those bytes yet: the watcher has not looked."""
+def test_a_file_that_an_editor_has_just_saved_is_not_overwritten(store: Store, tmp_path: Path) -> None:
+    """Those bytes are in the file alone: the watcher has not imported them."""
     (tmp_path / "a.py").write_bytes(ONE)
-    folder = Folder(store, tmp_path)
+    folder = WatchedFolder(store, tmp_path)
     folder.start()
-    saving = Saving(store, tmp_path)
+    saving = ServerEditor(store, tmp_path)
     for file in ("a.py", "a.mcp.json"):
         (tmp_path / file).write_bytes(mine := b'{"timeout": 7}' if file.endswith("json") else b"x = 'mine'\n")
         for wanted in (None, store.names.get("servers/a")):
-            with pytest.raises(StaleUpdate, match=f"the file {file} was saved a moment ago"):
+            with pytest.raises(StaleUpdate, match=f"the file {file} was saved just now"):
                 saving.names({"servers/a": wanted}, "ada", "back")
         with pytest.raises(StaleUpdate):
             saving.definition("a", "python", TWO, definition(store, "a"), "ada", "better")
@@ -140,10 +140,10 @@ def test_what_an_editor_has_just_saved_is_not_written_over(store: Store, tmp_pat
 
 
 def test_a_configuration_that_stays_keeps_its_bytes(store: Store, tmp_path: Path) -> None:
-    """It is kept with `auto_discover` said; its author's file is not about to say that too."""
+    """The stored form has `auto_discover` added; the author's file stays as it is."""
     (tmp_path / "a.py").write_bytes(ONE)
     (tmp_path / "a.mcp.json").write_bytes(config := b'{ "timeout": 7 }\n')
-    Folder(store, tmp_path).start()
-    Saving(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
+    WatchedFolder(store, tmp_path).start()
+    ServerEditor(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
     assert (tmp_path / "a.py").read_bytes() == TWO
     assert (tmp_path / "a.mcp.json").read_bytes() == config

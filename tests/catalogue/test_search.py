@@ -1,4 +1,4 @@
-"""Finding tools by what they do, in a catalogue of a size at which clients cannot be shown all of it."""
+"""Search for tools in a catalogue that is too large to show clients all of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.catalogue.listing import CALL, MOST_NAMED, SEARCH, Listing, front
+from patchbay.catalogue.listing import CALL, MAX_NAMED_SERVERS, SEARCH, Listing, search_descriptors
 from patchbay.catalogue.public_names import public_name
-from patchbay.catalogue.search import ToolSearch, texts_of
+from patchbay.catalogue.search import ToolSearch, searchable_texts
 from patchbay.config import parse_listing
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ConfigError
@@ -65,7 +65,7 @@ def tools_of(*names: str) -> dict[str, Descriptor]:
 
 @pytest.fixture(scope="module")
 def many() -> dict[str, Descriptor]:
-    """249 tools as well-known servers have them: name, description, arguments."""
+    """Return 249 tools like those of well-known servers: name, description, arguments."""
     lines = Path(__file__).with_name("tools.txt").read_text("utf-8").splitlines()
     found = (tool(*(part.strip() for part in line.split("|"))) for line in lines)
     return {one.name: one for one in found}
@@ -120,23 +120,23 @@ def test_arguments_are_found_by_name_description_and_choice_also_inside_others()
 def test_a_schema_without_an_end_is_not_followed_to_it() -> None:
     schema: dict[str, object] = {"type": "object"}
     schema["properties"] = {"again": schema}
-    assert texts_of({"name": "x", "inputSchema": schema})["arguments"].split() == ["again"] * 5
+    assert searchable_texts({"name": "x", "inputSchema": schema})["arguments"].split() == ["again"] * 5
 
 
 def test_a_listing_keeps_and_shows_by_pattern() -> None:
-    """`include` and `exclude` decide what there is, `search` and `always` what a list shows."""
+    """`include` and `exclude` decide which tools exist, `search` and `always` which a list shows."""
     tools = tools_of("a.get", "a.set", "b.get", "b.Get")
     listing = Listing.of({"search": True, "always": ["b.[g]et"], "include": ["*.get", "b.*"], "exclude": ["a.*"]})
-    kept = listing.kept(tools)
+    kept = listing.select(tools)
     assert list(kept) == ["b.get", "b.Get"]
-    assert list(listing.shown(kept)) == [SEARCH, CALL, "b.get"]
-    assert list(Listing().shown(tools)) == list(Listing().kept(tools)) == list(tools)
+    assert list(listing.visible(kept)) == [SEARCH, CALL, "b.get"]
+    assert list(Listing().visible(tools)) == list(Listing().select(tools)) == list(tools)
 
 
-def test_search_stays_off_where_a_tool_has_its_name_or_there_is_none() -> None:
+def test_search_stays_off_without_tools_or_with_a_tool_of_its_name() -> None:
     tools = tools_of("x", CALL)
     listing = Listing(search=True)
-    assert listing.shown(tools) == tools and not listing.searches({})
+    assert listing.visible(tools) == tools and not listing.is_search_active({})
     (problem,) = listing.problems(tools)
     assert problem.where == "listing.search"
 
@@ -153,7 +153,7 @@ def test_search_stays_off_where_a_tool_has_its_name_or_there_is_none() -> None:
         (b"{", "", "expected JSON"),
     ],
 )
-def test_a_listing_that_says_something_else_is_told_by_place(text: bytes, path: str, words: str) -> None:
+def test_an_invalid_listing_is_reported_with_its_place(text: bytes, path: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_listing(text, "variables/listing")
     assert (caught.value.where, caught.value.path) == ("variables/listing", path)
@@ -161,40 +161,40 @@ def test_a_listing_that_says_something_else_is_told_by_place(text: bytes, path: 
     assert parse_listing(None, "x") == parse_listing(b" ", "x") == {}
 
 
-def test_a_server_says_what_is_wrong_with_its_listing(bench: Bench) -> None:
+def test_a_server_reports_faults_of_its_listing(bench: Bench) -> None:
     bench.plug("one", "def call_tool():\n    pass\n", config={"auto_discover": True, "listing": {"search": True}})
     bench.plug("two", "def f():\n    pass\n", config={"listing": {"serach": True}})
     one, two = bench.server("one"), bench.server("two")
-    assert list(one.shown) == ["call_tool"]
+    assert list(one.visible_tools) == ["call_tool"]
     assert [problem.where for problem in one.problems] == ["listing.search"]
     assert two.broken is not None and "at listing: unknown field serach (did you mean search?)" in two.broken
 
 
-def test_a_pattern_that_names_nothing_is_told() -> None:
+def test_a_pattern_without_a_match_is_reported() -> None:
     listing = Listing(always=("x*",), exclude=("y",), include=("*",))
     assert [(one.where, one.reason) for one in listing.problems(tools_of("x"))] == [
-        ("listing.exclude", "no tool is called y")
+        ("listing.exclude", "no tool matches y")
     ]
 
 
 def test_a_pattern_matches_the_public_and_the_dotted_name() -> None:
-    """A listing that was written before names held no dot still leaves out what it left out."""
+    """A listing from the time of dotted names still excludes the same tools."""
     (one,) = [tool("bash.execute")]
     tools = {one.name: one}
     for pattern in ("bash.*", "bash__*", "*.execute", "bash__execute"):
         listing = Listing(exclude=(pattern,))
-        assert listing.kept(tools) == {} and list(listing.problems(tools)) == []
-    assert Listing(exclude=("execute",)).kept(tools) == tools
+        assert listing.select(tools) == {} and list(listing.problems(tools)) == []
+    assert Listing(exclude=("execute",)).select(tools) == tools
 
 
-def test_the_search_says_what_there_is_to_find(many: dict[str, Descriptor]) -> None:
-    described = front(many)[SEARCH].wire["description"]
+def test_the_description_of_the_search_names_servers_and_tools(many: dict[str, Descriptor]) -> None:
+    described = search_descriptors(many)[SEARCH].wire["description"]
     assert "There are 249: of the servers github, gitlab, slack" in described and "more." in described
-    assert "There are 2: a, b." in front(tools_of("a", "b"))[SEARCH].wire["description"]
-    assert len(described) < 700 and MOST_NAMED == 40
+    assert "There are 2: a, b." in search_descriptors(tools_of("a", "b"))[SEARCH].wire["description"]
+    assert len(described) < 700 and MAX_NAMED_SERVERS == 40
 
 
 def test_a_call_reads_only_where_every_tool_does() -> None:
     reads = Descriptor("tool", "r", {"name": "r", "inputSchema": {}, "annotations": {"readOnlyHint": True}})
-    assert front({"r": reads})[CALL].wire["annotations"] == {"readOnlyHint": True}
-    assert "annotations" not in front({"r": reads, **tools_of("w")})[CALL].wire
+    assert search_descriptors({"r": reads})[CALL].wire["annotations"] == {"readOnlyHint": True}
+    assert "annotations" not in search_descriptors({"r": reads, **tools_of("w")})[CALL].wire

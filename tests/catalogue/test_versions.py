@@ -1,8 +1,9 @@
-"""Who tells that a server's lists changed when two processes see the changes at once."""
+"""Which process announces that a server's lists changed when two processes see the changes at once."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ HELLO = 'def hello(name: str) -> str:\n    "Greet."\n    return name\n'
 
 
 class InterruptedNames(MemoryNames):
-    """Names in memory; `then` runs once after the next move, as another process that is faster."""
+    """Names in memory; `then` runs once after the next move, like another process that is faster."""
 
     then: Callable[[], Any] | None = None
 
@@ -28,18 +29,18 @@ class InterruptedNames(MemoryNames):
         return seq
 
 
-def test_a_change_is_told_although_another_process_moves_the_name_right_after_it(bench: Any) -> None:
-    """DESIGN section 6: each of two changes is told once, by the process that moved the name."""
+def test_a_change_is_announced_although_another_process_moves_the_name_right_after_it(bench: Any) -> None:
+    """The process that moved the name announces the change; each of two changes is announced once."""
     bench.plug("hi", HELLO)
     first = bench.open().find("hi")
     second = replace(first, tools={})
     store = MemoryStore()
-    store.names = names = InterruptedNames(store.blobs)
+    store.names = names = InterruptedNames(threading.RLock(), store.blobs)
     slow, fast = Versions(store, "slow", 3600.0), Versions(store, "fast", 3600.0)
     lists = [replace(one, version="") for one in (first, second)]
     names.then = lambda: fast.announce("hi", lists[1])
     assert slow.announce("hi", lists[0])
-    told = [json.loads(entry.data)["kinds"] for entry in store.journal.read("changes/hi")]
-    assert told == [["tools"], ["tools"]]
+    announced = [json.loads(entry.data)["kinds"] for entry in store.journal.read("changes/hi")]
+    assert announced == [["tools"], ["tools"]]
     assert not fast.announce("hi", lists[1]), "what stands already is not told again"
     store.close()

@@ -14,7 +14,7 @@ import pytest
 from patchbay import exit_codes
 from patchbay.cli import jn, main
 from patchbay.cli.messages import Commands
-from patchbay.client.connection.environment import launch_environment
+from patchbay.client.connection.environment import make_launch_environment
 from tests.checkout import ROOT
 from tests.cli.desk import SEARCH, Desk, launch
 from tests.client.peers import fetched
@@ -86,11 +86,11 @@ def test_both_programs_are_installed_and_share_their_commands() -> None:
 
 def test_launchers_are_found_where_nobody_installed_them() -> None:
     """JN-6: uv beside this Python, npx and node in the Node wheel, on an otherwise empty PATH; uv has no project."""
-    environment = launch_environment({"PATH": ""})
+    environment = make_launch_environment({"PATH": ""})
     assert all(shutil.which(name, path=environment["PATH"]) for name in ("uv", "npx", "node", "python"))
     assert environment["UV_NO_PROJECT"] == "1"
-    assert launch_environment({"PATH": "/first", "UV_NO_PROJECT": "0"})["PATH"].startswith("/first:")
-    assert launch_environment({"UV_NO_PROJECT": "0"})["UV_NO_PROJECT"] == "0"
+    assert make_launch_environment({"PATH": "/first", "UV_NO_PROJECT": "0"})["PATH"].startswith("/first:")
+    assert make_launch_environment({"UV_NO_PROJECT": "0"})["UV_NO_PROJECT"] == "0"
 
 
 @pytest.mark.process

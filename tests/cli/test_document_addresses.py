@@ -58,13 +58,13 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Abroad]:
 @pytest.fixture
 def far(desk: Desk, host: Abroad) -> Iterator[Desk]:
     """A desk from which the document's host is reached, with the document's profile of it."""
-    http._certificates.cache_clear()  # a program reads them once; here one program follows the other in one process
+    http._load_certificates.cache_clear()  # a program reads them once; this process runs several
     desk.environment.update(host.environment)
     folder = desk.home / ".local" / "jn" / "profiles" / "http" / "genomoncology"
     folder.mkdir(parents=True)
     (folder / "_meta.json").write_text(json.dumps(GENOMONCOLOGY))
     yield desk
-    http._certificates.cache_clear()
+    http._load_certificates.cache_clear()
 
 
 def test_the_documents_commands_for_an_http_api_run_as_written(far: Desk, host: Abroad) -> None:

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from patchbay.client.connection.pool import Connections
-from patchbay.client.profiles.lookup import homes
+from patchbay.client.connection.pool import ConnectionPool
+from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import SourceContext
 
 FOLDER = Path(__file__).parent
@@ -78,8 +78,8 @@ def means_in(folder: Path, environ: Mapping[str, str] | None = None, **options: 
         "UV_NO_PROJECT": "1",
         **(environ or {}),
     }
-    with Connections(environ=surroundings, start_timeout=60) as connections:
-        yield SourceContext(connections, homes(folder, surroundings), surroundings, **options)
+    with ConnectionPool(environ=surroundings, start_timeout=60) as connections:
+        yield SourceContext(connections, find_homes(folder, surroundings), surroundings, **options)
 
 
 @contextmanager

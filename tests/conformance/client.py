@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from patchbay.client.addresses.targets import ANY_ISSUER, Era, Http
-from patchbay.client.auth.client_assertions import exchanged_at
-from patchbay.client.auth.oauth import Asserted, BrowserSignIn, Machine, SignIn, Workload
+from patchbay.client.auth.client_assertions import make_token_exchanger
+from patchbay.client.auth.oauth import BrowserSignIn, ClientCredentials, IdentityAssertion, SignIn, WorkloadIdentity
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources import skills
@@ -72,15 +72,15 @@ def visit(url: str) -> None:
 def explore(url: str, context: Context, signin: SignIn | None = None) -> None:
     """List everything and use it: each tool (as the suite says, if it does), each resource, each prompt."""
     with reached(url, signin) as connection:
-        tools = connection.tools()
+        tools = connection.list_tools()
         for call in context.get("toolCalls") or [{"name": tool["name"], "arguments": given(tool)} for tool in tools]:
-            tried(partial(connection.call, call["name"], call["arguments"]))
+            tried(partial(connection.call_tool, call["name"], call["arguments"]))
         if "resources" in connection.capabilities:
-            for resource in connection.resources():
-                connection.read(resource["uri"])
+            for resource in connection.list_resources():
+                connection.read_resource(resource["uri"])
         if "prompts" in connection.capabilities:
-            for prompt in connection.prompts():
-                connection.prompt(prompt["name"])
+            for prompt in connection.list_prompts():
+                connection.get_prompt(prompt["name"])
 
 
 def given(tool: Json) -> Json:
@@ -101,21 +101,21 @@ def tried(call: Callable[[], object]) -> None:
 def keep_schema(url: str, context: Context) -> None:
     """Hand a schema back as it came."""
     with reached(url) as connection:
-        schemas = {tool["name"]: tool["inputSchema"] for tool in connection.tools()}
-        connection.call("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
+        schemas = {tool["name"]: tool["inputSchema"] for tool in connection.list_tools()}
+        connection.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
 
 
 def list_skills(url: str, context: Context) -> None:
     """List the skills and read nothing."""
     with reached(url) as connection:
-        skills.listed(connection)
+        skills.list_skills(connection)
 
 
 def load_skills(url: str, context: Context) -> None:
     """Load every skill with all its files; what is not what it should be is refused."""
     with reached(url) as connection:
-        for entry in skills.listed(connection):
-            tried(partial(skills.loaded, connection, entry))
+        for entry in skills.list_skills(connection):
+            tried(partial(skills.load_skill, connection, entry))
 
 
 def person(folder: Path, context: Context) -> SignIn:
@@ -131,7 +131,7 @@ def person(folder: Path, context: Context) -> SignIn:
 
 
 def machine(url: str, folder: Path, context: Context) -> SignIn:
-    return Machine(
+    return ClientCredentials(
         folder,
         context["client_id"],
         context.get("issuer") or issuer_of(url),
@@ -142,15 +142,15 @@ def machine(url: str, folder: Path, context: Context) -> SignIn:
 
 
 def enterprise(url: str, folder: Path, context: Context) -> SignIn:
-    assertion = exchanged_at(context["idp_token_endpoint"], context["idp_client_id"], context["idp_id_token"])
-    return Asserted(folder, context["client_id"], context["client_secret"], issuer_of(url), assertion)
+    assertion = make_token_exchanger(context["idp_token_endpoint"], context["idp_client_id"], context["idp_id_token"])
+    return IdentityAssertion(folder, context["client_id"], context["client_secret"], issuer_of(url), assertion)
 
 
 def workload(url: str, folder: Path, context: Context) -> SignIn:
     async def assertion(audience: str) -> str:
         return str(context["valid_jwt"])
 
-    return Workload(folder, context["client_id"], issuer_of(url), assertion)
+    return WorkloadIdentity(folder, context["client_id"], issuer_of(url), assertion)
 
 
 def issuer_of(url: str) -> str:

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patchbay.errors import ConfigError, TimedOut
-from patchbay.fulltext.index import BEGIN, END, Document, Index, require
-from patchbay.fulltext.words import MOST_CHARACTERS, MOST_WORDS, parts, pieces, read
+from patchbay.fulltext.index import BEGIN, END, Document, Index
+from patchbay.fulltext.tables import require
+from patchbay.fulltext.words import MOST_CHARACTERS, MOST_WORDS, KnownTexts, pieces, read
 from patchbay.sqlite import sqlite3
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)
@@ -221,7 +222,7 @@ def test_a_query_is_read_to_a_bound() -> None:
 def test_identifiers_are_taken_apart_and_put_together() -> None:
     assert pieces("getHTTPServer_v2.toJSON") == ["get", "HTTP", "Server", "v2", "to", "JSON"]
     assert pieces("plain") == ["plain"] and pieces("...") == ["..."]
-    assert list(parts("create_issue or GitHub, plain")) == ["createissue", "Git Hub"]
+    assert KnownTexts().forms("create_issue or GitHub, plain") == ["createissue", "Git Hub"]
 
 
 def test_a_limit_is_kept_and_ties_have_an_order() -> None:
@@ -319,3 +320,20 @@ def test_a_word_that_no_text_can_have_is_not_corrected() -> None:
     index = index_of("a" * 64)
     assert index.read("a" * 32 + "b" + "a" * 31).suggestion == "a" * 64
     assert index.read("b" + "a" * 64).suggestion is None
+
+
+def test_words_are_stored_again_after_another_connection_emptied_the_index(tmp_path: Path) -> None:
+    """An index remembers which words it has stored; what another process does to the file ends that memory."""
+    with Index({"text": 1.0}, tmp_path / "index") as one, Index({"text": 1.0}, tmp_path / "index") as other:
+        one.put(Document("a", {"text": "pumpkin"}))
+        other.clear()
+        one.put(Document("a", {"text": "pumpkin"}))
+        assert one.read("pumpkni ").suggestion == "pumpkin "
+
+
+def test_words_of_a_refused_write_are_stored_by_the_next_one() -> None:
+    with Index({"text": 1.0}) as index:
+        with pytest.raises(ValueError, match="no other"):
+            index.put(Document("a", {"text": "pumpkin"}), Document("b", {"other": "pie"}))
+        index.put(Document("a", {"text": "pumpkin"}))
+        assert index.read("pumpkni ").suggestion == "pumpkin "

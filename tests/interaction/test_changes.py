@@ -17,7 +17,7 @@ import mcp
 import pytest
 from mcp_types import ToolListChangedNotification
 
-from patchbay.catalogue.watching.folder import Folder
+from patchbay.catalogue.watching.folder import WatchedFolder
 from tests.interaction.peers import MODERN, PythonSdk, names, texts
 from tests.interaction.programs import BOUND, Hub
 
@@ -54,7 +54,7 @@ async def connected(url: str, mode: str, **options: Any) -> AsyncIterator[mcp.Cl
 
 
 def test_the_hub_looks_often_enough_for_a_change_to_be_live_within_two_seconds() -> None:
-    assert LOOKS * Folder.every < LIVE
+    assert LOOKS * WatchedFolder.every < LIVE
 
 
 @pytest.mark.parametrize("mode", ["legacy", MODERN])

@@ -1,4 +1,4 @@
-"""What the handlers' tests stand on: calls, a small hub, and one way to wait."""
+"""What the tests of handlers share: calls, a small hub, and one way to wait."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from patchbay.processes.limits import Limits
 from patchbay.views.fold import fold
 
 BOUND = 60.0
-"""Seconds after which a test that waits gives up."""
+"""Seconds after which a waiting test gives up."""
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for something to become true, with the one bound of these tests."""
+    """Wait for a condition, with the one bound of these tests."""
     until = time.monotonic() + BOUND
     pulse = threading.Event()
     while not condition():
@@ -33,7 +33,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie that waits for its parent does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -43,12 +43,12 @@ def alive(pid: int) -> bool:
 
 @dataclass
 class SmallHub:
-    """A hub of a few handlers and resources in memory."""
+    """A hub with a few handlers and resources in memory."""
 
     servers: dict[str, Handler] = field(default_factory=dict)
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
-    said: list[tuple[str, ...]] = field(default_factory=list)
+    announced: list[tuple[str, ...]] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
@@ -71,10 +71,10 @@ class SmallHub:
         return fold(activate(self.servers[server], inner))
 
     def changed(self, server: str, kind: str) -> None:
-        self.said.append(("changed", server, kind))
+        self.announced.append(("changed", server, kind))
 
     def updated(self, server: str, uri: str) -> None:
-        self.said.append(("updated", server, uri))
+        self.announced.append(("updated", server, uri))
 
     def state(self, server: str) -> MutableMapping[str, Any]:
         return self.states.setdefault(server, {})
@@ -84,28 +84,28 @@ class SmallHub:
 
 
 def python(source: str, name: str = "tool") -> Handler:
-    """The handler of a Python definition."""
+    """Return the handler of a Python definition."""
     data = dedent(source).encode()
     return python_handler(data, cid_of(data), name)
 
 
 def shell(source: str | bytes, name: str = "tool", hidden: Sequence[Path] = (), **limits: Any) -> Handler:
-    """The handler of a shell definition."""
+    """Return the handler of a shell definition."""
     data = source if isinstance(source, bytes) else dedent(source).encode()
     return shell_handler(data, cid_of(data), name, limits=Limits(**limits), hidden=hidden)
 
 
 def call_of(arguments: dict[str, Any] | None = None, /, left: float = 20.0, **more: Any) -> Call:
-    """A call of `main` with so many seconds left; `more` are further fields of the Call."""
+    """Return a call of `main` with this many seconds left; `more` are further fields of the Call."""
     more.setdefault("target", {"function": "main"})
     return Call(server="tool", arguments=arguments or {}, deadline=time.monotonic() + left, **more)
 
 
-def heard(running: Iterator[Event]) -> Event:
-    """The next event of an activation that is no Pause."""
+def next_event(running: Iterator[Event]) -> Event:
+    """Return the next event of an activation that is not a Pause."""
     return next(event for event in running if not isinstance(event, Pause))
 
 
 def events(handler: Handler, call: Call) -> list[Event]:
-    """All events of one activation but the Pauses, of which there may be any number."""
+    """Return all events of one activation except the Pauses, of which there may be any number."""
     return [event for event in activate(handler, call) if not isinstance(event, Pause)]

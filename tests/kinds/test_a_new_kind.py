@@ -1,4 +1,4 @@
-"""A kind of server that is only a folder: `tests/kinds/countdown/`. No file of the package knows it."""
+"""A kind of server that is only a folder: `tests/kinds/countdown/`. No file of the package mentions it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_two_kinds_cannot_have_the_same_name_or_ending(hub: Hub) -> None:
         register(replace(KIND, name="other", endings=(".py",)))
 
 
-def test_a_kind_that_is_taken_away_is_known_no_more(hub: Hub) -> None:
+def test_a_removed_kind_is_unknown(hub: Hub) -> None:
     unregister = register(replace(KIND, name="brief", endings=(".brief",)))
     assert "brief" in [kind.name for kind in known_kinds()]
     unregister()

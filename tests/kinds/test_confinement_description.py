@@ -1,4 +1,4 @@
-"""How a server runs: what a page says is what is so."""
+"""The described confinement of a server is its real one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from patchbay.kinds.confinement_description import (
     INSIDE,
     NOTHING,
     REFUSED,
-    WALLS,
-    WITHOUT,
+    SANDBOXED,
+    UNSANDBOXED,
     confinement,
     protections,
 )
@@ -20,7 +20,7 @@ from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
-from patchbay.processes.sandbox import IF_AVAILABLE, available
+from patchbay.processes.sandbox import IF_AVAILABLE, is_available
 
 
 def test_a_definition_runs_in_a_process_with_a_bound_of_memory() -> None:
@@ -30,7 +30,7 @@ def test_a_definition_runs_in_a_process_with_a_bound_of_memory() -> None:
     assert confinement("shell", {}).sentence.startswith("in a process of its own for each call, memory 512 MiB")
 
 
-def test_what_runs_inside_the_hub_is_unconfined_whatever_is_asked() -> None:
+def test_code_inside_the_hub_is_unconfined_whatever_its_configuration() -> None:
     found = confinement("python", {"isolation": "inline", "sandbox": "if-available"})
     assert (found.isolation, found.memory, found.asked, found.sandboxed) == ("inline", None, True, False)
     assert found.sentence == confinement("python", {}, "inline").sentence == "unconfined, inside the hub"
@@ -39,12 +39,11 @@ def test_what_runs_inside_the_hub_is_unconfined_whatever_is_asked() -> None:
 
 
 @pytest.mark.parametrize("kind", ["python", "shell"])
-def test_a_sandbox_is_said_to_be_there_only_where_it_works(kind: str) -> None:
-    """THREATS 1.6."""
+def test_a_sandbox_is_described_only_where_it_works(kind: str) -> None:
     needed, wanted = confinement(kind, {"sandbox": True}), confinement(kind, {"sandbox": IF_AVAILABLE})
-    assert needed.asked and wanted.asked and needed.sandboxed == wanted.sandboxed == available()
-    assert wanted.sentence.endswith(WALLS if available() else WITHOUT)
-    assert needed == (wanted if available() else replace(NOTHING, asked=True, sentence=REFUSED))
+    assert needed.asked and wanted.asked and needed.sandboxed == wanted.sandboxed == is_available()
+    assert wanted.sentence.endswith(SANDBOXED if is_available() else UNSANDBOXED)
+    assert needed == (wanted if is_available() else replace(NOTHING, asked=True, sentence=REFUSED))
 
 
 def test_nothing_runs_of_a_server_without_code() -> None:
@@ -56,7 +55,7 @@ CONFIGS: list[dict[str, Any]] = [{}, {"isolation": "inline"}, {"isolation": "pro
 
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("isolation", ["inline", "process"])
-def test_it_says_where_the_handler_runs(config: dict[str, Any], isolation: str) -> None:
+def test_the_description_agrees_with_the_handler(config: dict[str, Any], isolation: str) -> None:
     handlers = Handlers(WorkerPool(), isolation)
     handler = handlers("python", b"def f(): ...", "bafk", "f", config)
     hosted = handler.__module__ == hosted_handler.__module__
@@ -68,7 +67,7 @@ def held(kind: str, names: tuple[str, ...], version: int) -> set[str]:
     return {row["what"] for row in rows if row["holds"]}
 
 
-def test_each_protection_is_said_to_hold_only_where_its_feature_is_there() -> None:
+def test_each_protection_is_described_as_active_only_with_its_feature() -> None:
     everything = {"files", "ports", "signals", "processes", "shared memory", "memory"}
     assert held("python", ALL, 6) == everything
     assert held("python", (LANDLOCK, PRIVACY), 6) == everything - {"processes", "shared memory"}
@@ -80,6 +79,6 @@ def test_each_protection_is_said_to_hold_only_where_its_feature_is_there() -> No
     assert protections("static", confinement("static", {}), ALL, 6) == []
 
 
-def test_what_does_not_hold_says_what_it_needs() -> None:
+def test_an_inactive_protection_names_its_requirement() -> None:
     rows = protections("python", confinement("python", {}), (), 0)
     assert all(row["sentence"].startswith("not protected here; needs Linux with") for row in rows)

@@ -1,4 +1,4 @@
-"""What discovery refuses and where it stops: broken, hostile and endless definitions."""
+"""Discovery refuses broken, hostile and endless definitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, discover
     ],
 )
 def test_a_definition_that_cannot_be_read_is_refused_with_its_line(source: bytes, line: int, said: str) -> None:
-    """THREATS: hostile source is an error with a place, never a crash."""
+    """Hostile source is an error with a place, never a crash."""
     with pytest.raises(ConfigError, match=said) as refused:
         discover("python", "srv", source)
     assert (refused.value.where, refused.value.path) == ("srv", f"line {line}")
@@ -69,13 +69,13 @@ def test_any_bytes_are_either_read_or_refused(source: bytes) -> None:
 @pytest.mark.parametrize(
     "line", ["# -*- coding: foobar -*-", "#!/usr/bin/python\n# coding: latin-1", "# coding: ascii"]
 )
-def test_a_coding_line_that_says_something_else_than_utf_8_is_refused(line: str) -> None:
-    """Python would read another text than the hub, or none: one such file kept the whole hub from starting."""
+def test_a_coding_line_other_than_utf_8_is_refused(line: str) -> None:
+    """Python would read another text than the hub, or fail: one such file prevented the start of the whole hub."""
     source = f"{line}\ndef hello() -> str:\n    return 'é'\n"
-    with pytest.raises(ConfigError, match="its coding line says that it is something else"):
+    with pytest.raises(ConfigError, match="its coding line names another"):
         discover("python", "hello", source.encode())
 
 
 @pytest.mark.parametrize("line", ["# -*- coding: utf-8 -*-", "# coding: latin-1", ""])
-def test_a_coding_line_that_makes_no_difference_does_no_harm(line: str) -> None:
+def test_a_coding_line_with_the_same_text_is_accepted(line: str) -> None:
     assert discover("python", "hello", f"{line}\ndef hello() -> str: ...\n".encode()).descriptors

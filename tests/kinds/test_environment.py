@@ -1,4 +1,4 @@
-"""The environment that a configuration gives to code in processes of its own."""
+"""The environment that a configuration gives to code in its own processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_reference_stands_for_a_variable_of_the_hub(text: str, value: str) -> 
     assert resolved({"A": text}, "notes", HUB) == {"A": value}
 
 
-def test_what_comes_out_empty_is_not_set() -> None:
+def test_a_variable_with_an_empty_value_is_not_set() -> None:
     assert resolved({"A": "${MISSING:-}", "B": "${EMPTY}", "C": ""}, "notes", HUB) == {}
 
 
@@ -82,7 +82,7 @@ def hosts() -> Iterator[WorkerPool]:
     hosts.close()
 
 
-def said(handlers: Handlers, kind: str, source: bytes, config: dict[str, Any], **arguments: str) -> str:
+def output_of(handlers: Handlers, kind: str, source: bytes, config: dict[str, Any], **arguments: str) -> str:
     handler = handlers(kind, source, "cid", "notes", config)
     assert handler is not None
     return "".join(
@@ -92,24 +92,24 @@ def said(handlers: Handlers, kind: str, source: bytes, config: dict[str, Any], *
 
 @pytest.mark.parametrize("isolation", ["process", "inline"])
 def test_a_definition_sees_its_own_environment_and_no_other_servers(hosts: WorkerPool, isolation: str) -> None:
-    """X-16: whatever the hub's setting, such a server has processes of its own."""
+    """X-16: whatever the hub's setting, such a server has its own processes."""
     handlers = Handlers(hosts, isolation)
-    assert said(handlers, "python", SHOW, {"environment": {"NOTES_A": "one"}}, name="NOTES_A") == "one"
-    assert said(handlers, "python", SHOW, {"environment": {"NOTES_A": "two"}}, name="NOTES_A") == "two"
-    assert said(handlers, "python", SHOW, {"isolation": "process"}, name="NOTES_A") == "none"
+    assert output_of(handlers, "python", SHOW, {"environment": {"NOTES_A": "one"}}, name="NOTES_A") == "one"
+    assert output_of(handlers, "python", SHOW, {"environment": {"NOTES_A": "two"}}, name="NOTES_A") == "two"
+    assert output_of(handlers, "python", SHOW, {"isolation": "process"}, name="NOTES_A") == "none"
 
 
 def test_a_call_without_a_variable_it_needs_fails_and_names_it(hosts: WorkerPool) -> None:
     """J-F3"""
     config = {"environment": {"NOTES_A": "${PATCHBAY_TESTS_NOT_THERE}"}}
     for kind, source in (("python", SHOW), ("shell", b"@bash_command date")):
-        assert "PATCHBAY_TESTS_NOT_THERE" in said(Handlers(hosts, "process"), kind, source, config)
+        assert "PATCHBAY_TESTS_NOT_THERE" in output_of(Handlers(hosts, "process"), kind, source, config)
 
 
 def test_a_script_sees_its_environment(hosts: WorkerPool) -> None:
     """V-F12"""
     config = {"environment": {"NOTES_A": "one"}}
-    assert said(Handlers(hosts, "process"), "shell", b'echo "$NOTES_A"', config) == "one\n"
+    assert output_of(Handlers(hosts, "process"), "shell", b'echo "$NOTES_A"', config) == "one\n"
 
 
 def test_a_page_shows_the_reference_and_not_the_value(tmp_path: Path) -> None:

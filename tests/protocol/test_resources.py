@@ -87,7 +87,7 @@ def test_variables_and_servers_are_read_by_their_uris(zoo: Hub) -> None:
     assert "20" in read(zoo, "zoo", "server://date/date")["text"]
 
 
-def test_a_tool_that_may_change_something_is_not_run_by_reading(zoo: Hub) -> None:
+def test_a_tool_without_a_read_only_hint_is_not_run_by_reading(zoo: Hub) -> None:
     answer = zoo.legacy("zoo", "resources/read", {"uri": "server://zoo/greet?name=x"})
     assert "error" in answer.last
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.reading.skills import MAX_SKILL_BYTES, skills_of
+from patchbay.catalogue.reading.skills import MAX_SKILL_BYTES, load_skills
 from patchbay.protocol.skills import SKILLS
 from patchbay.stores.memory import MemoryStore
 from tests.checkout import ROOT
@@ -240,10 +240,10 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     ({"SKILL.md": {"cid": "nonsense"}}, "nonsense"),
     (described("x: &a 1\ny: *a"), "expected no alias"),
     (described("x: !!python/name:os.system ''"), "expected no tag"),
-    (described("x: .nan"), "expected what JSON can say"),
+    (described("x: .nan"), "expected a number that JSON allows"),
     (described("x: 99999999999999999999"), "64 bits"),
-    (described("x: 1\nx: 2"), "to stand once"),
-    (described("? [a]\n: 1"), "each key to be a text"),
+    (described("x: 1\nx: 2"), "to occur once"),
+    (described("? [a]\n: 1"), "each key to be a string"),
     (described("x: " + "[" * 20 + "]" * 20), "nests at most"),
     (described("x: " + "a" * 70_000), "at most 65536 characters"),
     (skill("odd", a={"text": "x"}, **{"a/b": {"text": "y"}}), "to be a file or a directory, not both"),
@@ -267,7 +267,7 @@ def test_a_skill_that_is_not_whole_is_a_problem_and_the_rest_stands(
 def test_all_files_of_a_skill_together_have_a_bound() -> None:
     blobs = MemoryStore().blobs
     large = {"a": {"cid": blobs.put(b"x" * (MAX_SKILL_BYTES - 1))}}
-    found, problems = skills_of({"skills": {"odd": skill("odd", **large)}}, "a test", blobs)
+    found, problems = load_skills({"skills": {"odd": skill("odd", **large)}}, "a test", blobs)
     assert found == {} and [one.where for one in problems] == ["skills.odd"]
     assert f"expected at most {MAX_SKILL_BYTES} bytes" in problems[0].reason
 

@@ -16,7 +16,9 @@ import orjson
 import pytest
 from mcp.types import TextContent
 
-from patchbay.boot import change
+from patchbay.boot import change_names
+from patchbay.catalogue.search import FINDERS
+from patchbay.protocol.lists import PAGES
 from patchbay.protocol.versions import REVISIONS
 from tests.checkout import ROOT
 from tests.hubs import MODERN, Answer, Hub, modern_request
@@ -42,7 +44,7 @@ ANNOTATED = {
 def variable(hub: Hub, value: Any) -> None:
     """Say how all servers together are listed."""
     store = hub.catalogue.store
-    change(store, {"variables/listing": store.blobs.put(json.dumps(value).encode())}, "tests", "listing")
+    change_names(store, {"variables/listing": store.blobs.put(json.dumps(value).encode())}, "tests", "listing")
     hub.catalogue.refresh()
 
 
@@ -264,14 +266,14 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    kept = server.rendered["tools", MODERN, None]
+    kept = PAGES.peek(server, ("tools", MODERN, None))
     hub.modern("zoo", "tools/list")
-    assert server.rendered["tools", MODERN, None] is kept
-    assert "finder" not in server.rendered
+    assert PAGES.peek(server, ("tools", MODERN, None)) is kept
+    assert FINDERS.peek(server, "") is None
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
-    made = server.rendered["finder"]
+    made = FINDERS.peek(server, "")
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "table"}})
-    assert server.rendered["finder"] is made
+    assert FINDERS.peek(server, "") is made
     hub.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from patchbay.store import Store
 from patchbay.stores import KINDS, open_store
+from tests.clocks import Clock
 
 
 @pytest.fixture(params=KINDS)
@@ -14,3 +15,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     opened = open_store(request.param, tmp_path)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)

@@ -97,7 +97,7 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
 def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     SqliteStore(tmp_path).close()
     change_row(tmp_path, "PRAGMA user_version = 99")
-    with pytest.raises(ContentError, match="its schema is 99, this program knows 1"):
+    with pytest.raises(ContentError, match="its schema is 99, this program knows 2"):
         SqliteStore(tmp_path)
 
 

@@ -11,7 +11,7 @@ import orjson
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from patchbay.boot import change
+from patchbay.boot import change_names
 from tests.hubs import Hub
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -64,7 +64,7 @@ def town_config() -> bytes:
 
 def set_variable(hub: Hub, name: str, value: bytes, why: str) -> None:
     store = hub.catalogue.store
-    change(store, {f"variables/{name}": store.blobs.put(value)}, why, why)
+    change_names(store, {f"variables/{name}": store.blobs.put(value)}, why, why)
 
 
 def get(browser: FlaskClient | Hub, path: str, status: int = 200) -> TestResponse:

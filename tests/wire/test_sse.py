@@ -14,7 +14,7 @@ from patchbay.events import Pause
 from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
 from patchbay.protocol.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.streams.replay import Heartbeat
+from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.protocol.versions import REVISIONS
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore

@@ -1,1 +1,1 @@
-"""Contents by CID: who may read them, what points at them, and which are revoked."""
+"""Contents by CID: read permission, incoming links, revocations."""

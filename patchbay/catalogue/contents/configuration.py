@@ -1,9 +1,8 @@
-"""Which names and contents describe the hub: these alone are shown to every caller.
+"""Which names and contents are configuration of the hub: every caller may read these, and only these.
 
-Rules: a name describes the hub when its prefix is in DESCRIBING; everything else (what tools store, marks of the
-watched folder) is the operator's. A content belongs to the configuration when such a name points to it, now or in the
-past, or when a content of the configuration mentions its CID. Knowing a CID is no permission.
-Sources: DESIGN sections 4 and 11; ACCESS section 1.
+A name is configuration when its prefix is in DESCRIBING; all other names (values that tools store, records of the
+watched folder) are private to the operator. A content is configuration when such a name points to it, now or in the
+past, or when another content of the configuration mentions its CID. Knowing a CID gives no permission.
 """
 
 from __future__ import annotations
@@ -11,30 +10,30 @@ from __future__ import annotations
 from collections import deque
 from threading import Lock
 
-from patchbay.catalogue.contents.links import mentioned
+from patchbay.catalogue.contents.links import cids_in
 from patchbay.cid import content_in
 from patchbay.errors import ContentError
 from patchbay.store import Store
 
-DESCRIBING = ("servers/", "variables/", "templates/", "served/", "revoked/", "root", "boot")
-"""Prefixes of the names that describe the hub; `served/` holds the versions of servers, `revoked/` what was ended."""
+CONFIGURATION_PREFIXES = ("servers/", "variables/", "templates/", "served/", "revoked/", "root", "boot")
+"""Prefixes of the names that are configuration; `served/` holds versions of servers, `revoked/` revocations."""
 
 ROOT = "root"
-"""The name of the image of everything. What it mentions, the other names point to as well."""
+"""Name of the root image. Other names point to everything that it mentions."""
 
-PAGE = 500
-"""Moves that are read at once."""
+MOVES_PER_READ = 500
+"""Number of moves that are read at once."""
 
 
 def describes_hub(name: str) -> bool:
-    """Whether every caller may see a name and its past."""
-    return name.startswith(DESCRIBING)
+    """Whether every caller may see a name and its history."""
+    return name.startswith(CONFIGURATION_PREFIXES)
 
 
-class Configured:
-    """The contents that the configuration of one store reaches. Safe for many threads.
+class ConfigurationContents:
+    """The contents that the configuration of one store reaches. Thread-safe.
 
-    A content is read once; the next question reads only what moved since the last one.
+    Each content is read once; a later question reads only the moves since the last one.
     """
 
     def __init__(self, store: Store) -> None:
@@ -45,8 +44,8 @@ class Configured:
         self._seq = 0
 
     def reaches(self, cid: str) -> bool:
-        """Whether the present or past configuration reaches a content, by its canonical CID."""
-        if content_in(cid) is not None:  # whoever has an identity CID has its content
+        """Whether the present or past configuration reaches a content, given by its canonical CID."""
+        if content_in(cid) is not None:  # an identity CID contains its content
             return True
         with self._lock:
             self._read_moves()
@@ -55,12 +54,12 @@ class Configured:
             return cid in self._reached
 
     def _read_moves(self) -> None:
-        """With the lock: take in the moves since the last question."""
+        """Add the moves since the last question. The caller holds the lock."""
         newest = self._store.names.past("", 1)
         if not newest or newest[0].seq == self._seq:
             return
         before = newest[0].seq + 1
-        while moves := self._store.names.past("", PAGE, before, DESCRIBING, self._seq):
+        while moves := self._store.names.past("", MOVES_PER_READ, before, CONFIGURATION_PREFIXES, self._seq):
             for move in moves:
                 if move.cid is not None and move.cid not in self._reached:
                     self._reached.add(move.cid)
@@ -70,9 +69,9 @@ class Configured:
         self._seq = newest[0].seq
 
     def _read(self, cid: str) -> None:
-        """With the lock: take in what a content mentions. What cannot be read reaches nothing."""
+        """Add the CIDs that a content mentions; an unreadable content adds none. The caller holds the lock."""
         try:
-            mentions = mentioned(self._store.blobs.get(cid))
+            mentions = cids_in(self._store.blobs.get(cid))
         except ContentError:
             return
         for each in mentions:

@@ -1,8 +1,7 @@
-"""Who points at a content, and what it points at: the links between names, boot images, configurations and blobs.
+"""Links between names, boot images, configurations and blobs: which contents mention a CID, and which it mentions.
 
-Rules: a link is a CID that stands in a text; a CID never changes, so what it mentions is read once and kept; how much
-is looked at is bounded, and an answer that is not whole says so.
-Source: issue "Pages that people like to look at", part 4 (links in and out).
+A link is a CID inside a text. The links of a CID never change, so they are cached. The search is bounded, and an
+incomplete answer says so.
 """
 
 from __future__ import annotations
@@ -17,35 +16,35 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot import history
+from patchbay.boot import root_history
 from patchbay.cid import is_cid
 from patchbay.errors import ContentError
 from patchbay.store import Store
 
 MAX_SCANNED_BYTES = 1024 * 1024
-"""Bytes of the largest content in which links are looked for."""
+"""Largest content, in bytes, that is searched for links."""
 
 MAX_SCANNED_CONTENTS = 20_000
-"""Contents that are looked at for one answer."""
+"""Maximum number of contents that are searched for one answer."""
 
-ROOTS = 50
-"""Past boot images that are looked at."""
+MAX_ROOTS = 50
+"""Number of past boot images that are searched."""
 
-PAST = 500
-"""Past moves of names that are looked at."""
+MAX_PAST_MOVES = 500
+"""Number of past moves of names that are searched."""
 
-KEPT = 32_768
-"""How many contents' links are kept in memory."""
+MAX_CACHED_CONTENTS = 32_768
+"""Maximum number of contents whose links are cached."""
 
-SHOWN = 100
-"""Links of one kind in an answer."""
+MAX_LINKS = 100
+"""Maximum number of links of one kind in an answer."""
 
 _CIDS = re.compile(rb"bafkrei[a-z2-7]{52}")
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingLink:
-    """A CID that a content mentions: where (a path in JSON, else a line), and whether it is in the store."""
+    """A CID that a content mentions: its place (a path in JSON, else a line), and whether the store has it."""
 
     cid: str
     place: str
@@ -54,8 +53,9 @@ class OutgoingLink:
 
 @dataclass(frozen=True, slots=True)
 class IncomingLink:
-    """Something that points at a content. `kind`: `name` (now), `past` (a name that did, until `at`), `content`
-    (the text of `cid` mentions it at `place`; `label` says what that is)."""
+    """A link to a content. `kind`: `name` (now), `past` (a name that pointed there, until `at`), `content` (the text of
+    `cid` mentions it at `place`; `label` describes that content).
+    """
 
     kind: str
     label: str
@@ -65,28 +65,30 @@ class IncomingLink:
 
 
 class Links:
-    """The links of one store. Safe for many threads."""
+    """The links of one store. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def out(self, cid: str, data: bytes) -> list[OutgoingLink]:
-        """What a content mentions, each CID once; `data` are its bytes."""
+    def outgoing(self, cid: str, data: bytes) -> list[OutgoingLink]:
+        """Return the CIDs that a content mentions, each once; `data` are its bytes."""
         places = dict(reversed(list(_places(data))))
-        order = [each for each in (mentioned(data) if len(data) <= MAX_SCANNED_BYTES else ()) if each != cid][:SHOWN]
+        order = [each for each in (cids_in(data) if len(data) <= MAX_SCANNED_BYTES else ()) if each != cid][:MAX_LINKS]
         missing = set(self._store.blobs.missing(order))
         return [OutgoingLink(each, places.get(each, ""), each not in missing) for each in order]
 
-    def into(self, cid: str, prefixes: Sequence[str] = ()) -> list[IncomingLink]:
-        """What points at a content: names now, names in the past, and contents that can be reached from a name.
+    def incoming(self, cid: str, prefixes: Sequence[str] = ()) -> list[IncomingLink]:
+        """Return the links to a content: from present names, past names, and contents that a name reaches.
 
-        With `prefixes`, only names that begin with one are looked at.
+        With `prefixes`, only names that begin with one of them are searched.
         """
         names = {name: at for name, at in self._store.names.all().items() if _begins(name, prefixes)}
         roots = {
-            move.cid: f"root of {format_time(move.at)}" for move in reversed(history(self._store, ROOTS)) if move.cid
+            move.cid: f"root of {format_time(move.at)}"
+            for move in reversed(root_history(self._store, MAX_ROOTS))
+            if move.cid
         }
         labels: dict[str, str] = dict(roots)
         for name, target in names.items():
@@ -94,7 +96,7 @@ class Links:
                 labels[target] = name
         found = [IncomingLink("name", name, cid) for name, target in names.items() if target == cid]
         found += self._past(cid, {one.label for one in found}, prefixes)
-        # Roots last: what is nearer to a name says more.
+        # Roots last: a label nearer to a name is more specific.
         pointing = self._pointing(cid, dict(sorted(labels.items(), key=lambda item: item[1].startswith("root"))))
         found += [IncomingLink("content", label, source, self._place(source, cid)) for source, label in pointing]
         return found
@@ -102,21 +104,21 @@ class Links:
     def _past(self, cid: str, now: set[str], prefixes: Sequence[str]) -> list[IncomingLink]:
         seen = set(now)
         found = []
-        for move in self._store.names.past("", PAST, prefixes=prefixes):
+        for move in self._store.names.past("", MAX_PAST_MOVES, prefixes=prefixes):
             if move.cid == cid and move.name not in seen:
                 seen.add(move.name)
                 found.append(IncomingLink("past", move.name, cid, at=move.at))
-        return found[:SHOWN]
+        return found[:MAX_LINKS]
 
     def _pointing(self, cid: str, labels: dict[str, str]) -> list[tuple[str, str]]:
-        """Contents that mention a CID, each with what it is, nearest to a name first."""
+        """Return the contents that mention a CID, each with its label, nearest to a name first."""
         waiting = deque(labels)
         within = dict(labels)
         found: list[tuple[str, str]] = []
-        looked = 0
-        while waiting and looked < MAX_SCANNED_CONTENTS and len(found) < SHOWN:
+        searched = 0
+        while waiting and searched < MAX_SCANNED_CONTENTS and len(found) < MAX_LINKS:
             source = waiting.popleft()
-            looked += 1
+            searched += 1
             for target in self._mentions(source):
                 if target == cid and source != cid:
                     found.append((source, within[source]))
@@ -137,16 +139,16 @@ class Links:
             data = self._store.blobs.get(cid)
         except ContentError:
             return ()
-        mentions = mentioned(data) if len(data) <= MAX_SCANNED_BYTES else ()
+        mentions = cids_in(data) if len(data) <= MAX_SCANNED_BYTES else ()
         with self._lock:
             self._kept[cid] = mentions
-            while len(self._kept) > KEPT:
+            while len(self._kept) > MAX_CACHED_CONTENTS:
                 self._kept.popitem(last=False)
         return mentions
 
 
-def mentioned(data: bytes) -> tuple[str, ...]:
-    """The CIDs that stand in some bytes, each once."""
+def cids_in(data: bytes) -> tuple[str, ...]:
+    """Return the CIDs in some bytes, each once."""
     found = dict.fromkeys(each.decode() for each in _CIDS.findall(data))
     return tuple(each for each in found if is_cid(each))
 
@@ -156,13 +158,13 @@ def _begins(name: str, prefixes: Sequence[str]) -> bool:
 
 
 def _places(data: bytes) -> Iterator[tuple[str, str]]:
-    """Every CID in a content with the place where it stands."""
+    """Yield every CID in a content with its place."""
     if len(data) > MAX_SCANNED_BYTES:
         return
     if data.lstrip()[:1] in (b"{", b"["):
         try:
             found = list(_in_json(orjson.loads(data), ""))
-        except (orjson.JSONDecodeError, RecursionError):  # what nests too deeply is looked through line by line
+        except (orjson.JSONDecodeError, RecursionError):  # deeply nested JSON is searched line by line
             pass
         else:
             yield from found
@@ -173,7 +175,7 @@ def _places(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _in_json(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """CIDs in a JSON value; an object with a name in a list is called by that name."""
+    """Yield the CIDs in a JSON value; a list item with a `name` is shown by that name."""
     if isinstance(value, str):
         for found in _CIDS.findall(value.encode("utf-8", "replace")):
             yield found.decode(), place
@@ -187,5 +189,5 @@ def _in_json(value: Any, place: str) -> Iterator[tuple[str, str]]:
 
 
 def format_time(at: float) -> str:
-    """Unix time in seconds as `2026-01-31 12:00:00 UTC`."""
+    """Format Unix time in seconds as `2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

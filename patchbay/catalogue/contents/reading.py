@@ -1,12 +1,11 @@
-"""Contents by CID as callers may read them: the configuration for everybody, a large result for who has its key.
+"""Read contents by CID: configuration for every caller, a large result for the caller that has its key.
 
-Everything else answers as if it were not there.
-Sources: DESIGN sections 4 and 11; ACCESS section 1.
+Any other content is reported as missing.
 """
 
 from __future__ import annotations
 
-from patchbay.catalogue.contents.configuration import Configured
+from patchbay.catalogue.contents.configuration import ConfigurationContents
 from patchbay.catalogue.contents.results import Results
 from patchbay.cid import canonical
 from patchbay.errors import MissingBlob
@@ -14,21 +13,21 @@ from patchbay.store import Store
 
 
 class Contents:
-    """The contents of one store. Safe to use from many threads."""
+    """The readable contents of one store. Thread-safe."""
 
     def __init__(self, store: Store, results: Results) -> None:
         self._store = store
-        self.configured = Configured(store)
+        self.configured = ConfigurationContents(store)
         self.results = results
 
     def is_public(self, cid: str) -> bool:
-        """Whether everybody may read a content: the configuration reaches it. Raises BadCid."""
+        """Whether every caller may read a content, because the configuration reaches it. Raises BadCid."""
         return self.configured.reaches(canonical(cid))
 
     def read(self, cid: str, key: str, principal: str) -> bytes:
-        """The bytes of a CID for a principal with a key (empty: none).
+        """Return the bytes of a CID for a principal with a key (empty: without one).
 
-        Raises BadCid, CorruptBlob, and MissingBlob for what is not there and for what this caller may not read.
+        Raises BadCid, CorruptBlob, and MissingBlob for a content that is missing or that this caller may not read.
         """
         name = canonical(cid)
         if key and (found := self.results.read(name, key, principal)) is not None:

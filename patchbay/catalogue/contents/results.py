@@ -1,9 +1,8 @@
-"""Large results of calls: each has an owner, a key that opens it, and an end; all of one owner have a quota.
+"""Large results of calls: each has an owner, an access key and an expiry; each owner has a quota.
 
-Rules: they are kept in the journal, apart from the blobs of the configuration, which last. The link
-`cid://<cid>?key=<key>` goes to the caller alone; the CID without the key opens nothing, and the key opens nothing for
-another principal. When the quota of an owner is full, the oldest results give way to the new one.
-Sources: DESIGN section 6 (large output by reference); ACCESS section 1.
+Results are stored in the journal, apart from the blobs of the configuration, which do not expire. Only the caller gets
+the link `cid://<cid>?key=<key>`. The CID without the key gives no access, and neither does the key for another
+principal. When the quota of an owner is full, a new result replaces the oldest ones.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ import orjson
 from patchbay.cid import cid_of
 from patchbay.store import Store
 
-TOPIC = "results/"
-"""The journal topics of results: `results/<owner>` lists those of one owner, `results/<owner>/<cid>` holds one."""
+TOPIC_PREFIX = "results/"
+"""Prefix of the journal topics: `results/<owner>` lists the results of one owner, `results/<owner>/<cid>` holds one."""
 
-MOST_LISTED = 100_000
-"""Results of one owner that are looked at when a new one comes."""
+MAX_COUNTED_RESULTS = 100_000
+"""Maximum number of an owner's results that are counted when a new one is stored."""
 
 
 class Results:
-    """The large results of one store. Safe to use from many threads.
+    """The large results of one store. Thread-safe.
 
-    `key` is the hub's own, `minutes` how long a result is kept at least, `most` how many bytes one owner may keep.
+    `key` is the hub's secret, `minutes` the minimum time a result is stored, `most` the quota of one owner in bytes.
     """
 
     def __init__(self, store: Store, key: bytes, minutes: float, most: int) -> None:
@@ -39,30 +38,30 @@ class Results:
         self._most = most
 
     def keep(self, data: bytes, principal: str) -> str | None:
-        """Keep a result for a principal; answers its URI, None for one that is larger than the quota."""
+        """Store a result for a principal and return its URI; None when it is larger than the quota."""
         if len(data) > self._most:
             return None
         cid, owner = cid_of(data), _owner(principal)
-        topic = f"{TOPIC}{owner}/{cid}"
+        topic = f"{TOPIC_PREFIX}{owner}/{cid}"
         known = self._journal.tail(topic, 1)
-        # A result that comes again is written again when less than `minutes` of its time are left.
+        # Store a repeated result again when less than `minutes` of its time are left.
         if not known or time.time() - known[0].at > self._seconds / 2:
             lasts = self._seconds * 1.5
             self._journal.append(topic, data, lasts)
             self._journal.trim(topic, len(data))
-            self._journal.append(TOPIC + owner, orjson.dumps([cid, len(data)]), lasts)
+            self._journal.append(TOPIC_PREFIX + owner, orjson.dumps([cid, len(data)]), lasts)
             self._make_room(owner)
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
     def is_own(self, cid: str, key: str, principal: str) -> bool:
-        """Whether this hub made a key: for this canonical CID and this principal."""
+        """Whether this hub made the key for this canonical CID and this principal."""
         return hmac.compare_digest(self._key_of(cid, principal).encode(), key.encode("utf-8", "replace"))
 
     def read(self, cid: str, key: str, principal: str) -> bytes | None:
-        """The result of a canonical CID; None for a wrong key, another principal, or when its time is over."""
+        """Return the result of a canonical CID; None for a wrong key, another principal, or an expired result."""
         if not self.is_own(cid, key, principal):
             return None
-        found = self._journal.tail(f"{TOPIC}{_owner(principal)}/{cid}", 1)
+        found = self._journal.tail(f"{TOPIC_PREFIX}{_owner(principal)}/{cid}", 1)
         if not found or time.time() - found[0].at > self._seconds * 1.5:
             return None
         return found[0].data if cid_of(found[0].data) == cid else None
@@ -72,11 +71,11 @@ class Results:
         return urlsafe_b64encode(made).rstrip(b"=").decode()
 
     def _make_room(self, owner: str) -> None:
-        """Drop the oldest results of an owner until the rest is within the quota."""
+        """Delete the oldest results of an owner until the rest fits the quota."""
         total = listed = 0
         sizes: dict[str, int] = {}
         dropped: set[str] = set()
-        for entry in self._journal.tail(TOPIC + owner, MOST_LISTED):
+        for entry in self._journal.tail(TOPIC_PREFIX + owner, MAX_COUNTED_RESULTS):
             cid, size = orjson.loads(entry.data)
             total += 0 if cid in sizes else size
             if total > self._most:
@@ -85,21 +84,21 @@ class Results:
                 sizes[cid] = size
                 listed += len(entry.data)
         for cid in dropped - sizes.keys():
-            self._journal.trim(f"{TOPIC}{owner}/{cid}", 0)
+            self._journal.trim(f"{TOPIC_PREFIX}{owner}/{cid}", 0)
         if dropped:
-            self._journal.trim(TOPIC + owner, listed)
+            self._journal.trim(TOPIC_PREFIX + owner, listed)
 
 
-def key_in(query: str) -> str:
-    """The key in the query of a `cid://` URI; empty without one."""
+def key_in_query(query: str) -> str:
+    """Return the key in the query of a `cid://` URI; empty without one."""
     return parse_qs(query, max_num_fields=10).get("key", [""])[0]
 
 
 def without_key(uri: str) -> str:
-    """A URI as records may hold it: that of a large result without its key."""
+    """Return a URI for records: without the key of a large result."""
     return uri.partition("?")[0] if uri.startswith("cid://") else uri
 
 
 def _owner(principal: str) -> str:
-    """Stands for a principal in a topic."""
+    """Return the name of a principal in a topic, as a digest."""
     return sha256(principal.encode()).hexdigest()[:32]

@@ -1,9 +1,8 @@
-"""Revocations: contents and servers that the operator has ended, with the reason.
+"""Revocations: contents and servers that the operator has revoked, with the reason.
 
-Rules: a revocation is the name `revoked/<cid>` or `revoked/servers/<name>`; its moves say who, when and why, and a
-rollback does not undo it. What is revoked is served nowhere: neither at a pin nor under the moving name. It stays in
-the history, where it can be read.
-Sources: DESIGN section 4 (knowing a CID is no permission); ACCESS section 1.
+A revocation is the name `revoked/<cid>` or `revoked/servers/<name>`; its moves record who, when and why, and a rollback
+does not undo it. A revoked content is not served, neither at a pin nor under the current name. It stays readable in the
+history.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from patchbay.boot.changes import CHANGED
-from patchbay.catalogue.contents.links import format_time, mentioned
+from patchbay.boot.changes import NAMES_CHANGED
+from patchbay.catalogue.contents.links import cids_in, format_time
 from patchbay.catalogue.rows import PREFIX as SERVERS
 from patchbay.catalogue.rows import ServerRow
 from patchbay.cid import canonical, cid_of, is_cid
@@ -21,11 +20,11 @@ from patchbay.store import Store
 
 PREFIX = "revoked/"
 MARK = b"revoked\n"
-"""The content that every revocation points to; what it says is in its move."""
+"""The content that every revocation points to; its move holds the reason."""
 
 
 class RevokedServer(UnknownServer):
-    """A server or a version that the operator has revoked; the message says when, by whom and why."""
+    """A server or version is revoked; the message gives the time, the person and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +48,26 @@ class Revocations:
         self._store = store
 
     def state(self) -> dict[str, str]:
-        """The names of all revocations in force, for comparing with an earlier state."""
+        """Return the names of all active revocations, for comparison with an earlier state."""
         return self._store.names.all(PREFIX)
 
     def all(self) -> list[Revocation]:
-        """All revocations in force, newest first."""
-        found = [self._told(name.removeprefix(PREFIX)) for name in self.state()]
+        """Return all active revocations, newest first."""
+        found = [self._load(name.removeprefix(PREFIX)) for name in self.state()]
         return sorted(found, key=lambda each: -each.at)
 
     def find(self, name: str, cids: Iterable[str]) -> Revocation | None:
-        """The revocation of a server's name, or else of the first revoked one of its CIDs; None where there is none."""
+        """Return the revocation of a server's name, or else of the first revoked one of its CIDs; None without one."""
         state = self.state()
         if not state:
             return None
         for what in (SERVERS + name, *cids):
             if PREFIX + what in state:
-                return self._told(what)
+                return self._load(what)
         return None
 
-    def of_row(self, row: ServerRow) -> Revocation | None:
-        """The revocation of what a row serves: its name, its version, or any content that it is made of."""
+    def find_for_row(self, row: ServerRow) -> Revocation | None:
+        """Return the revocation of a row: of its name, its version, or any content that it uses."""
         return self.find(row.name, self._parts(row)) if self.state() else None
 
     def _parts(self, row: ServerRow) -> Iterator[str]:
@@ -77,24 +76,24 @@ class Revocations:
         if row.config_cid:
             yield row.config_cid
             try:
-                yield from mentioned(self._store.blobs.get(row.config_cid))
+                yield from cids_in(self._store.blobs.get(row.config_cid))
             except ContentError:
                 return
 
     def revoke(self, target: str, who: str, why: str) -> Revocation:
-        """Revoke a CID or the name of a server. Raises InvalidParams for what this hub never had, or without a reason.
+        """Revoke a CID or a server name. Raises InvalidParams for an unknown target, or without a reason.
 
-        What stands revoked already keeps its first reason.
+        A target that is revoked already keeps its first reason.
         """
-        what = self._checked(target)
+        what = self._resolve(target)
         if not why:
-            raise InvalidParams("a revocation needs a reason: say why, in the field why or with --why")
+            raise InvalidParams("a revocation needs a reason: give it in the field why or with --why")
         self._move(what, self._store.blobs.put(MARK), who, why)
-        return self._told(what)
+        return self._load(what)
 
     def lift(self, target: str, who: str, why: str) -> str:
-        """Take a revocation back; answers what may be served again. Raises InvalidParams where there is none."""
-        what = self._checked(target)
+        """Lift a revocation; returns its target. Raises InvalidParams when the target is not revoked."""
+        what = self._resolve(target)
         if self._store.names.get(PREFIX + what) is None:
             raise InvalidParams(f"{what} is not revoked")
         self._move(what, None, who, why or f"the revocation of {what} is lifted")
@@ -102,9 +101,9 @@ class Revocations:
 
     def _move(self, what: str, cid: str | None, who: str, why: str) -> None:
         self._store.names.move({PREFIX + what: cid}, who, why)
-        self._store.bus.publish(CHANGED)
+        self._store.bus.publish(NAMES_CHANGED)
 
-    def _checked(self, target: str) -> str:
+    def _resolve(self, target: str) -> str:
         if is_cid(target):
             what = canonical(target)
             known = not self._store.blobs.missing([what])
@@ -113,9 +112,11 @@ class Revocations:
             what = SERVERS + name
             known = bool(self._store.names.past(what, 1) or self._store.names.past(f"served/{name}", 1))
         if not known:
-            raise InvalidParams(f"expected the CID of a content or the name of a server; this hub never had {target!r}")
+            raise InvalidParams(
+                f"expected the CID of a content or the name of a server; this hub does not know {target!r}"
+            )
         return what
 
-    def _told(self, what: str) -> Revocation:
+    def _load(self, what: str) -> Revocation:
         [move] = self._store.names.past(PREFIX + what, 1)
         return Revocation(what, move.at, move.who, move.why)

@@ -1,9 +1,10 @@
-"""The YAML block at the head of a SKILL.md as a JSON object, such as every YAML 1.2 reader sees it.
+"""Parse the YAML block at the head of a SKILL.md as a JSON object, as every YAML 1.2 parser reads it.
 
-PyYAML reads YAML 1.1, where `no` is a boolean and a date is no text, so only its parser is used: plain
-scalars become values by the core schema of YAML 1.2. What has no JSON form, and what could grow
-(aliases, tags, deep nesting), is refused.
-Sources: SPEC-DIGEST 1.14 (skills), 3.5; https://yaml.org/spec/1.2.2/#103-core-schema.
+PyYAML implements YAML 1.1, where `no` is a boolean and a date is not a string, so only its parser is used; plain
+scalars become values by the core schema of YAML 1.2. Values without a JSON form, and constructs that can grow (aliases,
+tags, deep nesting), are refused.
+
+Source: https://yaml.org/spec/1.2.2/#103-core-schema.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import yaml
 
 BLOCK = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 MAX_BLOCK_CHARACTERS = 64 * 1024
-"""Characters of the longest block."""
+"""Maximum characters of the block."""
 
 MAX_DEPTH = 16
-"""How deep it may nest."""
+"""Maximum nesting depth."""
 
 MAX_INTEGER = 2**63
 
@@ -30,8 +31,8 @@ _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_JSON = re.compile(r"[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN")
 
 
-def frontmatter(text: str) -> dict[str, Any]:
-    """The block as an object. Raises ValueError with what was expected."""
+def parse_front_matter(text: str) -> dict[str, Any]:
+    """Return the block as an object. Raises ValueError with the expectation."""
     found = BLOCK.match(text)
     if found is None:
         raise ValueError("expected YAML between two lines of --- at its beginning")
@@ -62,13 +63,13 @@ def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError(f"expected YAML that nests at most {MAX_DEPTH} levels")
     if isinstance(event, yaml.ScalarEvent):
-        return _plain(event.value) if event.implicit[0] else event.value
+        return _scalar_value(event.value) if event.implicit[0] else event.value
     if isinstance(event, yaml.SequenceStartEvent):
         return [_value(inner, events, depth + 1) for inner in _until(yaml.SequenceEndEvent, events)]
     found: dict[str, Any] = {}
     for key in _until(yaml.MappingEndEvent, events):
         if not isinstance(key, yaml.ScalarEvent) or key.value in found:
-            raise ValueError("expected each key to be a text, and to stand once")
+            raise ValueError("expected each key to be a string, and to occur once")
         found[key.value] = _value(next(events), events, depth + 1)
     return found
 
@@ -80,8 +81,8 @@ def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
         yield event
 
 
-def _plain(text: str) -> Any:
-    """A scalar without quotes, by the core schema."""
+def _scalar_value(text: str) -> Any:
+    """Return the value of an unquoted scalar, by the core schema."""
     if _NULL.fullmatch(text):
         return None
     if boolean := _BOOLEAN.fullmatch(text):
@@ -92,5 +93,5 @@ def _plain(text: str) -> Any:
             raise ValueError(f"expected numbers of at most 64 bits; there is {text[:40]}")
         return number
     if _NO_JSON.fullmatch(text):
-        raise ValueError(f"expected what JSON can say; there is {text}")
+        raise ValueError(f"expected a number that JSON allows; there is {text}")
     return float(text) if _NUMBER.fullmatch(text) else text

@@ -1,8 +1,7 @@
-"""Prompts: arguments checked, `{{name}}` filled in or a function asked, messages out.
+"""Prompts: check arguments, fill in `{{name}}` or run a function, and return messages.
 
-Rules: a prompt's arguments are text; one that is required has to be there, one that is unknown is
-refused; what is filled in is never read again for further names.
-Sources: REQUIREMENTS V-C12, T7.2 to T7.5; DESIGN section 5.
+Prompt arguments are strings. Required arguments must be present, unknown ones are refused, and inserted values are not
+expanded again. MCP specification, server/prompts.
 """
 
 from __future__ import annotations
@@ -23,32 +22,32 @@ _FIELD = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 
 
 def prompt_events(server: Server, descriptor: Descriptor, call: Call) -> Events:
-    """The events of getting a prompt with `call.arguments`. Raises InvalidParams at once."""
+    """Return the events of getting a prompt with `call.arguments`. Raises InvalidParams at once."""
     if "method" in descriptor.target:
         return server.activate(descriptor, replace(call, target=descriptor.target))
-    given = checked(descriptor, call.arguments)
+    given = check_arguments(descriptor, call.arguments)
     if "function" in descriptor.target:
         return server.activate(descriptor, replace(call, target=descriptor.target, arguments=given))
-    return _filled(descriptor, given)
+    return _fill_messages(descriptor, given)
 
 
-def _filled(descriptor: Descriptor, given: Mapping[str, str]) -> Events:
+def _fill_messages(descriptor: Descriptor, given: Mapping[str, str]) -> Events:
     names = [argument["name"] for argument in descriptor.wire.get("arguments", ())]
     values = dict.fromkeys(names, "") | dict(given)
     yield Data({"messages": _fill(descriptor.target["messages"], values)})
     yield Done()
 
 
-def checked(descriptor: Descriptor, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments of a prompt. Raises InvalidParams naming those that are missing, unknown or no text."""
+def check_arguments(descriptor: Descriptor, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the checked arguments of a prompt. Raises InvalidParams for missing, unknown and non-string ones."""
     declared = {argument["name"]: argument for argument in descriptor.wire.get("arguments", ())}
     problems = [
         *(f"{name} is missing" for name, one in declared.items() if one.get("required") and name not in arguments),
-        *(f"{name} is not an argument of it" for name in arguments if name not in declared),
-        *(f"{name} has to be a string" for name, value in arguments.items() if not isinstance(value, str)),
+        *(f"{name} is not one of its arguments" for name in arguments if name not in declared),
+        *(f"{name} must be a string" for name, value in arguments.items() if not isinstance(value, str)),
     ]
     if problems:
-        known = ", ".join(declared) or "none"
+        known = ", ".join(declared) or "no arguments"
         raise InvalidParams(f"the prompt {descriptor.name} takes {known}: {'; '.join(problems)}")
     return dict(arguments)
 
@@ -62,7 +61,7 @@ def _fill(value: Any, values: Mapping[str, str]) -> Any:
 
 
 def prompt_messages(fold: Fold, descriptor: Descriptor) -> list[dict[str, Any]]:
-    """The messages of a finished prompt. Raises ToolFailed when it failed or gave something else."""
+    """Return the messages of a finished prompt. Raises ToolFailed when it failed or gave another type."""
     result = fold.result()
     if result.get("isError"):
         texts = [block["text"] for block in result["content"] if block.get("type") == "text"]
@@ -85,5 +84,5 @@ def _message(part: Any, descriptor: Descriptor) -> dict[str, Any]:
     elif isinstance(part, Mapping) and isinstance(part.get("type"), str):
         return {"role": "user", "content": dict(part)}
     raise ToolFailed(
-        f"the prompt {descriptor.name} has to give text, messages or content blocks; it gave {part!r:.200}"
+        f"the prompt {descriptor.name} must return text, messages or content blocks; it returned {part!r:.200}"
     )

@@ -1,8 +1,7 @@
-"""Arguments out of text: a query or a form, each value read as the type that its schema asks for.
+"""Convert text to arguments: each value of a query or form gets the type that its schema asks for.
 
-Rules: what cannot be read stays text, for the schema to refuse by name; a name given more than once is a
-list where a list is allowed and refused elsewhere; nothing here looks at a request.
-Sources: REQUIREMENTS VWR-24, VWR-27; JSON Schema 2020-12, 6.1.1 and 10.2.1.
+A value that does not convert stays text, and the schema check then refuses it by name. A repeated name becomes a list
+where the schema allows a list, and is refused elsewhere. JSON Schema 2020-12, 6.1.1 and 10.2.1.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from patchbay.arguments import aliases
 from patchbay.errors import InvalidParams
 
 MAX_SCHEMA_DEPTH = 16
-"""How many references and alternatives inside each other are looked into."""
+"""Maximum depth of nested references and alternatives."""
 
 Schema = Mapping[str, Any]
 
 
-def arguments_of(pairs: Iterable[tuple[str, str]], schema: Schema) -> dict[str, Any]:
-    """The arguments by name, from decoded (name, text) pairs and the input schema of a tool.
+def parse_arguments(pairs: Iterable[tuple[str, str]], schema: Schema) -> dict[str, Any]:
+    """Return the arguments by name, from decoded (name, text) pairs and the input schema of a tool.
 
-    Raises InvalidParams for a name that is given more than once and is no list.
+    Raises InvalidParams for a repeated name whose schema allows no list.
     """
     texts: dict[str, list[str]] = {}
     for name, text in pairs:
@@ -36,7 +35,7 @@ def arguments_of(pairs: Iterable[tuple[str, str]], schema: Schema) -> dict[str, 
 
 
 def _argument(name: str, given: list[str], wanted: Any, root: Schema) -> Any:
-    """One argument: a single value where that fits, else the list of all that was given."""
+    """Return one argument: a single value where the schema allows it, else the list of all values."""
     choices = list(_choices(wanted, root))
     arrays = [each for each in choices if "array" in _types(each)]
     if len(given) == 1:
@@ -50,7 +49,7 @@ def _argument(name: str, given: list[str], wanted: Any, root: Schema) -> Any:
 
 
 def _choices(schema: Any, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """The schemas that say what a value may be: alternatives and references inside the schema are opened."""
+    """Yield the schemas of a value, following alternatives and references inside the schema."""
     if not isinstance(schema, Mapping) or depth > MAX_SCHEMA_DEPTH:
         return
     inner = [each for key in ("anyOf", "oneOf", "allOf") for each in schema.get(key) or ()]
@@ -63,14 +62,14 @@ def _choices(schema: Any, root: Schema, depth: int = 0) -> Iterator[Schema]:
 
 
 def _referred(reference: str, root: Schema) -> Any:
-    """What `#/$defs/Name` refers to; None for what is not in the same schema."""
+    """Return the target of `#/$defs/Name`; None for a reference outside this schema."""
     group, _, name = reference.removeprefix("#/").partition("/")
     found = root.get(group) if reference.startswith("#/") else None
     return found.get(name) if isinstance(found, Mapping) else None
 
 
 def _types(schema: Schema) -> set[str]:
-    """The JSON types that one schema names, by `type` or by the values of `enum` and `const`."""
+    """Return the JSON types that a schema allows, by `type` or by the values of `enum` and `const`."""
     kind = schema.get("type")
     if kind is not None:
         return {kind} if isinstance(kind, str) else set(kind)
@@ -84,7 +83,7 @@ def _type(value: Any) -> str:
 
 
 def _value(text: str, choices: list[Schema]) -> Any:
-    """Text as it is where a string is allowed or nothing is said; else what it says as JSON, if that is allowed."""
+    """Return the text where a string or any type is allowed, else its JSON value if its type is allowed."""
     types = set[str]().union(*map(_types, choices))
     if not types or "string" in types:
         return text
@@ -96,5 +95,5 @@ def _value(text: str, choices: list[Schema]) -> Any:
 
 
 def _is_number(value: Any, types: set[str]) -> bool:
-    """Whether a number is allowed that JSON writes differently: 5 as a number, 5.0 as an integer."""
+    """Whether this number is allowed although JSON writes it differently: 5 as a number, 5.0 as an integer."""
     return type(value) in (int, float) and not types.isdisjoint(("number", "integer"))

@@ -1,8 +1,7 @@
-"""Skills: folders of instructions that a server hands out as resources (SEP-2640).
+"""Skills: folders of instructions that a server serves as resources (SEP-2640).
 
-A configuration names a skill's files; each is a resource `skill://<name>/<path>`. `SKILL.md` is listed,
-the others are found through the skill. A skill that is not whole is a Problem, and the rest stands.
-Sources: SPEC-DIGEST 1.14 (skills), 3.5, 6.5.
+A configuration lists a skill's files; each is a resource `skill://<name>/<path>`. `SKILL.md` is listed, the others are
+found through the skill. An invalid skill is a Problem and does not affect the others.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from mimetypes import MimeTypes
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.catalogue.reading.front_matter import frontmatter
+from patchbay.catalogue.reading.front_matter import parse_front_matter
 from patchbay.cid import canonical
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs
 
-HEAD = "SKILL.md"
-"""The file that every skill has at its root."""
+SKILL_FILE = "SKILL.md"
+"""The required file at the root of every skill."""
 
-DIRECTORY = "inode/directory"
+DIRECTORY_TYPE = "inode/directory"
 
 MAX_SKILL_BYTES = 16 * 1024 * 1024
-"""Bytes of all files of one skill."""
+"""Maximum bytes of all files of one skill."""
 
 _SAFE = "/-._~!$&'()*+,;=:@"
-"""What stands in a URI's path as it is."""
+"""Characters of a URI path that need no percent-encoding."""
 
 _TYPES = MimeTypes()
 _TYPES.add_type("text/markdown", ".md")
-"""Python's own table alone: what a machine knows beside it would make lists differ between machines."""
+"""Only Python's own table: tables of the machine would make lists differ between machines."""
 
 
 @dataclass(frozen=True)
 class SkillFile:
-    """One file: how it is read, the SHA-256 and the number of its bytes."""
+    """One file: its resource, the SHA-256 and the number of its bytes."""
 
     resource: Descriptor
     digest: str
@@ -58,15 +57,15 @@ class Skill:
     @property
     def uri(self) -> str:
         """The URI of its SKILL.md."""
-        return f"skill://{self.name}/{HEAD}"
+        return f"skill://{self.name}/{SKILL_FILE}"
 
     def entry(self) -> dict[str, Any]:
-        """The skill as `skills/list` shows it."""
+        """Return the skill as an entry of `skills/list`."""
         files = [{"uri": uri, "digest": one.digest, "size": one.size} for uri, one in self.files.items()]
         return {"uri": self.uri, "frontmatter": dict(self.frontmatter), "resources": files}
 
     def children(self, directory: str) -> dict[str, dict[str, Any]]:
-        """What lies directly in a directory, as Resource objects by URI; empty when there is no such directory."""
+        """Return the direct entries of a directory, as Resource objects by URI; empty for an unknown directory."""
         found: dict[str, dict[str, Any]] = {}
         inside = directory + "/"
         within = inside.startswith(f"skill://{self.name}/")
@@ -74,12 +73,14 @@ class Skill:
             if within and uri.startswith(inside):
                 step, _, deeper = uri.removeprefix(inside).partition("/")
                 name = inside + step
-                found[name] = {"uri": name, "name": step, "mimeType": DIRECTORY} if deeper else dict(one.resource.wire)
+                found[name] = (
+                    {"uri": name, "name": step, "mimeType": DIRECTORY_TYPE} if deeper else dict(one.resource.wire)
+                )
         return found
 
 
-def skills_of(config: Mapping[str, Any], where: str, blobs: Blobs) -> tuple[dict[str, Skill], list[Problem]]:
-    """The skills of a configuration by name, and what kept others out."""
+def load_skills(config: Mapping[str, Any], where: str, blobs: Blobs) -> tuple[dict[str, Skill], list[Problem]]:
+    """Return the skills of a configuration by name, and the problems of invalid ones."""
     found: dict[str, Skill] = {}
     problems: list[Problem] = []
     for name, files in config.get("skills", {}).items():
@@ -97,15 +98,17 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
     if size > MAX_SKILL_BYTES:
         raise ConfigError(where, place, f"expected at most {MAX_SKILL_BYTES} bytes in all; there are {size}")
     for path in contents:
-        above = next((inner for inner in _above(path) if inner in contents), None)
+        above = next((inner for inner in _parents(path) if inner in contents), None)
         if above is not None:
             raise ConfigError(where, f"{place}.{path}", f"expected {above} to be a file or a directory, not both")
-    head = _head(name, contents[HEAD], where, f"{place}.{HEAD}")
+    head = _parse_head(name, contents[SKILL_FILE], where, f"{place}.{SKILL_FILE}")
     described = {"name": name, "description": head["description"], "mimeType": "text/markdown"}
     made = {}
-    for path in sorted(contents, key=lambda path: (path != HEAD, path)):
+    for path in sorted(contents, key=lambda path: (path != SKILL_FILE, path)):
         uri = f"skill://{name}/{quote(path, safe=_SAFE)}"
-        shown = described if path == HEAD else {"name": path.rpartition("/")[2]} | _typed(path, contents[path])
+        shown = (
+            described if path == SKILL_FILE else {"name": path.rpartition("/")[2]} | _media_type(path, contents[path])
+        )
         target = {kind: files[path][kind] for kind in ("text", "blob", "cid") if kind in files[path]}
         wire = {"uri": uri, **shown, "size": len(contents[path])}
         digest = f"sha256:{sha256(contents[path]).hexdigest()}"
@@ -113,11 +116,11 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
     return Skill(name, head, made)
 
 
-def _head(name: str, data: bytes, where: str, place: str) -> dict[str, Any]:
-    """The YAML of a SKILL.md, with the name and description it has to have."""
+def _parse_head(name: str, data: bytes, where: str, place: str) -> dict[str, Any]:
+    """Return the YAML of a SKILL.md, after checking its required name and description."""
     try:
-        found = frontmatter(data.decode("utf-8"))
-    except ValueError as problem:  # also of bytes that are no UTF-8
+        found = parse_front_matter(data.decode("utf-8"))
+    except ValueError as problem:  # also raised for bytes that are not UTF-8
         raise ConfigError(where, place, str(problem)) from problem
     if found.get("name") != name:
         raise ConfigError(where, place, f"expected the name {name} in its YAML; there is {found.get('name')!r}")
@@ -137,14 +140,14 @@ def _bytes(entry: Mapping[str, Any], where: str, place: str, blobs: Blobs) -> by
         raise ConfigError(where, f"{place}.blob", f"expected base64; {problem}") from problem
 
 
-def _above(path: str) -> Iterator[str]:
-    """The directories that a path lies in."""
+def _parents(path: str) -> Iterator[str]:
+    """Yield the parent directories of a path."""
     parts = path.split("/")[:-1]
     yield from ("/".join(parts[: n + 1]) for n in range(len(parts)))
 
 
-def _typed(path: str, data: bytes) -> dict[str, str]:
-    """The media type of a file, by its ending, else by whether it is text."""
+def _media_type(path: str, data: bytes) -> dict[str, str]:
+    """Return the media type of a file, by its ending, else by whether it is text."""
     known = _TYPES.guess_type(path)[0]
     return {"mimeType": known or ("text/plain" if _is_text(data) else "application/octet-stream")}
 

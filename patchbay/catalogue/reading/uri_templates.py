@@ -1,8 +1,7 @@
-"""URI templates read backwards: from a URI to the variables that would expand to it (RFC 6570, levels 1 to 3).
+"""Match URIs against URI templates and return the variables (RFC 6570, levels 1 to 3).
 
-Rules: `{name}` never reaches over a `/`, `{+name}` does; query variables may be left out; values come
-back percent-decoded. Matching never backtracks over more than one variable, so a stranger's URI costs
-time in proportion to its length.
+`{name}` does not match a `/`, `{+name}` does; query variables are optional; values are percent-decoded. Matching never
+backtracks over more than one variable, so the time is linear in the length of an untrusted URI.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from urllib.parse import unquote
 from patchbay.errors import ConfigError, InvalidParams
 
 MAX_URI_CHARACTERS = 8192
-"""Characters of the longest URI that is matched."""
+"""Maximum characters of a URI that is matched."""
 
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)([A-Za-z0-9_.%,]+)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -24,13 +23,13 @@ _BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True)
 class UriTemplate:
-    """A template ready to match: its pattern, and the group of each variable (of a query: of all of them)."""
+    """A compiled template: its pattern, and the variable of each group (of a query: all its variables)."""
 
     pattern: re.Pattern[str]
     variables: tuple[tuple[str, ...], ...]
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables of a URI, decoded, or None where the template does not fit. Raises InvalidParams."""
+        """Return the decoded variables of a URI, or None when it does not match. Raises InvalidParams."""
         found = self.pattern.fullmatch(uri) if len(uri) <= MAX_URI_CHARACTERS else None
         if found is None:
             return None
@@ -39,14 +38,14 @@ class UriTemplate:
             if text is None:
                 continue
             if len(names) == 1 or not names[0].startswith("?"):
-                values[names[0]] = decoded(text, uri)
+                values[names[0]] = percent_decode(text, uri)
             elif not _query(names[1:], text, uri, values):
                 return None
         return values
 
 
-def decoded(text: str, uri: str) -> str:
-    """Percent-decoded text. Raises InvalidParams where it is not percent-encoded UTF-8."""
+def percent_decode(text: str, uri: str) -> str:
+    """Return percent-decoded text. Raises InvalidParams when it is not percent-encoded UTF-8."""
     if _BROKEN.search(text):
         raise InvalidParams(f"the URI is not percent-encoded correctly: {uri[:200]!r}")
     try:
@@ -58,15 +57,15 @@ def decoded(text: str, uri: str) -> str:
 def _query(names: tuple[str, ...], text: str, uri: str, values: dict[str, str]) -> bool:
     for pair in filter(None, text.split("&")):
         name, _, value = pair.partition("=")
-        if decoded(name, uri) not in names:
+        if percent_decode(name, uri) not in names:
             return False
-        values[decoded(name, uri)] = decoded(value, uri)
+        values[percent_decode(name, uri)] = percent_decode(value, uri)
     return True
 
 
 @lru_cache(maxsize=1024)
-def compiled(template: str) -> UriTemplate:
-    """A template as a matcher. Raises ConfigError where it is not one of levels 1 to 3, or ambiguous."""
+def compile_template(template: str) -> UriTemplate:
+    """Compile a template. Raises ConfigError when it is ambiguous or not of levels 1 to 3."""
     pieces = _pieces(template)
     pattern, variables = "", []
     for number, piece in enumerate(pieces):
@@ -82,7 +81,7 @@ def compiled(template: str) -> UriTemplate:
 
 
 def _pieces(template: str) -> list[str | tuple[str, tuple[str, ...]]]:
-    """Literal text and expressions, in order."""
+    """Return literal text and expressions, in order."""
     pieces: list[str | tuple[str, tuple[str, ...]]] = []
     seen: set[str] = set()
     end = 0
@@ -104,7 +103,7 @@ def _pieces(template: str) -> list[str | tuple[str, tuple[str, ...]]]:
 
 
 def _stop(following: list[str | tuple[str, tuple[str, ...]]]) -> str:
-    """The text that ends a variable: what comes next, or nothing at the end."""
+    """Return the text that ends a variable: the next literal or operator; empty at the end."""
     if not following:
         return ""
     head = following[0]
@@ -112,7 +111,7 @@ def _stop(following: list[str | tuple[str, tuple[str, ...]]]) -> str:
 
 
 def _part(operator: str, names: tuple[str, ...], stop: str, last: bool) -> tuple[str, list[tuple[str, ...]]]:
-    """The pattern of one expression, and the variables of its groups."""
+    """Return the pattern of one expression, and the variables of its groups."""
     until = f"(?!{re.escape(stop)})" if stop and not last else ""
     if operator in ("?", "&"):
         query = "([^#]*)" if last else f"((?>(?:{until}[^#])*))"

@@ -1,1 +1,1 @@
-"""From the watched folder to the store: files that are saved or removed there."""
+"""Import the watched folder into the store: files that are saved or removed there."""

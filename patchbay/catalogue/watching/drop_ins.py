@@ -1,7 +1,7 @@
-"""What the store remembers of drop-ins: which file stands behind a server, and what stood there before it.
+"""Records of drop-ins in the store: the file of each server, and the row it replaced.
 
-The name `dropins/<name>` points to `{"base", "definition_cid", "file"}` as canonical JSON: the row that
-comes back when the file goes (null: none), the definition the file had, the file's name.
+The name `dropins/<name>` points to `{"base", "definition_cid", "file"}` as canonical JSON: the row that is restored
+when the file is removed (null: no row), the definition of the file, the file's name.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ PREFIX = "dropins/"
 
 @dataclass(frozen=True, slots=True)
 class DropIn:
-    """One file that is a server. `base` is the CID of the row it stands before."""
+    """One file that is a server. `base` is the CID of the row it replaces."""
 
     file: str
     definition_cid: str
     base: str | None = None
 
-    def encoded(self) -> bytes:
-        """As it is kept."""
+    def to_json(self) -> bytes:
+        """Return the stored form."""
         return canonical_json(asdict(self))
 
 
 def drop_ins(store: Store) -> dict[str, DropIn]:
-    """Every drop-in by the name of its server."""
+    """Return every drop-in by the name of its server."""
     names = store.names.all(PREFIX)
     return {name.removeprefix(PREFIX): DropIn(**orjson.loads(store.blobs.get(cid))) for name, cid in names.items()}

@@ -1,13 +1,12 @@
-"""The watched folder: a file saved there is a server, a file taken away takes its server with it.
+"""The watched folder: a saved file becomes a server, a removed file removes its server.
 
     hello.py, hello.sh     a server with code; hello.mcp.json beside it is its configuration
     hello.json             a server without code
 
-Rules: the folder is looked at twice a second; a file is served when two looks agree and no program is writing it
-(`settling.py`), and read only where size, time or inode changed; the file is the truth, but whether its server is
-enabled is not said in it; nothing but regular files inside the folder is read; the same state of the
-folder twice changes nothing, so any number of processes may watch it.
-Sources: DESIGN sections 2 and 5; THREATS 1.6 (regular files only).
+The folder is scanned twice a second. A file is imported when two scans agree and no program is writing it
+(`settling.py`), and is read only after its size, time or inode changed. The file decides the definition, the store
+decides whether the server is enabled. Only regular files inside the folder are read. Importing the same state twice
+changes nothing, so several processes may watch one folder.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchbay.boot import change
+from patchbay.boot import change_names
 from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import ServerRow, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.references import References
-from patchbay.catalogue.watching.settling import CONFIG, Settling, Signature, is_temporary, server_of
+from patchbay.catalogue.watching.references import TransformPaths
+from patchbay.catalogue.watching.settling import CONFIG_ENDING, ScanComparison, Signature, is_temporary, server_of
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
@@ -36,31 +35,31 @@ from patchbay.store import Store
 
 log = logging.getLogger(__name__)
 
-WHO = "servers/"
-EVERY = 0.5
-"""Seconds between two looks."""
+AUTHOR = "servers/"
+SCAN_SECONDS = 0.5
+"""Seconds between two scans."""
 
 MAX_FILE_BYTES = 1024 * 1024
-"""Bytes of the largest file that is read."""
+"""Maximum bytes of a file that is read."""
 
-NAMED = 10
-"""How many files one entry of the history names."""
+MAX_NAMED_FILES = 10
+"""Maximum number of files that one entry of the history names."""
 
-AGAIN_SECONDS = 0.05
-"""Between the first two looks, when the hub starts."""
+SECOND_SCAN_SECONDS = 0.05
+"""Seconds between the first two scans, when the hub starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedServer:
-    """What a file makes of a server."""
+    """The server that a file describes."""
 
     file: str
     row: ServerRow
 
 
 @dataclass(slots=True)
-class Moves:
-    """What one look found to do: names to move by their CIDs, and the files it is about."""
+class FolderChanges:
+    """The result of one scan: names to move with their CIDs, and the files concerned."""
 
     rows: dict[str, str | None] = field(default_factory=dict)
     marks: dict[str, str | None] = field(default_factory=dict)
@@ -68,85 +67,87 @@ class Moves:
     files: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def save(self, name: str, file: str, mark: str, row: str) -> None:
-        """A file is a server from now on."""
+        """Record that a file is a server from now on."""
         self.rows[ROWS + name], self.marks[DROP_INS + name] = row, mark
         self.files["saved"].append(file)
 
     def remove(self, name: str, file: str, rows: Mapping[str, str | None]) -> None:
-        """A file is gone; `rows` is what stands there now."""
+        """Record that a file was removed; `rows` are the rows to restore."""
         self.rows |= rows
         self.gone.append(DROP_INS + name)
         self.files["removed"].append(file)
 
     def why(self) -> str:
-        """The reason that the history shows: each file while they are few."""
-        return "; ".join(f"{verb} {_listed(files)}" for verb, files in self.files.items())
+        """Return the reason for the history: the files, or the first of them."""
+        return "; ".join(f"{verb} {_join_names(files)}" for verb, files in self.files.items())
 
 
-class Folder:
-    """Keeps the store in step with a folder. `refused` says which files are no servers, and why."""
+class WatchedFolder:
+    """Keeps the store in step with a folder. `refused` maps each file that is not a valid server to the reason."""
 
-    every = EVERY
+    every = SCAN_SECONDS
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
         self._path = path
         self._seen: tuple[object, ...] = ()
         self._cids: dict[str, tuple[object, str]] = {}
-        self._references = References(path, store.blobs)
-        self._settling = Settling(path)
+        self._references = TransformPaths(path, store.blobs)
+        self._settling = ScanComparison(path)
         self._waiting: frozenset[str] = frozenset()
         self._unreadable = ""
         self.refused: Mapping[str, str] = {}
 
     def check(self) -> None:
-        """Say once, at the start, that there is no folder. Raises ConfigError for a path that is something else."""
+        """Warn at the start when the folder is missing. Raises ConfigError when the path is something else."""
         if not self._path.exists():
-            log.warning("there is no folder %s to watch for servers; make it, and it is watched", self._path)
+            log.warning("the servers folder %s does not exist; create it, and the hub watches it", self._path)
         elif not self._path.is_dir():
-            raise ConfigError("the setting servers", "", f"expected a folder; {self._path} is none")
+            raise ConfigError("the setting servers", "", f"expected a folder; {self._path} is something else")
 
     def start(self) -> bool:
-        """Look twice where files were saved a moment ago, so that they are served at once; whether anything changed."""
+        """Scan twice when files were saved just before, so that they are served at once; return whether anything
+        changed.
+        """
         changed = self.scan()
         if self._waiting:
-            time.sleep(AGAIN_SECONDS)
+            time.sleep(SECOND_SCAN_SECONDS)
             changed |= self.scan()
         return changed
 
     def scan(self) -> bool:
-        """Look once; whether anything changed. What differs from the look before waits for the next one."""
+        """Scan once; return whether anything changed. A difference from the scan before waits for the next one."""
         refused: dict[str, str] = {}
         try:
             files = dict(self._files(refused))
         except OSError as problem:
-            return self._cannot_look(problem)
+            return self._log_unreadable(problem)
         self._unreadable = ""
-        self._waiting = self._settling.look(files)
+        self._waiting = self._settling.compare(files)
         for file in [file for file in files if server_of(file) in self._waiting]:
             del files[file]
         state = (files, dict(refused), self._waiting)
-        if (*state, self._named(files), self._store.names.all(ROWS)) == self._seen:
+        if (*state, self._transform_signatures(files), self._store.names.all(ROWS)) == self._seen:
             return False
         wanted = self._wanted(files, refused)
-        changed = self._make(self._moves(wanted), refused)
+        changed = self._apply(self._moves(wanted), refused)
         for file in refused.keys() - self.refused.keys():
             log.warning("%s%s is not served: %s", ROWS, file, refused[file])
         changed |= refused != self.refused
         self.refused = refused
-        # The configurations that were just read say which transforms they name.
-        self._seen = (*state, self._named(files), self._store.names.all(ROWS))
+        # The configurations that were just read determine the transforms to check.
+        self._seen = (*state, self._transform_signatures(files), self._store.names.all(ROWS))
         return changed
 
-    def _cannot_look(self, problem: OSError) -> bool:
-        """Leave the servers as they are while the folder cannot be read, and say so once."""
+    def _log_unreadable(self, problem: OSError) -> bool:
+        """Keep the servers while the folder cannot be read, and log it once."""
         if self._unreadable != str(problem):
             self._unreadable = str(problem)
             log.warning("the folder %s cannot be read: %s", self._path, problem.strerror)
         return False
 
     def _files(self, refused: dict[str, str]) -> Iterator[tuple[str, Signature]]:
-        """Regular files that could be servers, with what tells that they changed."""
+        """Yield regular files that may be servers, with a signature that shows a change."""
         try:
             listed = sorted(os.scandir(self._path), key=lambda entry: entry.name)
         except FileNotFoundError:
@@ -161,25 +162,27 @@ class Folder:
                 refused[entry.name] = f"it cannot be read: {problem.strerror}"
                 continue
             if not stat.S_ISREG(found.st_mode) or not inside:
-                refused[entry.name] = "expected a regular file that lies in this folder"
+                refused[entry.name] = "expected a regular file in this folder"
             elif found.st_size > MAX_FILE_BYTES:
                 refused[entry.name] = f"expected at most {MAX_FILE_BYTES} bytes; it has {found.st_size}"
             else:
                 yield entry.name, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
-    def _named(self, files: Mapping[str, Signature]) -> dict[str, object]:
-        """The state of the transforms that configurations name by a path."""
-        return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG)}
+    def _transform_signatures(self, files: Mapping[str, Signature]) -> dict[str, object]:
+        """Return the state of the transforms that configurations name by a path."""
+        return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG_ENDING)}
 
     def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
-        """The servers that the files make, by name."""
+        """Return the servers that the files describe, by name."""
         wanted: dict[str, WantedServer] = {}
         endings = [ending for kind in known_kinds() for ending in kind.endings]
         for file in sorted(files, key=lambda file: endings.index(Path(file).suffix)):
-            if file.endswith(CONFIG):
-                beside = [file.removesuffix(CONFIG) + ending for ending in code_endings()]
+            if file.endswith(CONFIG_ENDING):
+                beside = [file.removesuffix(CONFIG_ENDING) + ending for ending in code_endings()]
                 if not any(each in files for each in beside):
-                    refused[file] = f"expected {' or '.join(beside)} beside it, which it would configure"
+                    refused[file] = (
+                        f"expected {' or '.join(beside)} beside it, because this file is only a configuration"
+                    )
                 continue
             name, kind = server_of(file), kind_of_file(file)
             assert kind is not None, f"{file} is no definition"
@@ -187,13 +190,13 @@ class Folder:
             if name in wanted:
                 problem = f"{wanted[name].file} is the server {name} already: rename one of the two"
             elif problem is None:
-                config = name + CONFIG
+                config = name + CONFIG_ENDING
                 definition = self._cid(file, files[file], refused)
                 own = (
                     self._cid(config, files[config], refused) if config in files and not kind.is_configuration else None
                 )
                 if not kind.is_configuration and config in refused:
-                    # Without it more could be listed than its author wants.
+                    # Without its configuration, more tools could be listed than its author wants.
                     problem = f"its configuration {config} cannot be used: {refused[config]}"
                 elif definition is not None:
                     wanted[name] = WantedServer(file, ServerRow(name, kind.name, definition, own))
@@ -202,7 +205,7 @@ class Folder:
         return wanted
 
     def _cid(self, file: str, signature: Signature, refused: dict[str, str]) -> str | None:
-        """The CID of a file's bytes, which are kept; None when it could not be read."""
+        """Store a file's bytes and return their CID; None when it cannot be read."""
         known = self._cids.get(file)
         if known is not None and known[0] == (signature, self._references.signatures(file)):
             return known[1]
@@ -216,7 +219,7 @@ class Folder:
             refused[file] = f"expected at most {MAX_FILE_BYTES} bytes"
             return None
         try:
-            data = self._references.resolve(file, discovering(data)) if file.endswith(CONFIG) else data
+            data = self._references.resolve(file, with_auto_discover(data)) if file.endswith(CONFIG_ENDING) else data
         except ConfigError as problem:
             refused[file] = f"{problem.path}: {problem.expected}"
             return None
@@ -224,12 +227,12 @@ class Folder:
         self._cids[file] = (signature, self._references.signatures(file)), cid
         return cid
 
-    def _moves(self, wanted: Mapping[str, WantedServer]) -> Moves:
-        """What has to move so that the store says what the folder says."""
-        # Rows before marks, the other way round than they are written: whoever sees a row that another process
-        # made of a file sees its mark too, and does not take it for what stood there before.
+    def _moves(self, wanted: Mapping[str, WantedServer]) -> FolderChanges:
+        """Return the moves that make the store agree with the folder."""
+        # Read rows before marks, the reverse of the order of writing: a reader that sees a row that another process
+        # made of a file then sees its mark too, and does not take the row for the one that the file replaced.
         rows = self._store.names.all(ROWS)
-        known, moves = drop_ins(self._store), Moves()
+        known, moves = drop_ins(self._store), FolderChanges()
         for name, found in known.items():
             if name not in wanted and name not in self._waiting:
                 now = self._row(name, rows)
@@ -243,23 +246,23 @@ class Folder:
             made = DropIn(want.file, row.definition_cid, base)
             if now != row or before != made:
                 put = self._store.blobs.put
-                moves.save(name, want.file, put(made.encoded()), put(row.encoded()))
+                moves.save(name, want.file, put(made.to_json()), put(row.to_json()))
         return moves
 
-    def _make(self, moves: Moves, refused: dict[str, str]) -> bool:
-        """Make all moves as one change; whether there were any. Files of a change that is impossible are refused."""
+    def _apply(self, moves: FolderChanges, refused: dict[str, str]) -> bool:
+        """Make all moves as one change; return whether there were any. Files of an impossible change are refused."""
         if not moves.files:
             return False
         names, why = self._store.names, moves.why()
-        names.move(moves.marks, WHO, why)
+        names.move(moves.marks, AUTHOR, why)
         try:
             if moves.rows:
-                change(self._store, moves.rows, WHO, why)
+                change_names(self._store, moves.rows, AUTHOR, why)
         except ContentError as problem:
             refused |= dict.fromkeys(moves.files["saved"], problem.message)
             return True
-        # Last, so that a hub that ends in between takes the servers away when it is back.
-        names.move(dict.fromkeys(moves.gone), WHO, why)
+        # Last, so that a hub that stops in between removes the servers after its restart.
+        names.move(dict.fromkeys(moves.gone), AUTHOR, why)
         return True
 
     def _row(self, name: str, rows: Mapping[str, str]) -> ServerRow | None:
@@ -270,15 +273,15 @@ class Folder:
             return None
 
 
-def _listed(files: list[str]) -> str:
-    more = len(files) - NAMED
-    return ", ".join(files[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def _join_names(files: list[str]) -> str:
+    more = len(files) - MAX_NAMED_FILES
+    return ", ".join(files[:MAX_NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
 
 
-def discovering(data: bytes) -> bytes:
-    """A drop-in's configuration, which says that functions are listed unless it says how itself.
+def with_auto_discover(data: bytes) -> bytes:
+    """Return a drop-in's configuration with `auto_discover` added, unless it says itself what it lists.
 
-    It is put into the text, so that the version and an image that is taken elsewhere mean the same as the folder.
+    The stored text contains it, so that a version or an exported image means the same as the folder.
     """
     try:
         config = parse(data)

@@ -1,7 +1,4 @@
-"""The files of mounts in the watched folder: `NAME.json`, checked before anything is written, put there whole.
-
-Sources: issue 5 part 7; DESIGN section 5; docs/mounting.md.
-"""
+"""Files of mounts in the watched folder: `NAME.json`, checked before anything is written, written atomically."""
 
 from __future__ import annotations
 
@@ -22,9 +19,9 @@ from patchbay.kinds.mount.kind import KIND
 
 
 def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: bool, how: str = "--replace") -> Path:
-    """Write the file of a mount; answers where it is. `replace` lets it take the place of another mount.
+    """Write the file of a mount and return its path. `replace` allows replacing another mount.
 
-    `how` is what a reader has to do for that. Raises ConfigError, and has written nothing then.
+    `how` tells the reader how to replace one. Raises ConfigError before anything is written.
     """
     problem = name_problem(name)
     if problem:
@@ -45,7 +42,7 @@ def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: boo
 
 
 def is_mount(file: Path) -> bool:
-    """Whether a file of the folder is that of a mount."""
+    """Whether a file of the folder describes a mount."""
     try:
         found = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):

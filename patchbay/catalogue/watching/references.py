@@ -1,9 +1,7 @@
-"""Transforms that a drop-in's configuration names by a path: the file's content takes the place of its path.
+"""Transforms that a drop-in's configuration names by a path: the path is replaced by the CID of the file.
 
-A path leads from the watched folder to a file somewhere below it. The configuration that is kept names the CID of the
-content, so that its own CID stands for all that decides what is served. Whoever watches the folder asks `signatures`
-whether one of these files changed.
-Sources: the plan of the MCP server facility (configuration files); REQUIREMENTS V-C4.
+A path leads from the watched folder to a file below it. The stored configuration contains the CID of the content, so
+that its own CID covers everything that is served. The watcher asks `signatures` whether one of these files changed.
 """
 
 from __future__ import annotations
@@ -18,16 +16,16 @@ from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs
 
-KEY = "_transform_cid"
-"""How the fields end that name a transform."""
+TRANSFORM_FIELD_ENDING = "_transform_cid"
+"""Ending of the configuration fields that name a transform."""
 
 MAX_TRANSFORM_BYTES = 1024 * 1024
 
 Signature = tuple[int, int, int, int]
-"""What tells that a file changed: its times, its size, its number."""
+"""Identifies a state of a file: its times, size and inode."""
 
 
-class References:
+class TransformPaths:
     """The transforms that the configurations of one folder name by a path."""
 
     def __init__(self, folder: Path, blobs: Blobs) -> None:
@@ -36,13 +34,13 @@ class References:
         self._named: dict[str, tuple[str, ...]] = {}
 
     def signatures(self, config: str) -> Mapping[str, Signature | None]:
-        """The state of each file that a configuration named when it was read last; None for one that is not there."""
+        """Return the state of each file that a configuration named at its last read; None for a missing file."""
         return {path: self._signature(path) for path in self._named.get(config, ())}
 
     def resolve(self, config: str, data: bytes) -> bytes:
-        """A configuration with the CID of each transform in the place of its path. Raises ConfigError.
+        """Replace the path of each transform in a configuration by its CID. Raises ConfigError.
 
-        What is no JSON object stays as it is: it is refused where configurations are read.
+        Data that is not a JSON object stays as it is: the parser of configurations refuses it.
         """
         try:
             fields = parse(data)
@@ -52,14 +50,18 @@ class References:
         self._named[config] = tuple(paths.values())
         if not paths:
             return data
-        return orjson.dumps({**fields, **{key: self._kept(config, key, path) for key, path in paths.items()}})
+        return orjson.dumps({**fields, **{key: self._store_file(config, key, path) for key, path in paths.items()}})
 
     def _paths(self, fields: Mapping[str, object]) -> dict[str, str]:
-        named = {key: value for key, value in fields.items() if key.endswith(KEY) and isinstance(value, str)}
+        named = {
+            key: value
+            for key, value in fields.items()
+            if key.endswith(TRANSFORM_FIELD_ENDING) and isinstance(value, str)
+        }
         return {key: path for key, path in named.items() if path.endswith(".py") and not is_cid(path)}
 
-    def _kept(self, config: str, key: str, path: str) -> str:
-        """The CID of a file's content."""
+    def _store_file(self, config: str, key: str, path: str) -> str:
+        """Store a file's content and return its CID."""
         try:
             file = (self._folder / path).resolve()
             inside = file.is_relative_to(self._folder.resolve())

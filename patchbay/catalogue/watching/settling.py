@@ -1,9 +1,10 @@
-"""Which servers of the watched folder have files that are whole: two looks agree, and no program is writing them.
+"""Which servers of the watched folder have complete files: two scans agree, and no program is writing them.
 
-Rules: the files of one server (definition and configuration) count together, so that a definition is never served
-beside half of its configuration or without it; a file that an editor takes away and puts back is a change like any
-other; temporary and swap files of editors are no servers.
-Sources: issue 11, item 12; fcntl(2), F_SETLEASE: a read lease is refused while the file is open for writing.
+The files of one server (definition and configuration) count together, so that a definition is never served beside half
+of its configuration or without it. A file that an editor removes and creates again is a change like any other.
+Temporary and swap files of editors are ignored.
+
+Source: fcntl(2), F_SETLEASE: a read lease is refused while the file is open for writing.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-CONFIG = ".mcp.json"
-"""The end of the name of a configuration beside a definition."""
+CONFIG_ENDING = ".mcp.json"
+"""Ending of a configuration file beside a definition."""
 
 SETTLED_SECONDS = 0.5
-"""A file that nothing has changed for this long needs no second look when the hub starts."""
+"""Seconds without a change after which a file needs no second scan when the hub starts."""
 
 Signature = tuple[int, int, int, int]
-"""Time of the last change of content, and of anything, in nanoseconds; size in bytes; inode."""
+"""Times of the last content change and of the last inode change, in nanoseconds; size in bytes; inode."""
 
 _TEMPORARY = re.compile(r"[.~#]|__|.*(?:~|\.(?:tmp|swp|swx|bak|orig)(?:\.[0-9]+)*)\.", re.IGNORECASE)
-"""How names of files begin that editors and other programs write beside the real ones."""
+"""Names of files that editors and other programs write beside the real ones."""
 
 
 def is_temporary(file: str) -> bool:
@@ -37,20 +38,20 @@ def is_temporary(file: str) -> bool:
 
 
 def server_of(file: str) -> str:
-    """The name of the server that a file belongs to."""
-    return file.removesuffix(CONFIG) if file.endswith(CONFIG) else Path(file).stem
+    """Return the name of the server that a file belongs to."""
+    return file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else Path(file).stem
 
 
-class Settling:
-    """Compares each look at the folder with the one before."""
+class ScanComparison:
+    """Compares each scan of the folder with the one before."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._before: Mapping[str, Mapping[str, Signature]] | None = None
         self._pending: frozenset[str] = frozenset()
 
-    def look(self, files: Mapping[str, Signature]) -> frozenset[str]:
-        """The names of the servers that have to wait for another look, from all files that are there now."""
+    def compare(self, files: Mapping[str, Signature]) -> frozenset[str]:
+        """Return the names of the servers that wait for another scan; `files` are all present files."""
         now: dict[str, dict[str, Signature]] = defaultdict(dict)
         for file, signature in files.items():
             now[server_of(file)][file] = signature
@@ -65,17 +66,19 @@ class Settling:
         return self._pending
 
     def _is_written(self, file: str) -> bool:
-        """Whether a program has the file open for writing, as far as the system tells (Linux, files of our own)."""
+        """Whether a program has the file open for writing, as far as the system reports it (Linux, the user's own
+        files).
+        """
         try:
             descriptor = os.open(self._folder / file, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             return False
         try:
-            # A program that opens the file meanwhile breaks the lease; the signal that says so is one without effect.
+            # A program that opens the file in the meantime breaks the lease; the signal for that is one without effect.
             fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-        except AttributeError:  # a system without leases
+        except AttributeError:  # a system without leases: two equal scans must be enough
             return False
         except OSError as problem:
             return problem.errno == errno.EAGAIN

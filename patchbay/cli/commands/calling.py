@@ -6,7 +6,8 @@ Sources: JN-2, JN-3, JN-32 to JN-35, JN-71.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import click
 
@@ -16,10 +17,13 @@ from patchbay.cli.completion import addresses
 from patchbay.cli.descriptions import inspection
 from patchbay.cli.ndjson import Failures, escaped, object_from, standard_input
 from patchbay.cli.typed_addresses import API, full, names_operation, with_operation
-from patchbay.client.addresses.address import Operation, parse_address
-from patchbay.client.addresses.targets import AddressError, masked_url
-from patchbay.client.source import scheme_of
+from patchbay.client.addresses.address import Address, Operation, parse_address
+from patchbay.client.addresses.targets import AddressError, mask_url
+from patchbay.client.source import Record, get_scheme
+from patchbay.client.sources.mcp import McpSource
 from patchbay.exit_codes import with_examples
+
+Json = Mapping[str, Any]
 
 FORMAT = click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [default text]."
@@ -41,7 +45,7 @@ FORMAT = click.option(
 def inspect(work: ClientSession, /, address: str, style: str) -> None:
     """Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken."""
     address = full(address)
-    found = work.sources.of(address, work.means).inspects(address, work.means)
+    found = work.sources.find(address, work.context).inspects(address, work.context)
     work.display.clear()
     if style == "json":
         pretty(found)
@@ -76,15 +80,13 @@ def call(
     work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool
 ) -> None:
     """Call a tool. TOOL may stand in ADDRESS or beside it; arguments beside it win over those in it."""
-    whole = _named("call", "tool", address, words)
+    checked = _parse_words("call", "tool", address, words)
     arguments = object_from(exact, "--args") if exact is not None else None
-    source = work.sources.of(whole, work.means)
     failures = Failures(as_text)
     if each:
-        records = standard_input(failures.told)
-        show(source.writes(whole, records, work.means, arguments), failures)
+        show(_write(work, checked, standard_input(failures.told), arguments), failures)
     else:
-        show(source.reads(whole, work.means, arguments), failures)
+        show(_read(work, checked, arguments), failures)
     failures.finish()
 
 
@@ -101,9 +103,9 @@ def call(
 @with_reach
 def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
     """Read a resource. Its URI may stand in ADDRESS (resource=URI) or beside it."""
-    whole = _checked("read", with_operation(full(address), "resource" if uri else "", uri))
+    checked = _check_operation("read", with_operation(full(address), "resource" if uri else "", uri))
     failures = Failures(as_text)
-    show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
+    show(_read(work, checked), failures)
     failures.finish()
 
 
@@ -117,31 +119,57 @@ def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
 @with_reach
 def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
     """Get a prompt: its messages, one record each."""
-    whole = _named("prompt", "prompt", address, words)
+    checked = _parse_words("prompt", "prompt", address, words)
     failures = Failures(as_text)
-    show(work.sources.of(whole, work.means).reads(whole, work.means), failures)
+    show(_read(work, checked), failures)
     failures.finish()
 
 
-def _named(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> str:
-    """The address with what stands beside it: a name, when the first word is no NAME=VALUE, and arguments."""
+class CheckedAddress(NamedTuple):
+    """An address that asks for the operation of its command.
+
+    `parsed` is None for the address of an HTTP API, which has a grammar of its own (`openapi+https://...`).
+    """
+
+    text: str
+    parsed: Address | None
+
+
+def _parse_words(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> CheckedAddress:
+    """Add what stands beside an address: a name, when the first word is not NAME=VALUE, and arguments."""
     rest = list(words)
     name = rest.pop(0) if rest and "=" not in rest[0] else ""
     arguments = [PAIR.convert(word, None, None) for word in rest]
-    return _checked(operation, with_operation(full(address), kind if name else "", name, arguments))
+    return _check_operation(operation, with_operation(full(address), kind if name else "", name, arguments))
 
 
-def _checked(operation: Operation, address: str) -> str:
-    """The address, when this is what it asks for. Raises AddressError."""
-    if scheme_of(address).startswith(API):
+def _check_operation(operation: Operation, address: str) -> CheckedAddress:
+    """Parse an address, which has to ask for this operation. Raises AddressError."""
+    if get_scheme(address).startswith(API):
         if operation != "call" or not names_operation(address):
             wanted = "an operation (OPERATION or operation=)" if operation == "call" else "call, for an HTTP API"
-            raise AddressError(f"{masked_url(address.partition('?')[0])}: expected {wanted}")
-        return address
+            raise AddressError(f"{mask_url(address.partition('?')[0])}: expected {wanted}")
+        return CheckedAddress(address, None)
     expected = {"call": "a tool (TOOL, /TOOL or tool=)", "read": "a resource (URI or resource=)"}
     found = parse_address(address)
     if found.operation != operation:
-        raise AddressError(
-            f"{found.target.described}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}"
-        )
-    return address
+        raise AddressError(f"{found.target.label}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}")
+    return CheckedAddress(address, found)
+
+
+def _read(work: ClientSession, address: CheckedAddress, arguments: Json | None = None) -> Iterator[Record]:
+    """Read the records at an address. The source for MCP servers gets the address as it was parsed."""
+    source = work.sources.find(address.text, work.context)
+    if isinstance(source, McpSource) and address.parsed is not None:
+        return source.reads(address.parsed, work.context, arguments)
+    return source.reads(address.text, work.context, arguments)
+
+
+def _write(
+    work: ClientSession, address: CheckedAddress, records: Iterable[Json], arguments: Json | None
+) -> Iterator[Record]:
+    """Write records to an address. The source for MCP servers gets the address as it was parsed."""
+    source = work.sources.find(address.text, work.context)
+    if isinstance(source, McpSource) and address.parsed is not None:
+        return source.writes(address.parsed, records, work.context, arguments)
+    return source.writes(address.text, records, work.context, arguments)

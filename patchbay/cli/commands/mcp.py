@@ -15,12 +15,11 @@ from patchbay.cli.completion import addresses
 from patchbay.cli.messages import note
 from patchbay.cli.ndjson import emit
 from patchbay.cli.typed_addresses import explored, full
-from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
-from patchbay.client.contracts.contract import calculate_schema_hash, contract_cid, schema_hash
+from patchbay.client.contracts.contract import calculate_schema_hash, compute_contract_cid, compute_schema_hash
 from patchbay.client.sources.mcp import McpSource
-from patchbay.client.sources.records import of_list
-from patchbay.client.suggestions import not_listed
+from patchbay.client.sources.records import make_list_records
+from patchbay.client.suggestions import describe_unknown_name
 from patchbay.exit_codes import with_examples
 
 ADDRESS = click.argument("address", shell_complete=addresses)
@@ -41,8 +40,8 @@ def mcp() -> None:
 @with_reach
 def explore(work: ClientSession, /, address: str) -> None:
     """Print what a server offers, as one JSON object: tools with their schemas, resources, prompts, its hash."""
-    address = explored(address, work.sources, work.means)
-    pretty(work.sources.of(address, work.means).explores(address, work.means))
+    address = explored(address, work.sources, work.context)
+    pretty(work.sources.find(address, work.context).explores(address, work.context))
 
 
 @mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
@@ -50,7 +49,7 @@ def explore(work: ClientSession, /, address: str) -> None:
 @with_reach
 def tools(work: ClientSession, /, address: str) -> None:
     """Write a server's tools, one record each."""
-    for record in of_list("tools", _tools(work, address)):
+    for record in make_list_records("tools", _tools(work, address)):
         emit(record)
 
 
@@ -62,7 +61,7 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
     """Print one TOOL as the server describes it: its description and its schemas."""
     found = {one["name"]: one for one in _tools(work, address)}
     if tool not in found:
-        raise AddressError(f"{address}: {not_listed(tool, list(found))}")
+        raise AddressError(f"{address}: {describe_unknown_name(tool, list(found))}")
     pretty(found[tool])
 
 
@@ -83,18 +82,18 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     The CID stands on standard error, so that scripts get the hash alone. A call with schema=CID in its address is
     refused when the contract is another one.
     """
-    kinds = {"md5": calculate_schema_hash, "sha256": schema_hash, "cid": contract_cid}
+    kinds = {"md5": calculate_schema_hash, "sha256": compute_schema_hash, "cid": compute_contract_cid}
     found = _tools(work, address)
     click.echo(kinds[kind or "md5"](found))
     if kind is None:
-        note(f"Contract: {contract_cid(found)}")
+        note(f"Contract: {compute_contract_cid(found)}")
 
 
 def _tools(work: ClientSession, text: str) -> list[dict[str, Any]]:
     """The tools of an MCP server, or the operations of an HTTP API as tools."""
     address = full(text)
-    source = work.sources.of(address, work.means)
+    source = work.sources.find(address, work.context)
     if isinstance(source, McpSource):
-        return source.tools(parse_address(address), work.means)
-    tools: list[dict[str, Any]] = source.inspects(address, work.means).get("tools", [])
+        return source.list_tools(address, work.context)
+    tools: list[dict[str, Any]] = source.inspects(address, work.context).get("tools", [])
     return tools

@@ -37,6 +37,10 @@ HUB = {
         "patchbay.cli.commands.token:login_command",
         "Print a link that logs a browser in as the operator of the hub.",
     ),
+    "gc": LateCommand(
+        "patchbay.cli.commands.gc:gc_command",
+        "Delete the contents of the data folder that nothing refers to, and give their space back.",
+    ),
     "revoke": LateCommand(
         "patchbay.cli.commands.revoke:revoke_command",
         "Revoke TARGET, the CID of a content or the name of a server: nothing that is made of it is served any more.",

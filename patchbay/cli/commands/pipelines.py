@@ -21,7 +21,7 @@ from patchbay.cli.typed_addresses import full
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
-from patchbay.client.source import Record, error_record, scheme_of
+from patchbay.client.source import Record, get_scheme, make_error_record
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.exit_codes import with_examples
 
@@ -39,7 +39,7 @@ def records_of(work: ClientSession, place: str, bad: Callable[[Record], None]) -
     if is_file(place):
         return read_file(Path(place), bad)
     address = full(place)
-    return work.sources.of(address, work.means).reads(address, work.means)
+    return work.sources.find(address, work.context).reads(address, work.context)
 
 
 def show(records: Iterable[Any], failures: Failures) -> None:
@@ -48,7 +48,7 @@ def show(records: Iterable[Any], failures: Failures) -> None:
         for record in records:
             failures.emit(failures.seen(record))
     except PatchbayError as problem:
-        emit(error_record(kind_of(problem), problem.message))
+        emit(make_error_record(kind_of(problem), problem.message))
         raise
 
 
@@ -137,7 +137,7 @@ def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
             kept.append(record)
     except PatchbayError as problem:
         show(kept, failures)
-        emit(error_record(kind_of(problem), problem.message))
+        emit(make_error_record(kind_of(problem), problem.message))
         raise
     show(kept, failures)
     failures.finish()
@@ -166,7 +166,7 @@ def put(work: ClientSession, /, target: str) -> None:
         records = standard_input(failures.told, objects=path.suffix.lower() == TABLE)
         write_file(path, (failures.seen(record) for record in records))
     else:
-        address = target if scheme_of(target) else full(target)
+        address = target if get_scheme(target) else full(target)
         _put_to_source(work, address, standard_input(failures.told), failures)
     failures.finish()
 
@@ -181,4 +181,4 @@ def _put_to_source(work: ClientSession, address: str, records: Iterator[Record],
 
     if address.startswith(("@", "/mcp", "mcp")):
         parse_address(address)
-    show(work.sources.of(address, work.means).writes(address, wanted(), work.means), failures)
+    show(work.sources.find(address, work.context).writes(address, wanted(), work.context), failures)

@@ -24,11 +24,11 @@ from patchbay.cli.typed_addresses import explored, full
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.contract import ValidationResult
 from patchbay.client.contracts.drift import ContractChange
-from patchbay.client.profiles.files import checked_name
+from patchbay.client.profiles.files import check_name
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.profiles.lookup import ProfileRow, Profiles, homes
+from patchbay.client.profiles.lookup import ProfileRow, Profiles, find_homes
 from patchbay.client.source import Source
-from patchbay.client.sources import known_sources
+from patchbay.client.sources import make_sources
 from patchbay.errors import PatchbayError
 from patchbay.exit_codes import with_examples
 from patchbay.settings import whole_environment
@@ -48,15 +48,15 @@ def profile() -> None:
 
 def find_profile(work: ClientSession, reference: str) -> tuple[Profile, Source, Profiles]:
     """A profile by `@name` or `name`, its source, and where it is kept. Raises ProfileError."""
-    name = checked_name(reference.removeprefix("@"))
-    source = work.sources.of(f"@{name}", work.means)
-    kept = work.means.profiles(source.name)
+    name = check_name(reference.removeprefix("@"))
+    source = work.sources.find(f"@{name}", work.context)
+    kept = work.context.get_profiles(source.name)
     return kept.load(name), source, kept
 
 
 def kept_profiles(plugin: str) -> Profiles:
     """The profiles of one plugin, seen from the folder this runs in."""
-    return Profiles(homes(Path.cwd(), whole_environment()), plugin)
+    return Profiles(find_homes(Path.cwd(), whole_environment()), plugin)
 
 
 @profile.command("list", epilog=with_examples("jn profile list --type mcp", "jn profile list --format json"))
@@ -65,11 +65,11 @@ def kept_profiles(plugin: str) -> Profiles:
 def list_(plugin: str | None, style: str) -> None:
     """List all profiles: name, plugin, where it is, how many tools it records."""
     with ending():
-        sources = known_sources()
-        plugins = [plugin] if plugin else sources.names()
+        sources = make_sources()
+        plugins = [plugin] if plugin else sources.list_names()
         if plugin:
-            sources.named(plugin)
-        rows = [_row(one, row) for one in plugins for row in kept_profiles(one).list()]
+            sources.get(plugin)
+        rows = [_row(one, row) for one in plugins for row in kept_profiles(one).list_rows()]
         if style == "json":
             pretty(rows)
         for row in rows if style == "text" else ():
@@ -89,10 +89,10 @@ def _row(plugin: str, row: ProfileRow) -> dict[str, Any]:
 def info(reference: str, style: str) -> None:
     """Show a profile without asking its server."""
     with ending():
-        name = checked_name(reference.removeprefix("@"))
-        plugins = [one for one in known_sources().names() if name in kept_profiles(one).names()]
+        name = check_name(reference.removeprefix("@"))
+        plugins = [one for one in make_sources().list_names() if name in kept_profiles(one).find_directories()]
         kept = kept_profiles(plugins[0] if plugins else "mcp")
-        what = kept.info(name)
+        what = kept.describe(name)
         if style == "json":
             pretty({**what, "definitions": dict(kept.load(name).tools)})
             return
@@ -115,8 +115,8 @@ def info(reference: str, style: str) -> None:
 @with_reach
 def explore(work: ClientSession, /, address: str) -> None:
     """Print what a service offers, as one JSON object: what a profile of it can be made from."""
-    address = explored(address, work.sources, work.means)
-    pretty(work.sources.of(address, work.means).explores(address, work.means))
+    address = explored(address, work.sources, work.context)
+    pretty(work.sources.find(address, work.context).explores(address, work.context))
 
 
 @profile.command("validate", epilog=with_examples("jn profile validate @biomcp"))
@@ -126,7 +126,7 @@ def explore(work: ClientSession, /, address: str) -> None:
 def validate(work: ClientSession, /, reference: str, style: str) -> None:
     """Say whether a profile still fits its server: valid, changed, unknown (nothing is expected), or error."""
     what, source, _ = find_profile(work, reference)
-    result = source.validates(what, work.means)
+    result = source.validates(what, work.context)
     if style == "json":
         pretty(result.to_json())
     else:
@@ -156,7 +156,7 @@ def change_lines(changes: Iterable[ContractChange]) -> Iterator[str]:
 def version(work: ClientSession, /, address: str) -> None:
     """Print the hash of a service's present contract; nothing, where contents change all the time."""
     address = full(address)
-    value = work.sources.of(address, work.means).versions(address, work.means)
+    value = work.sources.find(address, work.context).versions(address, work.context)
     if value is None:
         note(f"{address}: this kind of service has no version")
     else:
@@ -170,7 +170,7 @@ def version(work: ClientSession, /, address: str) -> None:
 def diff(work: ClientSession, /, reference: str, style: str) -> None:
     """Show every difference between what a profile expects and what its server is."""
     what, source, _ = find_profile(work, reference)
-    result = source.validates(what, work.means)
+    result = source.validates(what, work.context)
     if style == "json":
         pretty([change.to_json() for change in result.changes])
     elif result.status in ("error", "unknown"):
@@ -221,7 +221,7 @@ def referenced(name: str, reference: str) -> str:
 def _problem(work: ClientSession, address: str) -> str | None:
     """What is wrong with one reference; None when it works."""
     try:
-        for record in work.sources.of(address, work.means).reads(address, work.means):
+        for record in work.sources.find(address, work.context).reads(address, work.context):
             if record.get("isError") or record.get("_error"):
                 return printable(str(record.get("text") or record.get("message") or "the tool reports an error"))
     except PatchbayError as problem:

@@ -23,20 +23,20 @@ from patchbay.cli.failures import ending
 from patchbay.cli.messages import note, program
 from patchbay.cli.ndjson import object_from, opened_input
 from patchbay.cli.typed_addresses import API, full
-from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
+from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
 from patchbay.client.addresses.targets import AddressError, Local
 from patchbay.client.addresses.variables import ProfileError
-from patchbay.client.contracts.contract import keep, load_snapshot
+from patchbay.client.contracts.contract import load_snapshot, store_snapshot
 from patchbay.client.contracts.drift import Tool
-from patchbay.client.profiles.layouts import Profile, profile_from, reach_of
-from patchbay.client.profiles.updates import ProfileUpdate, pinned, updated, with_contract
-from patchbay.client.source import Source, scheme_of
-from patchbay.client.sources import known_sources
+from patchbay.client.profiles.layouts import Profile, get_target, parse_profile
+from patchbay.client.profiles.updates import ProfileUpdate, make_contract_fields, record_contract, update_profile
+from patchbay.client.source import Source, get_scheme
+from patchbay.client.sources import make_sources
 from patchbay.client.sources.http import HttpSource
-from patchbay.client.sources.http_profiles import with_tools
-from patchbay.client.sources.http_targets import connection_of
-from patchbay.client.sources.http_updates import updated_endpoints
-from patchbay.client.suggestions import not_listed
+from patchbay.client.sources.http_profiles import add_endpoint_tools
+from patchbay.client.sources.http_targets import make_connection_fields
+from patchbay.client.sources.http_updates import update_endpoints
+from patchbay.client.suggestions import describe_unknown_name
 from patchbay.exit_codes import with_examples
 from patchbay.views.terminal import is_terminal
 
@@ -61,13 +61,13 @@ EXAMPLES = click.option(
 def create(work: ClientSession, /, name: str, pin: bool, examples: bool | None, project: bool) -> None:
     """Make a profile NAME of the JSON on standard input, in any of the layouts that are read."""
     text = opened_input().read().decode("utf-8", "surrogateescape")
-    made = profile_from(name, object_from(text, "standard input"), {}, "standard input")
-    source = work.sources.named(made.plugin)
+    made = parse_profile(name, object_from(text, "standard input"), {}, "standard input")
+    source = work.sources.get(made.plugin)
     if pin:
         present = _present(work, made, source)
-        made = replace(made, fields={**made.fields, **pinned(present.tools, present.recorded)})
-        if work.means.blobs is not None:
-            keep(present.tools, work.means.blobs)
+        made = replace(made, fields={**made.fields, **make_contract_fields(present.tools, present.recorded)})
+        if work.context.blobs is not None:
+            store_snapshot(present.tools, work.context.blobs)
     _saved(made, examples, project)
 
 
@@ -103,56 +103,58 @@ def new(
     if kind == "http":
         _saved(_api_profile(work, name, address, () if minimal else wanted, minimal), None, project)
         return
-    if scheme_of(address).startswith(API):
+    if get_scheme(address).startswith(API):
         raise AddressError(
             f"{address}: expected an MCP server; an HTTP API is: {program()} profile new http {name} ..."
         )
     if kind != "mcp":
-        work.sources.named(kind)
+        work.sources.get(kind)
         raise ProfileError(
             name, "", f"expected mcp; a profile of {kind} is made with: {program()} profile create {name}"
         )
     target = parse_address(full(address)).target
     if isinstance(target, Local):
         raise AddressError(f"{address}: expected a program or a URL; a server of this hub needs no profile")
-    if not isinstance(target, Named):
-        launch = configuration(target)
+    if not isinstance(target, NamedServer):
+        launch = to_profile_fields(target)
     elif target.kind == "preset":
-        launch = configuration(preset_named(target.name, *work.means.profiles().presets()))
+        launch = to_profile_fields(find_preset(target.name, *work.context.get_profiles().load_presets()))
     else:
-        launch = dict(work.means.profiles().load(target.name).launch)
-    made = profile_from(name, {"plugin": "mcp", "server": name, **launch}, {}, "the address")
+        launch = dict(work.context.get_profiles().load(target.name).launch)
+    made = parse_profile(name, {"plugin": "mcp", "server": name, **launch}, {}, "the address")
     if not minimal:
-        tools = work.means.connections.get(reach_of(made, work.means.environ)).tools()
+        tools = work.context.connections.get(get_target(made, work.context.environ)).list_tools()
         unknown = sorted(set(wanted) - {tool["name"] for tool in tools})
         if unknown:
             raise AddressError(
                 f"{address}: no tool {unknown[0]!r}; there are {', '.join(one['name'] for one in tools)}"
             )
-        made = with_contract(made, tools, wanted)
-        if work.means.blobs is not None:
-            keep(tools, work.means.blobs)
+        made = record_contract(made, tools, wanted)
+        if work.context.blobs is not None:
+            store_snapshot(tools, work.context.blobs)
     _saved(made, None, project)
 
 
 def _api_profile(work: ClientSession, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
     """A profile of the HTTP API at an address. Raises AddressError."""
-    source = work.sources.of(address, work.means)
+    source = work.sources.find(address, work.context)
     if not isinstance(source, HttpSource) or address.startswith("@"):
         raise AddressError(f"{address}: expected an HTTP API: openapi+https://HOST/PATH or openapi+file:PATH")
-    made = profile_from(name, {"plugin": "http", "connection": connection_of(address)}, {}, "the address")
+    made = parse_profile(name, {"plugin": "http", "connection": make_connection_fields(address)}, {}, "the address")
     if minimal:
         return made
-    operations = source.operations(made, work.means)
+    operations = source.list_operations(made, work.context)
     for one in wanted:
         if one not in operations:
-            raise AddressError(f"{address}: {not_listed(one, list(operations), 'operation')}")
+            raise AddressError(f"{address}: {describe_unknown_name(one, list(operations), 'operation')}")
     tools = [dict(one.tool) for one in operations.values()]
-    full_profile = updated_endpoints(made, operations, None, True).profile
+    full_profile = update_endpoints(made, operations, None, True).profile
     kept_tools = {key: row for key, row in full_profile.tools.items() if not wanted or key in wanted}
-    if work.means.blobs is not None:
-        keep(tools, work.means.blobs)
-    return replace(full_profile, tools=kept_tools, fields={**full_profile.fields, **pinned(tools, kept_tools)})
+    if work.context.blobs is not None:
+        store_snapshot(tools, work.context.blobs)
+    return replace(
+        full_profile, tools=kept_tools, fields={**full_profile.fields, **make_contract_fields(tools, kept_tools)}
+    )
 
 
 @profile.command(
@@ -189,7 +191,7 @@ def update(
         raise click.UsageError("no terminal to ask on; say --yes, or --[no-]examples and --[no-]test")
     click.echo(f"Connecting to {what.name} {UPDATED[source.name]}...")
     present = _present(work, what, source, lambda: click.echo("Fetching current tool schemas...\n"))
-    blobs = work.means.blobs
+    blobs = work.context.blobs
     cid = what.schema_cid
     before = load_snapshot(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
     plan = present.plan(before, everything)
@@ -200,7 +202,7 @@ def update(
     if not follow:
         plan = present.plan(before, everything, examples=False)
     if blobs is not None:
-        keep(present.tools, blobs)
+        store_snapshot(present.tools, blobs)
     directory = home.save(plan.profile, project=_in_project(what))
     click.echo(f"\nUpdated profile saved to {directory}/\nNew schema hash: {plan.profile.schema_hash}\n")
     _tested(work, plan.profile, test)
@@ -220,15 +222,15 @@ def _present(work: ClientSession, what: Profile, source: Source, asking: Callabl
     """The service of a profile, asked for what it has. Raises ProfileError for one that has no schema."""
     if isinstance(source, HttpSource):
         asking()
-        operations = source.operations(what, work.means)
+        operations = source.list_operations(what, work.context)
         tools = [one.tool for one in operations.values()]
-        return Present(tools, with_tools(what, operations).tools, partial(updated_endpoints, what, operations))
+        return Present(tools, add_endpoint_tools(what, operations).tools, partial(update_endpoints, what, operations))
     if source.name != "mcp":
         raise ProfileError(f"@{what.name}", "plugin", f"expected {' or '.join(UPDATED)}, got {source.name}")
-    connection = work.means.connections.get(reach_of(what, work.means.environ))
+    connection = work.context.connections.get(get_target(what, work.context.environ))
     asking()
-    found = connection.tools()
-    return Present(found, what.tools, partial(updated, what, found))
+    found = connection.list_tools()
+    return Present(found, what.tools, partial(update_profile, what, found))
 
 
 def _told(plan: ProfileUpdate) -> None:
@@ -270,5 +272,5 @@ def remove(reference: str) -> None:
     """Take a profile of the project or the user away; it is kept beside the others, under .deleted."""
     with ending():
         name = reference.removeprefix("@")
-        plugins = [one for one in known_sources().names() if name in kept_profiles(one).names()]
+        plugins = [one for one in make_sources().list_names() if name in kept_profiles(one).find_directories()]
         click.echo(f"Kept in {kept_profiles(plugins[0] if plugins else 'mcp').delete(name)}")

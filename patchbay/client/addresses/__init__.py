@@ -1,1 +1,1 @@
-"""Addresses: one string that says how a server is reached and what to do there."""
+"""Addresses of servers and services: parsed, formatted, and resolved to a target that a connection can be made to."""

@@ -1,4 +1,4 @@
-"""Addresses: one string that says how a server is reached, what to do there and with which arguments.
+"""Addresses: one string that names a server, an operation on it, and the arguments.
 
     mcp+LAUNCHER://PLACE[?QUERY]      a naked URI, no configuration needed (launchers.py)
     mcp+stdio:COMMAND LINE[?QUERY]    any command line
@@ -7,10 +7,9 @@
     @PROFILE[/TOOL][?QUERY]           a profile
     /mcp/SERVER[@CID][/TOOL][?QUERY]  a server of this hub, in process; `/mcp` is all of them
 
-Pure: nothing is started, no file is read, no variable is looked up (`${VAR}` stays as written until it is resolved).
-Starting a program from an address is for the local command line and operator configuration only (JN-C19, X-16).
-docs/addresses.md is the grammar for people; its examples are run by a test. Sources: JN-7 to JN-11, JN-22 to JN-31,
-JN-69, JN-C9 to JN-C14, J-F1, J-F4.
+Parsing starts nothing, reads no file and looks up no variable (`${VAR}` stays as written until the address is
+resolved). Starting a program from an address is for the local command line and the operator's configuration only.
+docs/addresses.md describes the grammar; a test runs its examples.
 """
 
 from __future__ import annotations
@@ -20,17 +19,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from patchbay.client.addresses.launchers import PROGRAMS, URLS, checked_url, encoded_package, launched, preset
-from patchbay.client.addresses.query import Pair, Query, decoded, pairs, sayable, sort
-from patchbay.client.addresses.targets import AddressError, Http, Local, Reach, Stdio
-from patchbay.client.contracts.coercion import coerced
+from patchbay.client.addresses.launchers import PROGRAMS, URLS, build_target, check_url, encode_package, parse_preset
+from patchbay.client.addresses.query import Pair, Query, check_text, decode_percent, parse_pairs, sort_pairs
+from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio, Target
+from patchbay.client.contracts.coercion import coerce_arguments
 
 Operation = Literal["none", "list", "call", "read", "prompt"]
 
-LISTS = ("tools", "resources", "templates", "prompts", "all")
-"""What `list=` may ask for."""
+LISTABLE = ("tools", "resources", "templates", "prompts", "all")
+"""Values of `list=`."""
 
-FORMS = "mcp+LAUNCHER://..., mcp+stdio:COMMAND LINE, mcp://PRESET, http(s)://..., @PROFILE[/TOOL] or /mcp/SERVER"
+ADDRESS_FORMS = (
+    "mcp+LAUNCHER://..., mcp+stdio:COMMAND LINE, mcp://PRESET, http(s)://..., @PROFILE[/TOOL] or /mcp/SERVER"
+)
 _NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,128}")
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,128}(@b[a-z2-7]{10,510})?")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]*(?:\+[A-Za-z0-9.-]*)?):")
@@ -38,28 +39,28 @@ _LOCAL = "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedServer:
     """A server whose launch stands in a file: a profile (`@name`) or a preset (`mcp://name`)."""
 
     kind: Literal["profile", "preset"]
     name: str
 
     @property
-    def described(self) -> str:
-        """The reference as one writes it."""
+    def label(self) -> str:
+        """The reference as it is written in an address."""
         return f"@{self.name}" if self.kind == "profile" else f"mcp://{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What one address says.
+    """A parsed address.
 
-    `target` is how the server is reached, or the name under which that is kept. `name` is the tool, the resource's
-    URI, the prompt, or what is listed (one of LISTS); empty for the operation "none". `arguments` are as written,
-    strings or lists of strings; `exact` were given as JSON. `schema` is the CID of the contract expected, or "".
+    `target` is the server, or the name under which a file describes it. `name` is the tool, the resource's URI, the
+    prompt, or the list (one of LISTABLE); empty for the operation "none". `arguments` are as written, strings or lists
+    of strings; `exact` are JSON values. `schema` is the CID of the expected contract, or "".
     """
 
-    target: Reach | Named
+    target: Target | NamedServer
     operation: Operation = "none"
     name: str = ""
     arguments: Mapping[str, str | list[str]] = field(default_factory=dict)
@@ -69,56 +70,60 @@ class Address:
     def with_arguments(
         self, text: Mapping[str, str | list[str]] | None = None, exact: Mapping[str, Any] | None = None
     ) -> Address:
-        """The same address with a caller's arguments, which win over those of the address (JN-31, JN-C12)."""
+        """Return the same address with a caller's arguments, which replace arguments of the same names."""
         text, exact = text or {}, exact or {}
         kept = {key: value for key, value in self.arguments.items() if key not in exact}
         kept_exact = {key: value for key, value in self.exact.items() if key not in text}
         return replace(self, arguments={**kept, **text}, exact={**kept_exact, **exact})
 
-    def call_arguments(self, input_schema: Mapping[str, Any] | bool | None) -> dict[str, Any]:
-        """The JSON arguments of the call: what was written as text takes the types the schema wants (JN-C13)."""
-        return {**coerced(self.arguments, input_schema), **self.exact}
+    def make_call_arguments(self, input_schema: Mapping[str, Any] | bool | None) -> dict[str, Any]:
+        """Make the JSON arguments of the call: text arguments take the types that the schema asks for."""
+        return {**coerce_arguments(self.arguments, input_schema), **self.exact}
 
 
 def parse_address(text: str) -> Address:
-    """An address from its text. Raises AddressError saying what is wrong, where, and what was expected."""
-    sayable(text, "the address")
+    """Parse an address. Raises AddressError, which says what is wrong, where, and what was expected."""
+    check_text(text, "the address")
     if text.startswith("@"):
-        return _profile(text[1:])
+        return _parse_profile_reference(text[1:])
     if text == _LOCAL or text.startswith((f"{_LOCAL}/", f"{_LOCAL}?")):
-        return _local(text[len(_LOCAL) :])
+        return _parse_local(text[len(_LOCAL) :])
     scheme = _SCHEME.match(text)
     kind = scheme[1].lower() if scheme else ""
     rest = text[scheme.end() :] if scheme else ""
     if kind in URLS:
-        return _plain_url(text)
+        return _parse_plain_url(text)
     if kind == "mcp" or kind.startswith("mcp+"):
-        return _naked(kind, rest)
-    raise AddressError(f"not an address: {text[:200]!r}; expected {FORMS}")
+        return _parse_naked_uri(kind, rest)
+    raise AddressError(f"not an address: {text[:200]!r}; expected {ADDRESS_FORMS}")
 
 
 def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """JN's form of the answer (JN-28): the server's configuration and every other parameter, control keys included.
+    """Parse a naked URI to the pair that JN uses: the server's configuration, and every other parameter with control
+    keys.
 
-    The configuration has `command`, `args` and `transport`, or `url` and `transport`; repeated keys are lists.
-    Raises AddressError.
+    The configuration has `command`, `args` and `transport`, or `url` and `transport`; repeated keys are lists. Raises
+    AddressError.
     """
     scheme = _SCHEME.match(uri)
     if not scheme or not scheme[1].lower().startswith("mcp+"):
         raise AddressError(f"not a naked URI: {uri[:200]!r}; expected mcp+LAUNCHER://PACKAGE[/COMMAND]?PARAMETERS")
     address = parse_address(uri)
-    reach_words = _reach_words(scheme[1].lower())
+    reach_words = _list_launch_keys(scheme[1].lower())
     params: dict[str, Any] = {}
-    for key, value in pairs(uri.partition("?")[2]):
+    for key, value in parse_pairs(uri.partition("?")[2]):
         if key not in reach_words and not key.startswith(("env.", "header.", "query.", "launch.")):
             before = params.get(key)
             several = [*(before if isinstance(before, list) else [before]), value]
             params[key] = value if before is None else several
-    return configuration(address.target), params
+    return to_profile_fields(address.target), params
 
 
-def configuration(target: Reach | Named) -> dict[str, Any]:
-    """A reach as fields of a profile: `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`."""
+def to_profile_fields(target: Target | NamedServer) -> dict[str, Any]:
+    """Convert a target to fields of a profile:
+
+    `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`.
+    """
     if isinstance(target, Stdio):
         found: dict[str, Any] = {"command": target.command, "args": list(target.args), "transport": "stdio"}
         return found | ({"env": dict(target.env)} if target.env else {}) | ({"cwd": target.cwd} if target.cwd else {})
@@ -126,89 +131,89 @@ def configuration(target: Reach | Named) -> dict[str, Any]:
         found = {"url": target.url, "transport": target.transport}
         found |= {"headers": dict(target.headers)} if target.headers else {}
         return found | ({"issuer": target.issuer} if target.issuer else {})
-    raise AddressError(f"{target.described}: expected a program or a URL")
+    raise AddressError(f"{target.label}: expected a program or a URL")
 
 
-def preset_named(name: str, rows: Mapping[str, Any], where: str) -> Stdio:
-    """The launch of `mcp://name` out of a presets file. Raises AddressError, with the names there are."""
+def find_preset(name: str, rows: Mapping[str, Any], where: str) -> Stdio:
+    """Find the launch of `mcp://name` in a presets file. Raises AddressError with the names in it."""
     if name not in rows:
-        known = ", ".join(sorted(rows)) or "none at all"
+        known = ", ".join(sorted(rows)) or "no presets"
         raise AddressError(f"mcp://{name}: no such preset in {where}; it has {known}")
-    return preset(name, rows[name], where)
+    return parse_preset(name, rows[name], where)
 
 
-def _reach_words(kind: str) -> frozenset[str]:
+def _list_launch_keys(kind: str) -> frozenset[str]:
     return frozenset({"command"}) if kind == "mcp+uvx" else frozenset()
 
 
-def _naked(kind: str, rest: str) -> Address:
+def _parse_naked_uri(kind: str, rest: str) -> Address:
     place, _, query_text = rest.partition("?")
     launcher = kind.removeprefix("mcp").removeprefix("+")
     if place.startswith("//"):
         place = place[2:]
     elif launcher != "stdio":
         raise AddressError(f"{kind}: expected {kind}://")
-    rows = pairs(query_text)
+    rows = parse_pairs(query_text)
     if kind == "mcp":
-        return _preset(decoded(place, "mcp"), rows)
-    query = sort(rows, False, _reach_words(kind))
-    return _address(launched(launcher, place, query.reach), query, "")
+        return _parse_preset(decode_percent(place, "mcp"), rows)
+    query = sort_pairs(rows, False, _list_launch_keys(kind))
+    return _build_address(build_target(launcher, place, query.launch), query, "")
 
 
-def _preset(name: str, rows: Sequence[Pair]) -> Address:
-    """`mcp://name`, or `mcp://name?launcher=uvx&package=...`, which says all of it itself (JN-69).
+def _parse_preset(name: str, rows: Sequence[Pair]) -> Address:
+    """Parse `mcp://name`, or `mcp://name?launcher=uvx&package=...`, which needs no presets file.
 
-    In the second form the name is the executable for `uvx`, and no more than a label for the others.
+    In the second form the name is the executable for `uvx`; for other launchers it is only a label.
     """
-    _checked(name, "mcp://", "the name of a preset")
+    _check_name(name, "mcp://", "the name of a preset")
     if not any(key == "launcher" for key, _ in rows):
-        query = sort(rows, False)
-        _no_reach(query, f"mcp://{name}", "its row of the presets file")
-        return _address(Named("preset", name), query, "")
-    query = sort(rows, False, frozenset({"launcher", "package", "command"}))
-    given = {key: value for key, value in query.reach if key in ("launcher", "package")}
-    options = [pair for pair in query.reach if pair[0] not in ("launcher", "package", "command")]
-    words = [("launch.arg", value) for key, value in query.reach if key == "command"]
-    if not given.get("package") or given["launcher"] not in PROGRAMS or len(query.reach) != 2 + len(words + options):
+        query = sort_pairs(rows, False)
+        _refuse_launch_options(query, f"mcp://{name}", "its row of the presets file")
+        return _build_address(NamedServer("preset", name), query, "")
+    query = sort_pairs(rows, False, frozenset({"launcher", "package", "command"}))
+    given = {key: value for key, value in query.launch if key in ("launcher", "package")}
+    options = [pair for pair in query.launch if pair[0] not in ("launcher", "package", "command")]
+    words = [("launch.arg", value) for key, value in query.launch if key == "command"]
+    if not given.get("package") or given["launcher"] not in PROGRAMS or len(query.launch) != 2 + len(words + options):
         raise AddressError(f"mcp://{name}: expected launcher= (one of {', '.join(PROGRAMS)}) and package=, each once")
-    package = encoded_package(given["launcher"], given["package"])
+    package = encode_package(given["launcher"], given["package"])
     if given["launcher"] == "uvx":
         package = f"{package}/{name}"
-    return _address(launched(given["launcher"], package, [*words, *options]), query, "")
+    return _build_address(build_target(given["launcher"], package, [*words, *options]), query, "")
 
 
-def _profile(rest: str) -> Address:
+def _parse_profile_reference(rest: str) -> Address:
     place, _, query_text = rest.partition("?")
     name, slash, tool = place.partition("/")
-    _checked(name, "@", "the name of a profile")
-    tool = _path_tool(tool, slash, f"@{name}")
-    query = sort(pairs(query_text), bool(tool))
-    _no_reach(query, f"@{name}", "the profile's _meta.json")
-    return _address(Named("profile", name), query, tool)
+    _check_name(name, "@", "the name of a profile")
+    tool = _parse_path_tool(tool, slash, f"@{name}")
+    query = sort_pairs(parse_pairs(query_text), bool(tool))
+    _refuse_launch_options(query, f"@{name}", "the profile's _meta.json")
+    return _build_address(NamedServer("profile", name), query, tool)
 
 
-def _local(rest: str) -> Address:
+def _parse_local(rest: str) -> Address:
     place, _, query_text = rest.partition("?")
     endpoint, slash, tool = place.removeprefix("/").partition("/")
-    endpoint = decoded(endpoint, _LOCAL)
+    endpoint = decode_percent(endpoint, _LOCAL)
     if endpoint and not _ENDPOINT.fullmatch(endpoint):
         raise AddressError(f"{_LOCAL}/: expected SERVER or SERVER@CID, got {endpoint[:200]!r}")
     if slash and not endpoint:
         raise AddressError(f"{_LOCAL}/: expected the name of a server before /{tool[:80]}")
-    tool = _path_tool(tool, slash, f"{_LOCAL}/{endpoint}")
-    query = sort(pairs(query_text), bool(tool))
-    _no_reach(query, f"{_LOCAL}/{endpoint}", "the hub's own configuration")
-    return _address(Local(endpoint), query, tool)
+    tool = _parse_path_tool(tool, slash, f"{_LOCAL}/{endpoint}")
+    query = sort_pairs(parse_pairs(query_text), bool(tool))
+    _refuse_launch_options(query, f"{_LOCAL}/{endpoint}", "the hub's own configuration")
+    return _build_address(Local(endpoint), query, tool)
 
 
-def _path_tool(tool: str, slash: str, place: str) -> str:
+def _parse_path_tool(tool: str, slash: str, place: str) -> str:
     if slash and (not tool or "/" in tool):
         raise AddressError(f"{place}/{tool}: expected one tool after the slash (a slash in its name is written %2F)")
-    return decoded(tool, place)
+    return decode_percent(tool, place)
 
 
-def _plain_url(text: str) -> Address:
-    url = checked_url(text, "the URL")
+def _parse_plain_url(text: str) -> Address:
+    url = check_url(text, "the URL")
     for piece in url.partition("?")[2].split("&"):
         if piece.partition("=")[0] in ("tool", "resource", "list", "prompt"):
             raise AddressError(
@@ -218,30 +223,30 @@ def _plain_url(text: str) -> Address:
     return Address(Http(url))
 
 
-def _checked(name: str, prefix: str, what: str) -> None:
+def _check_name(name: str, prefix: str, what: str) -> None:
     if not _NAME.fullmatch(name):
         raise AddressError(f"{prefix}: expected {what} (letters, digits, _ . -), got {name[:200]!r}")
 
 
-def _no_reach(query: Query, place: str, home: str) -> None:
-    if query.reach:
-        key = query.reach[0][0]
+def _refuse_launch_options(query: Query, place: str, home: str) -> None:
+    if query.launch:
+        key = query.launch[0][0]
         raise AddressError(
-            f"{place}: {key}= says how a server is reached, which belongs into {home};"
+            f"{place}: {key}= says how to start or connect to a server, which belongs into {home};"
             f" an argument of this name is written arg.{key}="
         )
 
 
-def _address(target: Reach | Named, query: Query, path_tool: str) -> Address:
-    operation, name = _operation(query.control, path_tool)
+def _build_address(target: Target | NamedServer, query: Query, path_tool: str) -> Address:
+    operation, name = _parse_operation(query.control, path_tool)
     if operation in ("list", "read") and (query.text or query.exact):
         extra = next(iter({**query.text, **query.exact}))
         raise AddressError(f"{extra}=: expected no arguments beside {'list' if operation == 'list' else 'resource'}=")
     return Address(target, operation, name, query.text, query.exact, query.control.get("schema", ""))
 
 
-def _operation(control: Mapping[str, str], path_tool: str) -> tuple[Operation, str]:
-    """JN-C11: exactly one thing is asked for; a tool may stand in the path and in the query when it is the same."""
+def _parse_operation(control: Mapping[str, str], path_tool: str) -> tuple[Operation, str]:
+    """Read the operation: exactly one. A tool may stand in the path and in the query when both name the same one."""
     asked = [key for key in ("tool", "resource", "list", "prompt") if key in control]
     if path_tool and asked == ["tool"] and control["tool"] != path_tool:
         raise AddressError(f"the path names the tool {path_tool!r} and tool= names {control['tool']!r}; expected one")
@@ -249,8 +254,8 @@ def _operation(control: Mapping[str, str], path_tool: str) -> tuple[Operation, s
         both = " and ".join(f"{key}=" for key in asked)
         also = f"the path names the tool {path_tool!r}, beside " if path_tool else ""
         raise AddressError(f"{also}{both}: expected one thing to do; an argument of a tool is written arg.NAME=")
-    if control.get("list", LISTS[0]) not in LISTS:
-        raise AddressError(f"list={control['list']}: expected one of {', '.join(LISTS)}")
+    if control.get("list", LISTABLE[0]) not in LISTABLE:
+        raise AddressError(f"list={control['list']}: expected one of {', '.join(LISTABLE)}")
     if path_tool or "tool" in control:
         return "call", path_tool or control["tool"]
     verbs: dict[str, Operation] = {"resource": "read", "list": "list", "prompt": "prompt"}

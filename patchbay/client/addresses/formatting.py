@@ -1,6 +1,6 @@
-"""An address back to its text: what is written here parses to the same address.
+"""Format an address as text that parses to the same address.
 
-A program is written as `mcp+stdio:`, whatever launcher it came from: that form can say every command line.
+A program is written as `mcp+stdio:`, which can express every command line, whichever launcher it came from.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 
-from patchbay.client.addresses.address import Address, Named
-from patchbay.client.addresses.query import CONTROL, REACH_PREFIXES, Pair
+from patchbay.client.addresses.address import Address, NamedServer
+from patchbay.client.addresses.query import CONTROL_KEYS, LAUNCH_PREFIXES, Pair
 from patchbay.client.addresses.targets import Http, Stdio
 
-_IN_PLACE = " /@:,;=+!*'()[]~\"$&|<>"
-_IN_QUERY = "/:@,$!*'()~{}"
+_SAFE_IN_COMMAND = " /@:,;=+!*'()[]~\"$&|<>"
+_SAFE_IN_QUERY = "/:@,$!*'()~{}"
 _CONTROL_OF = {"call": "tool", "read": "resource", "list": "list", "prompt": "prompt"}
-_ESCAPED = frozenset({*CONTROL, "prompt", "args"})
+_ESCAPED_KEYS = frozenset({*CONTROL_KEYS, "prompt", "args"})
 
 
 def format_address(address: Address) -> str:
-    """One line that `parse_address` reads as the same address."""
+    """Format an address as one line that `parse_address` reads as the same address."""
     target = address.target
-    if isinstance(target, Http) and address == Address(Http(target.url)) and not _confusing(target.url):
+    if isinstance(target, Http) and address == Address(Http(target.url)) and not _has_operation_key(target.url):
         return target.url
-    tool_in_path = isinstance(target, Named) and target.kind == "profile" and address.operation == "call"
+    tool_in_path = isinstance(target, NamedServer) and target.kind == "profile" and address.operation == "call"
     path = "/" + quote(address.name, safe="@:+,;=!*'()[]~$") if tool_in_path else ""
-    pairs = [*_reach_pairs(address), *_pairs(address, tool_in_path)]
-    query = "&".join(f"{quote(key, safe=_IN_QUERY)}={quote(value, safe=_IN_QUERY)}" for key, value in pairs)
-    return _place(address) + path + (f"?{query}" if query else "")
+    pairs = [*_list_launch_pairs(address), *_list_operation_pairs(address, tool_in_path)]
+    query = "&".join(f"{quote(key, safe=_SAFE_IN_QUERY)}={quote(value, safe=_SAFE_IN_QUERY)}" for key, value in pairs)
+    return _format_target(address) + path + (f"?{query}" if query else "")
 
 
-def _place(address: Address) -> str:
+def _format_target(address: Address) -> str:
     target = address.target
     if isinstance(target, Stdio):
-        return "mcp+stdio:" + quote(shlex.join((target.command, *target.args)), safe=_IN_PLACE)
+        return "mcp+stdio:" + quote(shlex.join((target.command, *target.args)), safe=_SAFE_IN_COMMAND)
     if isinstance(target, Http):
         return "mcp+" + target.url.partition("?")[0]
-    return target.described
+    return target.label
 
 
-def _reach_pairs(address: Address) -> Iterator[Pair]:
+def _list_launch_pairs(address: Address) -> Iterator[Pair]:
     target = address.target
     if isinstance(target, Stdio):
         yield from ((f"env.{name}", value) for name, value in target.env.items())
@@ -62,23 +62,27 @@ def _reach_pairs(address: Address) -> Iterator[Pair]:
             yield "launch.issuer", target.issuer
 
 
-def _pairs(address: Address, tool_in_path: bool) -> Iterator[Pair]:
+def _list_operation_pairs(address: Address, tool_in_path: bool) -> Iterator[Pair]:
     if address.operation != "none" and not tool_in_path:
         yield _CONTROL_OF[address.operation], address.name
     if address.schema:
         yield "schema", address.schema
     for key, value in address.arguments.items():
-        name = f"arg.{key}" if key in _ESCAPED or key.startswith((*REACH_PREFIXES, "arg.")) or _launches(key) else key
+        name = (
+            f"arg.{key}"
+            if key in _ESCAPED_KEYS or key.startswith((*LAUNCH_PREFIXES, "arg.")) or _is_launch_key(key)
+            else key
+        )
         yield from ((name, one) for one in ([value] if isinstance(value, str) else value))
     if address.exact:
         yield "args", orjson.dumps(address.exact).decode()
 
 
-def _launches(key: str) -> bool:
+def _is_launch_key(key: str) -> bool:
     return key in ("command", "launcher", "package")
 
 
-def _confusing(url: str) -> bool:
-    """Whether a plain URL would be refused: its query has a key that looks like something to do."""
+def _has_operation_key(url: str) -> bool:
+    """Whether `parse_address` refuses a plain URL: its query has a key that looks like an operation."""
     keys = (piece.partition("=")[0] for piece in url.partition("?")[2].split("&"))
     return any(key in ("tool", "resource", "list", "prompt") for key in keys)

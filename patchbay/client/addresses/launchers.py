@@ -1,4 +1,4 @@
-"""Launchers: the part of a naked URI between `://` and `?`, made into a program or a URL.
+"""Launchers: build a program or a URL from the part of a naked URI between `://` and `?`.
 
     mcp+uvx://PACKAGE[/EXECUTABLE]?command=WORD   uv run --with PACKAGE EXECUTABLE [WORD...]
                      launch.with=REQUIREMENT      uv run --with PACKAGE --with REQUIREMENT EXECUTABLE
@@ -7,9 +7,8 @@
     mcp+stdio:COMMAND LINE                        any command line, split as a shell splits it; no shell runs
     mcp+http://HOST/PATH, mcp+https://HOST/PATH   a URL
 
-Split by hand: a URL parser takes `@upstash` and `.` for an authority (J-F4). Nothing is started here and no variable
-is looked up. Presets (`.jn/mcp-launchers.json`) name such launches: `{"biomcp": {"launcher": "uvx", ...}}`.
-Sources: JN-22 to JN-27, JN-69, JN-C9, J-F4.
+The text is split by hand, because a URL parser takes `@upstash` and `.` for an authority. Nothing is started here and
+no variable is looked up. Presets (`.jn/mcp-launchers.json`) name such launches: `{"biomcp": {"launcher": "uvx", ...}}`.
 """
 
 from __future__ import annotations
@@ -20,26 +19,28 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
-from patchbay.client.addresses.query import Pair, decoded
-from patchbay.client.addresses.targets import ANY_ISSUER, AddressError, Http, Reach, Stdio, Transport
+from patchbay.client.addresses.query import Pair, decode_percent
+from patchbay.client.addresses.targets import ANY_ISSUER, AddressError, Http, Stdio, Target, Transport
 
-NAMED = re.compile(r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$")
-"""A path that names the description of an API."""
+API_DOCUMENT_PATH = re.compile(
+    r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$"
+)
+"""The path of a document that describes an API."""
 
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"latest|[0-9][A-Za-z0-9.!+_-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_NO_URL = re.compile(r"[\s\x00-\x1f\x7f<>\"\\^`{|}]")
+_FORBIDDEN_IN_URL = re.compile(r"[\s\x00-\x1f\x7f<>\"\\^`{|}]")
 
 
-def launched(launcher: str, rest: str, options: Sequence[Pair]) -> Reach:
-    """How a naked URI reaches its server: the launcher's name, what stands before the `?`, and the reach options.
+def build_target(launcher: str, rest: str, options: Sequence[Pair]) -> Target:
+    """Build the target of a naked URI from the launcher's name, the text before the `?`, and the launch options.
 
     Raises AddressError naming the launcher, the place and what was expected.
     """
     if launcher in URLS:
-        return _url(launcher, rest, options)
+        return _build_http(launcher, rest, options)
     build = PROGRAMS.get(launcher)
     if build is None:
         raise AddressError(
@@ -48,10 +49,10 @@ def launched(launcher: str, rest: str, options: Sequence[Pair]) -> Reach:
         )
     place = f"mcp+{launcher}"
     words = build(rest, [value for key, value in options if key == "command"], place)
-    return _program(words, [pair for pair in options if pair[0] != "command"], place)
+    return _build_program(words, [pair for pair in options if pair[0] != "command"], place)
 
 
-def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio:
+def _build_program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio:
     extra: list[str] = []
     env: dict[str, str] = {}
     cwd: str | None = None
@@ -64,7 +65,7 @@ def _program(words: Sequence[str], options: Sequence[Pair], place: str) -> Stdio
             words = [
                 *words[:at],
                 "--with",
-                _word(value, "a requirement such as mcp<2", f"{place}: {key}="),
+                _check_word(value, "a requirement such as mcp<2", f"{place}: {key}="),
                 *words[at:],
             ]
         elif key == "launch.cwd" and cwd is None and value:
@@ -80,16 +81,16 @@ _PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD, launch.with=REQUIR
 _URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query=, one launch.transport= or one launch.issuer="
 
 
-def _word(text: str, what: str, place: str) -> str:
-    """A word of a command line that may not be taken for an option of the launcher."""
+def _check_word(text: str, what: str, place: str) -> str:
+    """Check a word of a command line, which must not be taken for an option of the launcher."""
     if not text or text.startswith("-"):
         raise AddressError(f"{place}: expected {what}, got {text!r}")
     return text
 
 
-def _uvx(rest: str, words: Sequence[str], place: str) -> list[str]:
-    package, slash, executable = (decoded(part, place) for part in rest.partition("/"))
-    _word(package, "PACKAGE or PACKAGE/EXECUTABLE (a slash in one is written %2F)", place)
+def _build_uvx_command(rest: str, words: Sequence[str], place: str) -> list[str]:
+    package, slash, executable = (decode_percent(part, place) for part in rest.partition("/"))
+    _check_word(package, "PACKAGE or PACKAGE/EXECUTABLE (a slash in one is written %2F)", place)
     if not slash:
         named = _PACKAGE_NAME.match(package)
         executable = named[0] if named else ""
@@ -102,62 +103,64 @@ def _uvx(rest: str, words: Sequence[str], place: str) -> list[str]:
         "run",
         *(("--refresh-package", newest[0]) if newest else ()),
         "--with",
-        _requirement(package),
-        _word(executable, "an executable after the package", place),
+        _format_requirement(package),
+        _check_word(executable, "an executable after the package", place),
         *words,
     ]
 
 
-def _requirement(package: str) -> str:
-    """`name@1.2` and `name@latest`, as `uvx` takes them, in the form that `--with` takes."""
+def _format_requirement(package: str) -> str:
+    """Convert `name@1.2` and `name@latest`, as `uvx` takes them, to the form that `--with` takes."""
     name, sign, version = package.rpartition("@")
     if not sign or not name or not _VERSION.fullmatch(version):
         return package
     return name if version == "latest" else f"{name}=={version}"
 
 
-def _npx(rest: str, _words: Sequence[str], place: str) -> list[str]:
-    parts = [decoded(part, place) for part in rest.split("/")]
+def _build_npx_command(rest: str, _words: Sequence[str], place: str) -> list[str]:
+    parts = [decode_percent(part, place) for part in rest.split("/")]
     cut = 2 if rest.startswith("@") else 1
     package, more = "/".join(parts[:cut]), parts[cut:]
     if len(more) > 1 or not all(parts) or package == "@" or (cut == 2 and len(parts) < 2):
         raise AddressError(f"{place}: expected PACKAGE, @SCOPE/PACKAGE, or one of them and /EXECUTABLE, got {rest!r}")
-    _word(package, "a package", place)
+    _check_word(package, "a package", place)
     return (
-        ["npx", "-y", "--package", package, _word(more[0], "an executable", place)] if more else ["npx", "-y", package]
+        ["npx", "-y", "--package", package, _check_word(more[0], "an executable", place)]
+        if more
+        else ["npx", "-y", package]
     )
 
 
-def _script(program: str) -> Callable[[str, Sequence[str], str], list[str]]:
+def _make_script_builder(program: str) -> Callable[[str, Sequence[str], str], list[str]]:
     def words(rest: str, _words: Sequence[str], place: str) -> list[str]:
-        return [program, _word(decoded(rest, place), "the path of a script", place)]
+        return [program, _check_word(decode_percent(rest, place), "the path of a script", place)]
 
     return words
 
 
-def _line(rest: str, _words: Sequence[str], place: str) -> list[str]:
+def _split_command_line(rest: str, _words: Sequence[str], place: str) -> list[str]:
     try:
-        words = shlex.split(decoded(rest, place))
+        words = shlex.split(decode_percent(rest, place))
     except ValueError as problem:
         raise AddressError(f"{place}: expected a command line; {problem}") from problem
     if not words:
-        raise AddressError(f"{place}: expected a command line, got nothing")
-    return [_word(words[0], "a program as the first word", place), *words[1:]]
+        raise AddressError(f"{place}: expected a command line, got an empty one")
+    return [_check_word(words[0], "a program as the first word", place), *words[1:]]
 
 
 PROGRAMS: Mapping[str, Callable[[str, Sequence[str], str], list[str]]] = {
-    "uvx": _uvx,
-    "npx": _npx,
-    "python": _script("python"),
-    "node": _script("node"),
-    "stdio": _line,
+    "uvx": _build_uvx_command,
+    "npx": _build_npx_command,
+    "python": _make_script_builder("python"),
+    "node": _make_script_builder("node"),
+    "stdio": _split_command_line,
 }
 URLS = ("http", "https")
 
 
-def checked_url(url: str, place: str) -> str:
-    """The URL itself, when it has a host and could stand on a wire. Raises AddressError."""
-    bad = _NO_URL.search(url)
+def check_url(url: str, place: str) -> str:
+    """Return a URL that has a host and no forbidden character. Raises AddressError."""
+    bad = _FORBIDDEN_IN_URL.search(url)
     try:
         parts = urlsplit(url)
         fine = bool(parts.hostname) and parts.port != 0 and not parts.fragment and not bad and "#" not in url
@@ -168,14 +171,14 @@ def checked_url(url: str, place: str) -> str:
     return url
 
 
-def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
+def _build_http(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
     place = f"mcp+{launcher}"
     headers: dict[str, str] = {}
     query: list[Pair] = []
     once: dict[str, str] = {}
     for key, value in options:
         kind, _, name = key.partition(".")
-        if kind == "header" and _HEADER.fullmatch(name) and name not in headers and _no_break(value):
+        if kind == "header" and _HEADER.fullmatch(name) and name not in headers and _is_single_line(value):
             headers[name] = value
         elif kind == "query" and name:
             query.append((name, value))
@@ -187,37 +190,37 @@ def _url(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
     if raw and query:
         raise AddressError(f"{place}: expected query.NAME= or launch.query=, not both")
     raw = raw or urlencode(query, quote_via=quote)
-    url = checked_url(f"{launcher}://{rest}" + (f"?{raw}" if raw else ""), place)
+    url = check_url(f"{launcher}://{rest}" + (f"?{raw}" if raw else ""), place)
     issuer = once.get("launch.issuer", "")
     if issuer:
-        checked_issuer(issuer, place)
-    return Http(url, headers, _transport(once.get("launch.transport", "auto"), place), issuer=issuer)
+        check_issuer(issuer, place)
+    return Http(url, headers, _parse_transport(once.get("launch.transport", "auto"), place), issuer=issuer)
 
 
-def checked_issuer(url: str, place: str) -> str:
-    """The URL of an authorization server, or ANY_ISSUER. Raises AddressError."""
+def check_issuer(url: str, place: str) -> str:
+    """Return the URL of an authorization server, or ANY_ISSUER. Raises AddressError."""
     if url == ANY_ISSUER:
         return url
     if not url.startswith(("http://", "https://")):
         raise AddressError(
             f"{place}: issuer: expected the http(s) URL of an authorization server, or {ANY_ISSUER}, got {url[:200]!r}"
         )
-    return checked_url(url, place)
+    return check_url(url, place)
 
 
-def _no_break(value: str) -> bool:
+def _is_single_line(value: str) -> bool:
     return not any(character in value for character in "\r\n")
 
 
-def _transport(value: str, place: str) -> Transport:
+def _parse_transport(value: str, place: str) -> Transport:
     for known in get_args(Transport):
         if value == known:
             return known  # type: ignore[no-any-return]
     raise AddressError(f"{place}: launch.transport={value}: expected one of {', '.join(get_args(Transport))}")
 
 
-def preset(name: str, row: Any, where: str) -> Stdio:
-    """One row of a presets file: `launcher`, `package`, and optionally `command`, `args`, `env`, `cwd`.
+def parse_preset(name: str, row: Any, where: str) -> Stdio:
+    """Parse one row of a presets file: `launcher`, `package`, and optionally `command`, `args`, `env`, `cwd`.
 
     `where` is the file. Raises AddressError naming it, the row and what was expected.
     """
@@ -228,19 +231,19 @@ def preset(name: str, row: Any, where: str) -> Stdio:
     command, args, env, cwd = row.get("command", ""), row.get("args", []), row.get("env", {}), row.get("cwd")
     if not isinstance(launcher, str) or launcher not in PROGRAMS or not isinstance(package, str):
         raise AddressError(f"{place}: expected launcher (one of {', '.join(PROGRAMS)}) and package, both strings")
-    if not isinstance(command, str) or not _strings(args) or not isinstance(cwd, str | None):
+    if not isinstance(command, str) or not _is_string_list(args) or not isinstance(cwd, str | None):
         raise AddressError(f"{place}: expected command and cwd to be strings, and args a list of strings")
-    if not isinstance(env, dict) or not _strings([*env.values()]) or not all(map(_VARIABLE.fullmatch, env)):
+    if not isinstance(env, dict) or not _is_string_list([*env.values()]) or not all(map(_VARIABLE.fullmatch, env)):
         raise AddressError(f"{place}: env: expected an object of variable names and strings")
-    rest = encoded_package(launcher, package) + (f"/{quote(command, safe='')}" if command else "")
+    rest = encode_package(launcher, package) + (f"/{quote(command, safe='')}" if command else "")
     words = PROGRAMS[launcher](rest, args if launcher == "uvx" else (), place)
     return Stdio(words[0], (*words[1:], *(() if launcher == "uvx" else args)), env, cwd)
 
 
-def encoded_package(launcher: str, package: str) -> str:
-    """A package or script as it stands before the `?`: for `uvx` its slashes are encoded, since one ends it there."""
+def encode_package(launcher: str, package: str) -> str:
+    """Encode a package or script as it stands before the `?`. For `uvx`, slashes in it are encoded."""
     return quote(package, safe="@" if launcher == "uvx" else "/@")
 
 
-def _strings(values: Any) -> bool:
+def _is_string_list(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) and "\x00" not in value for value in values)

@@ -1,42 +1,71 @@
-"""From an address to a reach: profiles and presets looked up, variables put in. And JN's own forms of the same.
+"""From an address to its target: look up the profile or preset that it names, and replace its variables.
 
-`reached` is what commands use. `load_hierarchical_profile` and `resolve_profile_reference` answer as JN's resolver did
-(JN-39): plain dicts, variables put in, `@server` alone lists resources. Sources: JN-7 to JN-11, JN-15, JN-16, JN-31,
-JN-C11, JN-C12, J-F6.
+`resolve_address` does this once for a command; its result goes along with the address. `load_hierarchical_profile` and
+`resolve_profile_reference` give the same as the plain dictionaries that JN's own resolver returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from patchbay.client.addresses.address import Address, Named, parse_address, preset_named
-from patchbay.client.addresses.targets import AddressError, Reach
-from patchbay.client.addresses.variables import ProfileError, substitute_env_vars_recursive, substituted
-from patchbay.client.profiles.layouts import reach_of
+from patchbay.client.addresses.address import Address, NamedServer, find_preset, parse_address
+from patchbay.client.addresses.targets import AddressError, Target
+from patchbay.client.addresses.variables import ProfileError, substitute_env_vars_recursive, substitute_in_target
+from patchbay.client.profiles.layouts import Profile, get_target, get_timeout
 from patchbay.client.profiles.lookup import Profiles
 
 _OPERATIONS = {"call": "tool", "read": "resource"}
 
 
-def reached(address: Address, profiles: Profiles, environ: Mapping[str, str]) -> Reach:
-    """How to reach what an address names, `${VAR}`s put in. Raises ProfileError, AddressError."""
+@dataclass(frozen=True, slots=True)
+class ResolvedAddress:
+    """A parsed address with what was looked up for it.
+
+    `target` has its `${VAR}`s replaced. `profile` is the profile of an address `@name`, None for every other address.
+    """
+
+    address: Address
+    target: Target
+    profile: Profile | None = None
+
+    @property
+    def tool(self) -> str:
+        """The tool that the address calls, "" when it calls none."""
+        return self.address.name if self.address.operation == "call" else ""
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds for one request as the profile sets them, None when it does not. Raises ProfileError."""
+        return get_timeout(self.profile, self.tool) if self.profile is not None else None
+
+    def with_arguments(self, exact: Mapping[str, Any]) -> ResolvedAddress:
+        """Return the same address with JSON arguments, which replace arguments of the same names."""
+        return replace(self, address=self.address.with_arguments(exact=exact))
+
+
+def resolve_address(address: Address, profiles: Profiles, environ: Mapping[str, str]) -> ResolvedAddress:
+    """Load the profile or preset that an address names and replace `${VAR}`s. Raises ProfileError, AddressError."""
     target = address.target
-    if isinstance(target, Named) and target.kind == "profile":
+    if not isinstance(target, NamedServer):
+        return ResolvedAddress(address, substitute_in_target(target, environ, "the address"))
+    if target.kind == "profile":
+        profile = profiles.load(target.name)
         tool = address.name if address.operation == "call" else ""
-        return reach_of(profiles.load(target.name), environ, tool)
-    if isinstance(target, Named):
-        rows, where = profiles.presets()
-        return substituted(preset_named(target.name, rows, where), environ, f"mcp://{target.name}")
-    return substituted(target, environ, "the address")
+        return ResolvedAddress(address, get_target(profile, environ, tool), profile)
+    rows, where = profiles.load_presets()
+    preset = find_preset(target.name, rows, where)
+    return ResolvedAddress(address, substitute_in_target(preset, environ, f"mcp://{target.name}"))
 
 
 def load_hierarchical_profile(
     profiles: Profiles, environ: Mapping[str, str], server: str, tool: str | None = None
 ) -> dict[str, Any]:
-    """A profile as one object: launch and universal fields, a tool's own over them, variables put in (JN-16).
+    """Load a profile as one object: launch fields, universal fields, then the fields of one tool, variables replaced.
 
-    A tool without a file adds nothing (it may be dynamic). Raises ProfileError.
+    A tool without a file adds nothing, because a server may list tools that the profile does not know. Raises
+    ProfileError.
     """
     found = profiles.load(server)
     own = {"tool": tool, **found.tools[tool]} if tool is not None and tool in found.tools else {}
@@ -47,9 +76,10 @@ def load_hierarchical_profile(
 def resolve_profile_reference(
     profiles: Profiles, environ: Mapping[str, str], reference: str, params: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`@server[/tool][?query]` as (server configuration, operation): `type`, `tool` or `resource`, `params` (J-F6).
+    """Resolve `@server[/tool][?query]` to (server configuration, operation).
 
-    The caller's parameters win (JN-C12). Raises ProfileError, which says so when it is no reference at all.
+    The operation has `type`, `tool` or `resource`, and `params`; `@server` alone lists resources. `params` replace
+    arguments of the same names in the reference. Raises ProfileError, also for a text that is not a reference.
     """
     if not reference.startswith("@"):
         raise ProfileError("reference", "", f"Invalid profile reference (must start with @): {reference[:200]}")
@@ -57,14 +87,14 @@ def resolve_profile_reference(
         address = parse_address(reference).with_arguments(exact=params)
     except AddressError as problem:
         raise ProfileError("reference", "", problem.message) from problem
-    if not isinstance(address.target, Named):
+    if not isinstance(address.target, NamedServer):
         raise ProfileError("reference", "", f"Invalid profile reference: {reference[:200]}")
     tool = address.name if address.operation == "call" else None
     configuration = load_hierarchical_profile(profiles, environ, address.target.name, tool)
-    return configuration, {**_operation(address), "params": {**address.arguments, **address.exact}}
+    return configuration, {**_describe_operation(address), "params": {**address.arguments, **address.exact}}
 
 
-def _operation(address: Address) -> dict[str, Any]:
+def _describe_operation(address: Address) -> dict[str, Any]:
     if address.operation in _OPERATIONS:
         kind = "call_tool" if address.operation == "call" else "read_resource"
         return {"type": kind, _OPERATIONS[address.operation]: address.name}
@@ -74,5 +104,5 @@ def _operation(address: Address) -> dict[str, Any]:
 
 
 def list_server_tools(profiles: Profiles, server: str) -> list[str]:
-    """The tools a profile has something to say about, sorted; never `_meta` (JN-17)."""
+    """List the tools that a profile has a file or a row for, sorted by name."""
     return list(profiles.list_server_tools(server))

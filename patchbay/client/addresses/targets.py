@@ -1,9 +1,8 @@
-"""How a server is reached, as three frozen values: a program, a URL, or a server of this hub in process.
+"""The target of a connection, as three frozen values: a program, a URL, or a server of this hub in process.
 
-Everything in `client/` speaks this vocabulary: addresses and profiles make it, connections use it. Nothing here
-starts, opens or reads anything. The values are hashable, so that a connection can be kept per reach, and each has
-`described`: one line for people in which whatever looks like a secret is masked.
-Sources: JN-13, JN-22 to JN-28, JN-70; DESIGN section 3 (Profile).
+All of `client/` uses these values: addresses and profiles make them, connections use them. Nothing here starts, opens
+or reads anything. The values are hashable, so that a pool can hold one connection per target. Each has a `label`: one
+line for people in which secrets are masked.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from urllib.parse import urlsplit, urlunsplit
 from patchbay.errors import InvalidParams
 
 Transport = Literal["auto", "streamable-http", "sse"]
-"""How to speak to a URL. `auto`: Streamable HTTP, then the HTTP+SSE pair of 2024-11-05 when that is refused."""
+"""The transport of a URL. `auto`: Streamable HTTP, then the HTTP+SSE pair of 2024-11-05 when that is refused."""
 
 Era = Literal["auto", "modern", "legacy"]
-"""Which revisions are spoken to it: those that either knows, 2026-07-28, or those with a handshake."""
+"""The protocol revisions to use: `auto` those of both sides, `modern` 2026-07-28, `legacy` those with a handshake."""
 
 MASK = "***"
 
 ANY_ISSUER = "any"
-"""As the `issuer` of an Http: the server may name any authorization server, private ones too."""
+"""As the `issuer` of an Http: the server may name any authorization server, also one at a private address."""
 
 
 class AddressError(InvalidParams):
-    """A string that is no address: names the place in it and what was expected there."""
+    """A string that is not an address. The message names the place in it and what was expected there."""
 
 
 _SECRET = re.compile(r"(?i)(secret|token|passw|pwd|credential|auth|bearer|api[-_]?key|access[-_]?key|private[-_]?key)")
@@ -42,9 +41,9 @@ _QUERY_PAIR = re.compile(r"([^&=]+)=([^&]*)")
 
 @dataclass(frozen=True, slots=True)
 class Stdio:
-    """A program spoken to over its standard input and output.
+    """A program that is spoken to over its standard input and output.
 
-    `env` holds only what is added to the environment the connection gives every child; `cwd` is None for the present
+    `env` holds the variables to add to the environment that the connection gives every child; `cwd` None is the current
     directory.
     """
 
@@ -57,10 +56,10 @@ class Stdio:
         return hash((self.command, self.args, frozenset(self.env.items()), self.cwd))
 
     @property
-    def described(self) -> str:
-        """The command line as one would type it; values of variables and of secret options are masked."""
+    def label(self) -> str:
+        """The command line as it is typed; values of variables and of secret options are masked."""
         words = [f"{name}={MASK}" for name in sorted(self.env)]
-        words += [shlex.quote(word) for word in (self.command, *_masked_words(self.args))]
+        words += [shlex.quote(word) for word in (self.command, *_mask_words(self.args))]
         return " ".join(words) + (f" (in {self.cwd})" if self.cwd else "")
 
 
@@ -68,9 +67,9 @@ class Stdio:
 class Http:
     """A server at a URL (`http` or `https`); `headers` are sent with every request.
 
-    `public` says that every connection has to go to a public address, which is looked up once for each request.
-    `issuer` is the URL of an authorization server that may be at a private address, or ANY_ISSUER; without it only
-    public ones that the server names are reached.
+    `public` requires every connection to go to a public address, which is looked up once for each request. `issuer` is
+    the URL of an authorization server that may be at a private address, or ANY_ISSUER; without it, authorization
+    servers that the server names have to be public.
     """
 
     url: str
@@ -83,39 +82,39 @@ class Http:
         return hash((self.url, frozenset(self.headers.items()), self.transport, self.public, self.issuer))
 
     @property
-    def described(self) -> str:
-        """The URL without its secrets, the transport when one is asked for, and the names of the headers."""
+    def label(self) -> str:
+        """The URL without its secrets, the transport when it is not `auto`, and the names of the headers."""
         notes: list[str] = [] if self.transport == "auto" else [self.transport]
         notes += [f"{name}: {MASK}" for name in sorted(self.headers)]
-        return masked_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
+        return mask_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A server of this hub, in process: the path `/mcp/<endpoint>`, `endpoint` being `echo`, `echo@<cid>` or ``.
+    """A server of this hub, in process: the path `/mcp/<endpoint>`; `endpoint` is `echo`, `echo@<cid>` or ``.
 
-    The empty endpoint is the aggregate `/mcp`. Whoever runs the hub supplies the exchange.
+    The empty endpoint is the aggregate `/mcp`. The program that runs the hub supplies the exchange.
     """
 
     endpoint: str
 
     @property
-    def described(self) -> str:
+    def label(self) -> str:
         """The path of the endpoint."""
         return f"/mcp/{self.endpoint}" if self.endpoint else "/mcp"
 
 
-Reach = Stdio | Http | Local
+Target = Stdio | Http | Local
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a value under this name (an option, a header, a query key) is not to be shown."""
+    """Whether a value under this name (an option, a header, a query key) is hidden from people."""
     bare = name.lstrip("-")
     return bool(_SECRET.search(bare) or _SECRET_WORDS.match(bare))
 
 
-def masked_url(url: str) -> str:
-    """A URL for people: no password, and no value of a query key that names a secret."""
+def mask_url(url: str) -> str:
+    """Return a URL for people: without a password, and without the values of query keys that name a secret."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -128,13 +127,13 @@ def masked_url(url: str) -> str:
     return urlunsplit((parts.scheme, place, parts.path, query, parts.fragment))
 
 
-def masked_urls(text: str) -> str:
-    """A text for people, in which every URL is masked as by `masked_url`."""
-    return _URL.sub(lambda found: masked_url(found[0]), text)
+def mask_urls(text: str) -> str:
+    """Return a text for people with every URL masked as by `mask_url`."""
+    return _URL.sub(lambda found: mask_url(found[0]), text)
 
 
-def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
-    """The headers themselves. Raises InvalidParams naming one whose value cannot be sent; the value stays unsaid.
+def check_headers(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
+    """Return the headers. Raises InvalidParams naming a header whose value cannot be sent, without the value.
 
     RFC 9110 section 5.5: printable ASCII without a line break, no space at either end.
     """
@@ -146,12 +145,12 @@ def sendable(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
     return headers
 
 
-def _masked_words(words: tuple[str, ...]) -> Iterator[str]:
+def _mask_words(words: tuple[str, ...]) -> Iterator[str]:
     hide = False
     for word in words:
         name, equals, _ = word.partition("=")
         if equals and is_secret_name(name):
             yield f"{name}={MASK}"
         else:
-            yield MASK if hide else masked_url(word) if "://" in word else word
+            yield MASK if hide else mask_url(word) if "://" in word else word
         hide = not equals and word.startswith("-") and is_secret_name(word)

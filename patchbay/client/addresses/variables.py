@@ -1,7 +1,7 @@
-"""`${VAR}` in launch data: looked up when a server is reached, never when a file is read or written.
+"""`${VAR}` in launch data: replaced when a server is connected to, never when a file is read or written.
 
-`${VAR}` has to be set, `${VAR:-text}` is `text` where it is not set or empty. An unset variable is an error, never an
-empty string. The environment is handed in. Sources: JN-15, J-F3; the same two forms as in a server's configuration.
+`${VAR}` has to be set; `${VAR:-text}` is `text` when it is unset or empty. An unset variable is an error, never an
+empty string. The caller passes the environment. Server configurations use the same two forms.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.client.addresses.targets import Http, Local, Reach, Stdio
+from patchbay.client.addresses.targets import Http, Local, Stdio, Target
 from patchbay.errors import ConfigError
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class ProfileError(ConfigError):
-    """A profile, or an address, that cannot be used: names the file, the path inside it, and what was expected."""
+    """A profile, or an address, that cannot be used.
+
+    The message names the file, the path inside it, and what was expected.
+    """
 
 
 def substitute_env_vars(text: str, environ: Mapping[str, str], where: str = "", path: str = "") -> str:
-    """The text with its variables put in. Raises ProfileError naming one that is not set."""
+    """Replace the variables in a text. Raises ProfileError naming a variable that is not set."""
 
     def value(found: re.Match[str]) -> str:
         name, instead = found.groups()
@@ -36,7 +39,7 @@ def substitute_env_vars(text: str, environ: Mapping[str, str], where: str = "", 
 
 
 def substitute_env_vars_recursive(value: Any, environ: Mapping[str, str], where: str = "", path: str = "") -> Any:
-    """The same through objects and lists; keys and what is no string stay as they are."""
+    """Replace the variables in the strings of objects and lists; keys and other values stay as they are."""
     if isinstance(value, str):
         return substitute_env_vars(value, environ, where, path)
     if isinstance(value, Mapping):
@@ -47,15 +50,15 @@ def substitute_env_vars_recursive(value: Any, environ: Mapping[str, str], where:
     return value
 
 
-def substituted(reach: Reach, environ: Mapping[str, str], where: str) -> Reach:
-    """A reach whose words, variables, headers and URL have their `${VAR}`s put in. Raises ProfileError."""
-    if isinstance(reach, Local):
-        return reach
-    if isinstance(reach, Http):
-        url = substitute_env_vars(reach.url, environ, where, "url")
-        headers = substitute_env_vars_recursive(reach.headers, environ, where, "headers")
-        return replace(reach, url=url, headers=headers)
-    args = substitute_env_vars_recursive(list(reach.args), environ, where, "args")
-    env = substitute_env_vars_recursive(reach.env, environ, where, "env")
-    cwd = None if reach.cwd is None else substitute_env_vars(reach.cwd, environ, where, "cwd")
-    return Stdio(substitute_env_vars(reach.command, environ, where, "command"), tuple(args), env, cwd)
+def substitute_in_target(target: Target, environ: Mapping[str, str], where: str) -> Target:
+    """Replace the variables in a target's words, variables, headers and URL. Raises ProfileError."""
+    if isinstance(target, Local):
+        return target
+    if isinstance(target, Http):
+        url = substitute_env_vars(target.url, environ, where, "url")
+        headers = substitute_env_vars_recursive(target.headers, environ, where, "headers")
+        return replace(target, url=url, headers=headers)
+    args = substitute_env_vars_recursive(list(target.args), environ, where, "args")
+    env = substitute_env_vars_recursive(target.env, environ, where, "env")
+    cwd = None if target.cwd is None else substitute_env_vars(target.cwd, environ, where, "cwd")
+    return Stdio(substitute_env_vars(target.command, environ, where, "command"), tuple(args), env, cwd)

@@ -1,1 +1,1 @@
-"""Signing in to servers with OAuth 2.1, and keeping what that gives."""
+"""Signing in to servers with OAuth 2.1, and keeping the tokens."""

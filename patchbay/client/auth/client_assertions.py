@@ -1,8 +1,8 @@
-"""Signing in with a token that somebody else issued: how one is got from an identity provider, and how one is used.
+"""Signing in with a token that another service issued: requesting the token, and using it.
 
-`exchanged_at` is the first leg of SEP-990 (RFC 8693): an identity token becomes an assertion for one server.
-`WorkloadAuth` is SEP-1933: the platform's own token is the grant (RFC 7523), and nothing else is tried after it was
-refused. The authorization server is configured, never learnt from the server that wants the token.
+`make_token_exchanger` is the first leg of SEP-990 (RFC 8693): an identity token becomes an assertion for one server.
+`WorkloadAuth` is SEP-1933: the platform's own token is the grant (RFC 7523); when the server refuses it, no other grant
+is tried. The authorization server is configured, never learnt from the server that asks for the token.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from mcp.client.auth.utils import (
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE, OAuthToken
 from mcp.shared.auth_utils import resource_url_from_server_url
 
-EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
-ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+TOKEN_EXCHANGE_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ID_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id_token"
+ID_JAG_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id-jag"
 REQUEST_SECONDS = 30.0
 
 
-def exchanged_at(endpoint: str, client_id: str, id_token: str) -> Callable[[str, str], Awaitable[str]]:
-    """Gives assertions for `(audience, resource)` in exchange for an identity token, at an identity provider."""
+def make_token_exchanger(endpoint: str, client_id: str, id_token: str) -> Callable[[str, str], Awaitable[str]]:
+    """Make a function that exchanges an identity token for an assertion for `(audience, resource)`, at an identity
+    provider.
+    """
 
     async def assertion(audience: str, resource: str) -> str:
         form = {
-            "grant_type": EXCHANGE,
-            "requested_token_type": ID_JAG,
+            "grant_type": TOKEN_EXCHANGE_GRANT_TYPE,
+            "requested_token_type": ID_JAG_TOKEN_TYPE,
             "subject_token": id_token,
-            "subject_token_type": ID_TOKEN,
+            "subject_token_type": ID_TOKEN_TYPE,
             "audience": audience,
             "resource": resource,
             "client_id": client_id,
@@ -47,15 +49,15 @@ def exchanged_at(endpoint: str, client_id: str, id_token: str) -> Callable[[str,
         if answer.status_code != 200:
             raise OAuthTokenError(f"the identity provider refused the exchange with HTTP {answer.status_code}")
         found = answer.json()
-        if found.get("issued_token_type") != ID_JAG or not isinstance(found.get("access_token"), str):
-            raise OAuthTokenError("the identity provider issued something else than an assertion")
+        if found.get("issued_token_type") != ID_JAG_TOKEN_TYPE or not isinstance(found.get("access_token"), str):
+            raise OAuthTokenError("the identity provider did not issue an assertion")
         return str(found["access_token"])
 
     return assertion
 
 
 class WorkloadAuth(httpx2.Auth):
-    """Signs requests with an access token that the platform's token was given for."""
+    """Adds an access token to requests; the platform's token is the grant for it."""
 
     requires_response_body = True
 
@@ -69,20 +71,20 @@ class WorkloadAuth(httpx2.Auth):
         scope: str | None,
     ) -> None:
         self._resource = resource_url_from_server_url(url)
-        self._kept = kept
+        self._storage = kept
         self._client_id = client_id
         self._issuer = issuer
         self._assertion = assertion
         self._scope = scope
         self._lock = anyio.Lock()
         self._tokens: OAuthToken | None = None
-        self._ends: float | None = None
+        self._expires_at: float | None = None
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """The SDK's contract: the request, and between its two tries the requests for a token."""
+        """Send the request, and between its two tries the requests for a token (the contract of `httpx2.Auth`)."""
         async with self._lock:
             if self._tokens is None:
-                self._take(await self._kept.get_tokens())
+                self._set_tokens(await self._storage.get_tokens())
             self._sign(request)
             response = yield request
             if response.status_code != 401:
@@ -95,17 +97,17 @@ class WorkloadAuth(httpx2.Auth):
                     endpoint = str(metadata.token_endpoint)
                     break
             if endpoint is None:
-                raise OAuthFlowError(f"{self._issuer} says nothing about itself as an authorization server")
-            answer = yield await self._grant(endpoint)
+                raise OAuthFlowError(f"{self._issuer} has no authorization server metadata")
+            answer = yield await self._build_token_request(endpoint)
             if answer.status_code != 200:
                 raise OAuthTokenError(f"the platform's token was refused with HTTP {answer.status_code}")
             tokens = await handle_token_response_scopes(answer)
-            self._take(tokens)
-            await self._kept.set_tokens(tokens)
+            self._set_tokens(tokens)
+            await self._storage.set_tokens(tokens)
             self._sign(request)
             yield request
 
-    async def _grant(self, endpoint: str) -> httpx2.Request:
+    async def _build_token_request(self, endpoint: str) -> httpx2.Request:
         form = {
             "grant_type": JWT_BEARER_GRANT_TYPE,
             "assertion": await self._assertion(self._issuer),
@@ -114,13 +116,13 @@ class WorkloadAuth(httpx2.Auth):
         }
         return httpx2.Request("POST", endpoint, data=form | ({"scope": self._scope} if self._scope else {}))
 
-    def _take(self, tokens: OAuthToken | None) -> None:
+    def _set_tokens(self, tokens: OAuthToken | None) -> None:
         self._tokens = tokens
         ends = tokens.expires_in if tokens is not None else None
-        self._ends = None if ends is None else time.monotonic() + ends
+        self._expires_at = None if ends is None else time.monotonic() + ends
 
     def _sign(self, request: httpx2.Request) -> None:
         if self._tokens is None or not self._tokens.access_token:
             return
-        if self._ends is None or time.monotonic() < self._ends:
+        if self._expires_at is None or time.monotonic() < self._expires_at:
             request.headers["Authorization"] = f"Bearer {self._tokens.access_token}"

@@ -1,9 +1,10 @@
-"""Tokens that are of no use to a thief (DPoP, RFC 9449, SEP-1932): every request proves that it holds our key.
+"""Proof of possession (DPoP, RFC 9449, SEP-1932): each request proves that it holds our key, so a stolen token is
+useless.
 
-`DpopAuth` stands around any other way of signing in. It watches that flow's own requests: when the authorization
-server says that it knows ES256 proofs, the request for a token carries one, and when the token that comes back is
-bound to our key, so does every request that uses it, under the scheme `DPoP`. A nonce that is asked for is sent, once.
-The key is kept beside the tokens, since they are worth nothing without it.
+`DpopAuth` wraps any other way of signing in and reads its requests and answers: when the authorization server supports
+ES256 proofs, the request for a token carries a proof; when the returned token is bound to our key, so does every
+request that uses it, under the scheme `DPoP`. A nonce that the server asks for is sent once. The key is kept beside the
+tokens, because the tokens cannot be used without it.
 """
 
 from __future__ import annotations
@@ -25,52 +26,52 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from patchbay.client.auth.token_files import TokenFile
 
 ALGORITHM = "ES256"
-SUPPORTED = "dpop_signing_alg_values_supported"
-FORM = "application/x-www-form-urlencoded"
+DPOP_ALGORITHMS_FIELD = "dpop_signing_alg_values_supported"
+FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
 class DpopAuth(httpx2.Auth):
-    """Another way of signing in, with proofs where the server knows them."""
+    """Wraps another way of signing in and adds proofs for servers that support them."""
 
     requires_response_body = True
 
     def __init__(self, inner: httpx2.Auth, kept: TokenFile) -> None:
         self._inner = inner
-        self._kept = kept
-        pem, self._bound = kept.proof()
-        self._known = bool(pem)
-        self._key = _key(pem)
+        self._token_file = kept
+        pem, self._bound_token = kept.get_proof()
+        self._is_supported = bool(pem)
+        self._key = _load_key(pem)
         jwk = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self._key.public_key()))
-        self._public = {name: jwk[name] for name in ("kty", "crv", "x", "y")}
+        self._public_jwk = {name: jwk[name] for name in ("kty", "crv", "x", "y")}
         self._nonces: dict[str, str] = {}
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """The inner flow, with each of its requests proved and each answer read."""
+        """Run the inner flow; add a proof to each of its requests and read each answer."""
         flow = self._inner.async_auth_flow(request)
         try:
             outgoing = await flow.__anext__()
             while True:
-                self._prove(outgoing)
+                self._add_proof(outgoing)
                 response = yield outgoing
-                if await self._wants_nonce(response):
-                    self._prove(outgoing)
+                if await self._is_nonce_required(response):
+                    self._add_proof(outgoing)
                     response = yield outgoing
-                outgoing = await flow.asend(await self._read(outgoing, response))
+                outgoing = await flow.asend(await self._inspect_response(outgoing, response))
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
 
-    def _prove(self, request: httpx2.Request) -> None:
+    def _add_proof(self, request: httpx2.Request) -> None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if _asks_for_token(request):
-            if self._known:
-                request.headers["DPoP"] = self._proof(request, None)
-        elif token and scheme in ("Bearer", "DPoP") and token == self._bound:
+        if _is_token_request(request):
+            if self._is_supported:
+                request.headers["DPoP"] = self._make_proof(request, None)
+        elif token and scheme in ("Bearer", "DPoP") and token == self._bound_token:
             request.headers["Authorization"] = f"DPoP {token}"
-            request.headers["DPoP"] = self._proof(request, token)
+            request.headers["DPoP"] = self._make_proof(request, token)
 
-    def _proof(self, request: httpx2.Request, token: str | None) -> str:
+    def _make_proof(self, request: httpx2.Request, token: str | None) -> str:
         claims: dict[str, Any] = {
             "jti": str(uuid4()),
             "htm": request.method,
@@ -80,43 +81,43 @@ class DpopAuth(httpx2.Auth):
         if token is not None:
             digest = hashlib.sha256(token.encode("ascii")).digest()
             claims["ath"] = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        nonce = self._nonces.get(_origin(request))
+        nonce = self._nonces.get(_get_origin(request))
         if nonce is not None:
             claims["nonce"] = nonce
-        return jwt.encode(claims, self._key, ALGORITHM, {"typ": "dpop+jwt", "jwk": self._public})
+        return jwt.encode(claims, self._key, ALGORITHM, {"typ": "dpop+jwt", "jwk": self._public_jwk})
 
-    async def _wants_nonce(self, response: httpx2.Response) -> bool:
-        """Whether a request is to be sent again with a nonce that just came."""
-        nonce, origin = response.headers.get("DPoP-Nonce"), _origin(response.request)
+    async def _is_nonce_required(self, response: httpx2.Response) -> bool:
+        """Whether a request has to be sent again with the nonce that this answer brought."""
+        nonce, origin = response.headers.get("DPoP-Nonce"), _get_origin(response.request)
         if nonce is None or "DPoP" not in response.request.headers:
             return False
-        news = nonce != self._nonces.get(origin)
+        is_new = nonce != self._nonces.get(origin)
         self._nonces[origin] = nonce
-        if not news or response.status_code not in (400, 401):
+        if not is_new or response.status_code not in (400, 401):
             return False
-        said = response.headers.get("WWW-Authenticate", "") + (await response.aread()).decode("utf-8", "replace")
-        return "use_dpop_nonce" in said
+        error = response.headers.get("WWW-Authenticate", "") + (await response.aread()).decode("utf-8", "replace")
+        return "use_dpop_nonce" in error
 
-    async def _read(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        """Learn from an answer of an authorization server; a bound token is handed on as if it were a plain one."""
-        if response.status_code != 200 or not _speaks_json(response):
+    async def _inspect_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        """Learn from an answer of an authorization server. The inner flow gets a bound token as a plain one."""
+        if response.status_code != 200 or not _is_json(response):
             return response
-        if _asks_for_token(request):
-            found = await _object(response)
+        if _is_token_request(request):
+            found = await _read_object(response)
             if str(found.get("token_type", "")).lower() != "dpop":
                 return response
-            self._bound = str(found.get("access_token", ""))
-            self._kept.set_proof(_pem(self._key), self._bound)
+            self._bound_token = str(found.get("access_token", ""))
+            self._token_file.set_proof(_encode_key(self._key), self._bound_token)
             plain = orjson.dumps(found | {"token_type": "Bearer"})
             headers = {"Content-Type": "application/json"}
             return httpx2.Response(200, headers=headers, content=plain, request=request)
         if request.method == "GET" and "/.well-known/" in request.url.path:
-            values = (await _object(response)).get(SUPPORTED)
-            self._known = self._known or (isinstance(values, list) and ALGORITHM in values)
+            values = (await _read_object(response)).get(DPOP_ALGORITHMS_FIELD)
+            self._is_supported = self._is_supported or (isinstance(values, list) and ALGORITHM in values)
         return response
 
 
-def _key(pem: str) -> ec.EllipticCurvePrivateKey:
+def _load_key(pem: str) -> ec.EllipticCurvePrivateKey:
     if not pem:
         return ec.generate_private_key(ec.SECP256R1())
     key = load_pem_private_key(pem.encode("ascii"), None)
@@ -124,25 +125,25 @@ def _key(pem: str) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> str:
+def _encode_key(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
 
-def _asks_for_token(request: httpx2.Request) -> bool:
-    return request.method == "POST" and request.headers.get("Content-Type", "").startswith(FORM)
+def _is_token_request(request: httpx2.Request) -> bool:
+    return request.method == "POST" and request.headers.get("Content-Type", "").startswith(FORM_MEDIA_TYPE)
 
 
-def _origin(request: httpx2.Request) -> str:
+def _get_origin(request: httpx2.Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
 
 
-def _speaks_json(response: httpx2.Response) -> bool:
+def _is_json(response: httpx2.Response) -> bool:
     return bool(response.headers.get("Content-Type", "").startswith("application/json"))
 
 
-async def _object(response: httpx2.Response) -> dict[str, Any]:
+async def _read_object(response: httpx2.Response) -> dict[str, Any]:
     try:
         found = orjson.loads(await response.aread())
     except ValueError:
-        return {}  # whoever asked for it says so
+        return {}  # the inner flow reads the same answer and raises the error
     return found if isinstance(found, dict) else {}

@@ -1,6 +1,6 @@
-"""The ways to sign in to a server, as frozen values, and where the tokens of a server are kept.
+"""The ways to sign in to a server, as frozen values, and the path of a server's token file.
 
-`signin.py` and `tokens.py` do the work; this file needs nothing of the official client.
+`oauth.py` and `token_files.py` use them; this module does not load the official client.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-Show = Callable[[str], None]
-"""Shows a person the URL to sign in at, such as by opening a browser; may block, raises nothing."""
+ShowUrl = Callable[[str], None]
+"""Shows a person the URL to sign in at, for example in a browser. May block; raises nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrowserSignIn:
-    """A person signs in with a browser. Without `show` nobody can, and SignInNeeded says `hint`.
+    """A person signs in with a browser. Without `show_url` a sign-in fails: SignInNeeded with `hint`.
 
-    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata
-    document, for servers that know those; else the client registers itself. `issuer` is an authorization server that
-    may be at a private address; others that the server names have to be public.
+    `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata document,
+    for servers that support those; without both the client registers itself. `issuer` is an authorization server that
+    may be at a private address; other authorization servers that the server names have to be public.
     """
 
     folder: Path
-    show: Show | None = None
+    show_url: ShowUrl | None = None
     hint: str = "sign in once on a terminal: patchbay inspect <the same address>"
     name: str = "Patchbay"
     metadata_url: str | None = None
@@ -36,10 +36,10 @@ class BrowserSignIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ClientCredentials:
     """A client that signs in by itself, with a secret or with a private key (PEM) that it signs with.
 
-    `issuer` is the authorization server that knows it; its credentials go nowhere else.
+    `issuer` is the authorization server that knows the client; the credentials are sent only there.
     """
 
     folder: Path
@@ -52,8 +52,8 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Asserted:
-    """A client that presents an assertion: `assertion(audience, resource)` gives it, on the loop (SEP-990)."""
+class IdentityAssertion:
+    """A client that presents an assertion. `assertion(audience, resource)` requests it, on the loop (SEP-990)."""
 
     folder: Path
     client_id: str
@@ -65,8 +65,8 @@ class Asserted:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
-    """A program that presents a token of the platform it runs on: `assertion(audience)` gives it (SEP-1933)."""
+class WorkloadIdentity:
+    """A program that presents a token of its platform. `assertion(audience)` requests it, on the loop (SEP-1933)."""
 
     folder: Path
     client_id: str
@@ -75,9 +75,9 @@ class Workload:
     scope: str | None = None
 
 
-SignIn = BrowserSignIn | Machine | Asserted | Workload
+SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity
 
 
-def token_path(folder: Path, url: str) -> Path:
-    """The file of the tokens of the server at `url`."""
+def get_token_path(folder: Path, url: str) -> Path:
+    """Get the path of the token file of the server at `url`."""
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"

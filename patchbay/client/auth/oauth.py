@@ -1,12 +1,16 @@
-"""Signing in to servers at URLs with OAuth 2.1, as the SDK does it, and the ways in which a client proves who it is.
+"""Signing in to servers at URLs with OAuth 2.1, as the SDK does it.
 
-The ways: a person in a browser, who is sent back to a port of the loopback interface (`BrowserSignIn`); a client with a
-secret or a key of its own (`Machine`); an assertion that an identity provider (`Asserted`) or the platform that the
-program runs on (`Workload`) issued. A server that wants a
-sign-in where none of them is configured gives SignInNeeded, which says what to run.
-Rules: tokens are kept by `tokens.py` only; a code is taken once, on 127.0.0.1, and only with the state we sent (the
-SDK compares it); while a person signs in, no request runs out of time.
-Sources: MCP specification 2025-11-25 and 2026-07-28, basic/authorization; RFC 8252, 8707, 9207; SEP-990, SEP-1933.
+A client proves its identity in one of four ways: a person signs in with a browser, which returns to a port of the
+loopback interface (`BrowserSignIn`); the client has a secret or a key of its own (`ClientCredentials`); an identity
+provider issues an assertion (`IdentityAssertion`); the platform that runs the program issues a token
+(`WorkloadIdentity`). A server that requires a sign-in raises SignInNeeded when none is configured; the message names
+the command to run.
+
+Only `token_files.py` stores tokens. A code is accepted once, on 127.0.0.1, and only with the state that we sent. While
+a person signs in, no request times out.
+
+Sources: MCP specification 2025-11-25 and 2026-07-28, basic/authorization; RFC 8252, RFC 8707, RFC 9207; SEP-990,
+SEP-1933.
 """
 
 from __future__ import annotations
@@ -31,39 +35,58 @@ from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuth
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 from pydantic import AnyUrl
 
-from patchbay.client.addresses.targets import masked_url
+from patchbay.client.addresses.targets import mask_url
 from patchbay.client.auth.client_assertions import WorkloadAuth
 from patchbay.client.auth.dpop import DpopAuth
-from patchbay.client.auth.methods import Asserted, BrowserSignIn, Machine, Show, SignIn, Workload
+from patchbay.client.auth.methods import (
+    BrowserSignIn,
+    ClientCredentials,
+    IdentityAssertion,
+    ShowUrl,
+    SignIn,
+    WorkloadIdentity,
+)
 from patchbay.client.auth.token_files import TokenFile
-from patchbay.client.connection.requests import CURRENT
+from patchbay.client.connection.requests import CURRENT_RUN
 from patchbay.client.errors import SignInNeeded, Unreachable
 
-__all__ = ["Asserted", "BrowserSignIn", "Machine", "Show", "SignIn", "Workload", "auth_for"]
+__all__ = [
+    "BrowserSignIn",
+    "ClientCredentials",
+    "IdentityAssertion",
+    "ShowUrl",
+    "SignIn",
+    "WorkloadIdentity",
+    "make_auth",
+]
 
 log = logging.getLogger(__name__)
 
-FIRST_PORT, PORTS = 20000, 12000
-"""Where a browser may come back to: below the ports that Linux gives to connections by itself."""
+FIRST_PORT, PORT_COUNT = 20000, 12000
+"""Ports that a browser may return to: below the range from which Linux assigns ports itself."""
 
 CALLBACK = "/callback"
-LONGEST_LINE = 16384
+MAX_LINE_BYTES = 16384
 SIGN_IN_SECONDS = 300.0
 """Seconds that a person has to sign in."""
 
 
-def auth_for(url: str, way: SignIn) -> httpx2.Auth:
-    """What signs the requests to a server, with proofs where it knows them; to be used on the loop only."""
-    return DpopAuth(_plain(url, way), TokenFile(way.folder, url))
+def make_auth(url: str, way: SignIn) -> httpx2.Auth:
+    """Make the object that authenticates requests to a server, with proofs of possession where the server supports
+    them.
+
+    Used on the event loop only.
+    """
+    return DpopAuth(_make_plain_auth(url, way), TokenFile(way.folder, url))
 
 
-def _plain(url: str, way: SignIn) -> httpx2.Auth:
+def _make_plain_auth(url: str, way: SignIn) -> httpx2.Auth:
     if isinstance(way, BrowserSignIn):
-        return _person(url, way)
+        return _make_browser_auth(url, way)
     kept = TokenFile(way.folder, url)
-    if isinstance(way, Machine):
-        return _machine(url, way, kept)
-    if isinstance(way, Workload):
+    if isinstance(way, ClientCredentials):
+        return _make_client_credentials_auth(url, way, kept)
+    if isinstance(way, WorkloadIdentity):
         return WorkloadAuth(url, kept, way.client_id, way.issuer, way.assertion, way.scope)
     return IdentityAssertionOAuthProvider(
         url,
@@ -77,7 +100,7 @@ def _plain(url: str, way: SignIn) -> httpx2.Auth:
     )
 
 
-def _machine(url: str, way: Machine, kept: TokenFile) -> httpx2.Auth:
+def _make_client_credentials_auth(url: str, way: ClientCredentials, kept: TokenFile) -> httpx2.Auth:
     if way.private_key is not None:
         signed = SignedJWTParameters(
             issuer=way.client_id,
@@ -88,14 +111,14 @@ def _machine(url: str, way: Machine, kept: TokenFile) -> httpx2.Auth:
         prove = signed.create_assertion_provider()
         return PrivateKeyJWTOAuthProvider(url, kept, way.client_id, prove, way.scope, way.issuer)
     if way.client_secret is None:
-        raise Unreachable(f"{masked_url(url)}: the client {way.client_id!r} has neither a secret nor a private key")
+        raise Unreachable(f"{mask_url(url)}: the client {way.client_id!r} has neither a secret nor a private key")
     return ClientCredentialsOAuthProvider(
         url, kept, way.client_id, way.client_secret, scope=way.scope, issuer=way.issuer
     )
 
 
-def _person(url: str, way: BrowserSignIn) -> httpx2.Auth:
-    back = _Return(url, way)
+def _make_browser_auth(url: str, way: BrowserSignIn) -> httpx2.Auth:
+    back = _BrowserCallback(url, way)
     metadata = OAuthClientMetadata(
         client_name=way.name,
         redirect_uris=[AnyUrl(back.uri)],
@@ -103,103 +126,110 @@ def _person(url: str, way: BrowserSignIn) -> httpx2.Auth:
         response_types=["code"],
         scope=way.scope,
     )
-    kept = _Known(url, way, back.uri)
-    return OAuthClientProvider(url, metadata, kept, back.send, back.wait, way.metadata_url)
+    kept = _RegisteredTokenFile(url, way, back.uri)
+    return OAuthClientProvider(url, metadata, kept, back.open_page, back.wait_for_code, way.metadata_url)
 
 
-class _Known(TokenFile):
-    """The kept tokens, with the registration that was made beforehand if there is one."""
+class _RegisteredTokenFile(TokenFile):
+    """The stored tokens, with the registration that was made beforehand if there is one."""
 
     def __init__(self, url: str, way: BrowserSignIn, back: str) -> None:
         super().__init__(way.folder, url)
-        self._way = way
-        self._back = back
+        self._sign_in = way
+        self._redirect_uri = back
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        if self._way.client_id is None:
+        if self._sign_in.client_id is None:
             return await super().get_client_info()
         return OAuthClientInformationFull(
-            client_id=self._way.client_id,
-            client_secret=self._way.client_secret,
-            redirect_uris=[AnyUrl(self._back)],
-            token_endpoint_auth_method="client_secret_basic" if self._way.client_secret else "none",
+            client_id=self._sign_in.client_id,
+            client_secret=self._sign_in.client_secret,
+            redirect_uris=[AnyUrl(self._redirect_uri)],
+            token_endpoint_auth_method="client_secret_basic" if self._sign_in.client_secret else "none",
         )
 
 
-class _Return:
-    """Where a browser comes back to: a port of the loopback interface that listens only while somebody signs in.
+class _BrowserCallback:
+    """The address that a browser returns to: a port of the loopback interface that is open only during a sign-in.
 
-    The port follows from the server's URL, so that a registration made once stays good.
+    The port is computed from the server's URL, so that a registration made once stays valid.
     """
 
     def __init__(self, url: str, way: BrowserSignIn) -> None:
-        self._server = masked_url(url)
-        self._way = way
-        self._port = way.port or FIRST_PORT + int(hashlib.sha256(url.encode()).hexdigest(), 16) % PORTS
+        self._server_url = mask_url(url)
+        self._sign_in = way
+        self._port = way.port or FIRST_PORT + int(hashlib.sha256(url.encode()).hexdigest(), 16) % PORT_COUNT
         self.uri = f"http://127.0.0.1:{self._port}{CALLBACK}"
-        self._listening: asyncio.Server | None = None
-        self._came: asyncio.Future[AuthorizationCodeResult] | None = None
+        self._listener: asyncio.Server | None = None
+        self._code: asyncio.Future[AuthorizationCodeResult] | None = None
         self._state: str | None = None
 
-    async def send(self, url: str) -> None:
-        """Listen, and show a person where to sign in. Only a web page is shown: what else opens a program."""
+    async def open_page(self, url: str) -> None:
+        """Open the port, and show a person where to sign in.
+
+        Only a web page is shown; another URL could open a program.
+        """
         if urlsplit(url).scheme not in ("https", "http"):
-            raise SignInNeeded(f"{self._server} names no web page to sign in at: {url[:200]!r}")
+            raise SignInNeeded(f"{self._server_url} names no web page to sign in at: {url[:200]!r}")
         self._state = parse_qs(urlsplit(url).query).get("state", [None])[0]
-        if self._way.show is None:
+        if self._sign_in.show_url is None:
             raise SignInNeeded(
-                f"{self._server} wants somebody to sign in, and this program may not ask: {self._way.hint}"
+                f"{self._server_url} requires a person to sign in, and this program may not ask: {self._sign_in.hint}"
             )
-        self._came = asyncio.get_running_loop().create_future()
+        self._code = asyncio.get_running_loop().create_future()
         try:
-            self._listening = await asyncio.start_server(self._take, "127.0.0.1", self._port, limit=LONGEST_LINE)
+            self._listener = await asyncio.start_server(
+                self._serve_request, "127.0.0.1", self._port, limit=MAX_LINE_BYTES
+            )
         except OSError as problem:
             raise Unreachable(f"cannot wait for the browser on port {self._port}: {problem.strerror}") from problem
         try:
-            with _standing_still():
-                await anyio.to_thread.run_sync(self._way.show, url, abandon_on_cancel=True)
+            with _pause_request_clock():
+                await anyio.to_thread.run_sync(self._sign_in.show_url, url, abandon_on_cancel=True)
         except BaseException:
-            self._listening.close()
+            self._listener.close()
             raise
 
-    async def wait(self) -> AuthorizationCodeResult:
-        """What the browser brought."""
-        assert self._listening is not None and self._came is not None
+    async def wait_for_code(self) -> AuthorizationCodeResult:
+        """Wait for the authorization code that the browser brings."""
+        assert self._listener is not None and self._code is not None
         try:
-            with _standing_still(), anyio.fail_after(SIGN_IN_SECONDS):
-                return await self._came
+            with _pause_request_clock(), anyio.fail_after(SIGN_IN_SECONDS):
+                return await self._code
         except TimeoutError as problem:
-            raise SignInNeeded(f"nobody signed in to {self._server} within {SIGN_IN_SECONDS:g} s") from problem
+            raise SignInNeeded(f"no person signed in to {self._server_url} within {SIGN_IN_SECONDS:g} s") from problem
         finally:
-            self._listening.close()
+            self._listener.close()
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             line = (await asyncio.wait_for(reader.readline(), 10)).decode("latin-1").split(" ")
-            status, words = self._told(line[1] if len(line) == 3 and line[0] == "GET" else "")
+            status, words = self._handle_redirect(line[1] if len(line) == 3 and line[0] == "GET" else "")
             page = f"<!doctype html><title>Patchbay</title><p>{html.escape(words)}".encode()
             head = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n"
             writer.write(head.encode() + b"Connection: close\r\n\r\n" + page)
             await writer.drain()
         except (OSError, ValueError, TimeoutError) as problem:
-            log.debug("a visitor on port %s said nothing of use: %s", self._port, problem)
+            log.debug("ignored an unusable request on port %s: %s", self._port, problem)
         finally:
             writer.close()
 
-    def _told(self, target: str) -> tuple[str, str]:
+    def _handle_redirect(self, target: str) -> tuple[str, str]:
         parts = urlsplit(target)
-        said = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        ours = parts.path == CALLBACK and said.get("state") == self._state  # any page may send its visitor here
-        if not ours or not {"code", "error"} & set(said) or self._came is None or self._came.done():
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        ours = parts.path == CALLBACK and query.get("state") == self._state  # any page may send its visitor here
+        if not ours or not {"code", "error"} & set(query) or self._code is None or self._code.done():
             return "404 Not Found", "There is nothing here."
-        if "code" not in said:
-            why = said.get("error_description") or said["error"]
-            self._came.set_exception(SignInNeeded(f"signing in to {self._server} was refused: {why[:500]}"))
+        if "code" not in query:
+            why = query.get("error_description") or query["error"]
+            self._code.set_exception(SignInNeeded(f"signing in to {self._server_url} was refused: {why[:500]}"))
             return "200 OK", f"Signing in was refused: {why[:500]}"
-        self._came.set_result(AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss")))
+        self._code.set_result(
+            AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
+        )
         return "200 OK", "You are signed in. You may close this page."
 
 
-def _standing_still() -> AbstractContextManager[None]:
-    run = CURRENT.get()
+def _pause_request_clock() -> AbstractContextManager[None]:
+    run = CURRENT_RUN.get()
     return nullcontext() if run is None else run.clock.paused()

@@ -1,10 +1,11 @@
-"""What signing in gave us, kept in a folder of the user's: one file for each server, which nobody else can read.
+"""Tokens, kept in a folder of the user: one file for each server, readable only by the user.
 
-A file holds the client's registration and the tokens of one server, when the access token ends, and the key it may
-be bound to. Rules: folder mode 0700, files mode 0600, replaced as a whole by one process at a time; a file that cannot
-be read as ours is told and taken for empty.
-An access token that has ended is given out as none, so that it is refreshed and not used.
-Sources: THREATS 1.7 (tokens); RFC 6749 section 6; MCP specification, basic/authorization, token storage.
+A file holds the client's registration and the tokens of one server, the time at which the access token expires, and the
+key that it may be bound to. The folder has mode 0700, files have mode 0600, and one process at a time replaces a whole
+file. A file that cannot be read is logged and treated as empty. An expired access token is returned as an empty one, so
+that the client refreshes it.
+
+Sources: RFC 6749 section 6; MCP specification, basic/authorization, token storage.
 """
 
 from __future__ import annotations
@@ -20,60 +21,60 @@ import orjson
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import BaseModel, ValidationError
 
-from patchbay.client.auth.methods import token_path
-from patchbay.client.profiles.files import locked
+from patchbay.client.auth.methods import get_token_path
+from patchbay.client.profiles.files import lock_directory
 
 log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=BaseModel)
 
-SLACK = 30
-"""Seconds before its end from which on an access token is not used any more."""
+EXPIRY_MARGIN_SECONDS = 30
+"""Seconds before its expiry from which an access token is not used any more."""
 
 
 class TokenFile:
     """The tokens of one server, as the SDK's `TokenStorage`."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.path = token_path(folder, url)
+        self.path = get_token_path(folder, url)
         self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens; with an empty access token when that has ended."""
+        """Get the tokens, with an empty access token when it has expired."""
         kept = self._read()
-        tokens = _model(OAuthToken, kept.get("tokens"))
+        tokens = _validate_model(OAuthToken, kept.get("tokens"))
         ends = kept.get("ends")
         if tokens is None or not isinstance(ends, (int, float)):
             return tokens
-        left = int(ends - time.time()) - SLACK
+        left = int(ends - time.time()) - EXPIRY_MARGIN_SECONDS
         spent = {"access_token": ""} if left <= 0 else {}
         return tokens.model_copy(update={"expires_in": max(left, 0), **spent})
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep the tokens."""
+        """Store the tokens."""
         ends = None if tokens.expires_in is None else time.time() + tokens.expires_in
         self._write({"tokens": tokens.model_dump(mode="json", exclude_none=True), "ends": ends})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """How this client is registered there."""
-        return _model(OAuthClientInformationFull, self._read().get("client"))
+        """Get the client's registration at the authorization server."""
+        return _validate_model(OAuthClientInformationFull, self._read().get("client"))
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep the registration."""
+        """Store the registration."""
         self._write({"client": client_info.model_dump(mode="json", exclude_none=True)})
 
-    def proof(self) -> tuple[str, str]:
-        """The private key (PEM) and the access token that is bound to it; empty when there are none."""
+    def get_proof(self) -> tuple[str, str]:
+        """Get the private key (PEM) and the access token that is bound to it; two empty strings when there are none."""
         kept = self._read().get("proof")
         key, token = (kept.get(name) for name in ("key", "token")) if isinstance(kept, dict) else (None, None)
         return (key, token) if isinstance(key, str) and isinstance(token, str) else ("", "")
 
     def set_proof(self, key: str, token: str) -> None:
-        """Keep them."""
+        """Store the private key (PEM) and the access token that is bound to it."""
         self._write({"proof": {"key": key, "token": token}})
 
-    def forget(self) -> None:
-        """Drop everything that is kept of this server."""
+    def delete(self) -> None:
+        """Delete everything that is stored for this server."""
         self.path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class TokenFile:
     def _write(self, news: dict[str, Any]) -> None:
         folder = self.path.parent
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(folder, alone=True):  # the stages of a pipeline may sign in together
+        with lock_directory(folder, alone=True):  # the stages of a pipeline may sign in together
             number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")  # mode 0600 from the beginning
             try:
                 with os.fdopen(number, "wb") as file:
@@ -100,11 +101,11 @@ class TokenFile:
                 raise
 
 
-def _model(kind: type[M], value: Any) -> M | None:
+def _validate_model(kind: type[M], value: Any) -> M | None:
     if value is None:
         return None
     try:
         return kind.model_validate(value)
     except ValidationError as problem:
-        log.warning("kept tokens are not what they should be (%s); sign in again", problem.title)
+        log.warning("stored tokens have an unknown form (%s); sign in again", problem.title)
         return None

@@ -1,1 +1,1 @@
-"""Connections to MCP servers: opening, requests, streams and closing, over HTTP, pipes and in process."""
+"""Connections to MCP servers over HTTP, standard input and output, and in process."""

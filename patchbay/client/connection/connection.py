@@ -1,9 +1,10 @@
-"""A connection to a server, for code that is not asynchronous: open it, ask it, close it.
+"""A connection to a server, for synchronous code: open it, send requests, close it.
 
-`Connection.request` is the heart: a generator that gives what the server says, takes the answers to its questions,
-and returns the result. Everything else here is a loop over it. Results are JSON objects as the server sent them.
-A connection may be used from any thread, by many at a time; closing a generator cancels its request upstream.
-Sources: REQUIREMENTS JN-1 to JN-5, JN-70; DESIGN sections 1 and 7; SPEC-DIGEST 1.2, 1.7.
+`Connection.request` is a generator that gives the server's messages, takes the answers to its questions, and returns
+the result; every other method is a loop over it. Results are JSON objects as the server sent them. A connection may be
+used from any thread, by several at a time; closing a generator cancels its request on the server.
+
+Source: MCP specification, basic/lifecycle, basic/utilities/cancellation.
 """
 
 from __future__ import annotations
@@ -18,24 +19,23 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from patchbay.activation import PAUSE
-from patchbay.client.addresses.targets import Era, Reach
+from patchbay.client.addresses.targets import Era, Target
 from patchbay.client.auth.methods import SignIn
-from patchbay.client.connection.event_loop import EventLoopThread, shared
-from patchbay.client.connection.link import Link, drained, result_of
-from patchbay.client.connection.plan import PAGES, Plan
+from patchbay.client.connection.event_loop import EventLoopThread, get_shared_loop
+from patchbay.client.connection.link import SessionLink, get_result, make_async_asker, wait_for_end
+from patchbay.client.connection.plan import MAX_LIST_PAGES, ConnectionPlan
 from patchbay.client.connection.requests import (
-    LISTEN,
+    LISTEN_METHOD,
     METHOD_NOT_FOUND,
     Answer,
+    Asker,
     Item,
     Json,
     PendingQuestion,
     RequestEnd,
     RequestRun,
-    refusal,
+    make_refusal,
 )
 from patchbay.client.errors import McpFailure, ServerTimeout
 from patchbay.errors import InvalidParams
@@ -47,60 +47,58 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-START_TIMEOUT = 120.0
+START_TIMEOUT_SECONDS = 120.0
 """Seconds until a server has answered for the first time; a package may have to be fetched first."""
 
-TIMEOUT = 60.0
+REQUEST_TIMEOUT_SECONDS = 60.0
+"""Seconds for one request by default."""
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Bytes in one message from a server."""
 
-MOST_LISTED = 100_000
+MAX_LISTED_ITEMS = 100_000
 """Tools, resources, templates or prompts of one server."""
 
-OFFERED = ("tools", "resources", "resources/templates", "prompts")
+LIST_KINDS = ("tools", "resources", "resources/templates", "prompts")
 QUESTIONS = frozenset({"elicitation", "sampling", "list_roots"})
-"""What a server may be allowed to ask for."""
-
-Asker = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""Answers a question, given its method and params, with the result of that method. Raises McpFailure to refuse."""
+"""The requests that a server may be allowed to send to the client."""
 
 _tokens = itertools.count(1)
 
 
-def _unheard(item: Item) -> None:
-    log.debug("nobody listens to %r", item)
+def _ignore_item(item: Item) -> None:
+    log.debug("ignored %r", item)
 
 
-def _deaf(method: str, params: Mapping[str, Any]) -> None:
-    log.debug("nobody listens to %s", method)
+def _ignore_notification(method: str, params: Mapping[str, Any]) -> None:
+    log.debug("ignored the notification %s", method)
 
 
 class Connection:
     """An open connection. Make one with `Connection.open`; leave its `with` block, or `close` it."""
 
-    def __init__(self, loop: EventLoopThread, link: Link, timeout: float, ask: Asker | None) -> None:
+    def __init__(self, loop: EventLoopThread, link: SessionLink, timeout: float, ask: Asker | None) -> None:
         self._loop = loop
         self._link = link
         self._timeout = timeout
         self._ask = ask
 
     @property
-    def _core(self) -> AsyncConnection:
-        return self._link.core()
+    def _async_connection(self) -> AsyncConnection:
+        return self._link.get_async_connection()
 
     @classmethod
     def open(
         cls,
-        reach: Reach,
+        target: Target,
         *,
         era: Era = "auto",
         name: str = "patchbay",
         version: str = "0",
-        start_timeout: float = START_TIMEOUT,
-        timeout: float = TIMEOUT,
+        start_timeout: float = START_TIMEOUT_SECONDS,
+        timeout: float = REQUEST_TIMEOUT_SECONDS,
         ask: Asker | None = None,
         questions: Collection[str] | None = None,
-        listener: Callable[[str, Mapping[str, Any]], None] = _deaf,
+        listener: Callable[[str, Mapping[str, Any]], None] = _ignore_notification,
         environ: Mapping[str, str] | None = None,
         signin: SignIn | None = None,
         exchange: Exchange | None = None,
@@ -109,21 +107,23 @@ class Connection:
         limit: int = MAX_MESSAGE_BYTES,
         quick: bool = False,
     ) -> Connection:
-        """Reach a server and agree on a revision.
+        """Connect to a server and agree on a revision.
 
-        `ask` answers questions that no caller of a request answers; `questions` says which of QUESTIONS the server is
-        told that it may ask, all of them when `ask` is given, else none. `listener` is given the method and params of
-        every notification that belongs to no request, on the loop's thread: it has to return quickly. `environ` is
-        the environment that a program inherits from (see `pipes.INHERITED`), `exchange` the server of a Local reach,
-        `signin` how to sign in to one at a URL, `limit` the bytes of the largest message. `quick` loads the official
-        client when it is needed, for programs of a few plain calls. Seconds everywhere; time in which a person is
-        asked does not count. Raises Unreachable, Overdue, McpFailure; InvalidParams for a header that
-        cannot be sent.
+        `ask` answers questions that no caller of a request answers; `questions` are those of QUESTIONS that the client
+        declares: all of them with `ask`, else none. `listener` receives the method and params of every notification
+        that belongs to no request, on the loop's thread, and has to return quickly. `environ` is the environment that a
+        program inherits from (see `stdio.INHERITED_VARIABLES`), `exchange` the server of a Local target, `signin` the
+        way to sign in to a URL, `limit` the bytes of the largest message. `quick` delays loading the official client
+        until a request needs it. Timeouts are in seconds; the time in which a person answers does not count.
+
+        Raises Unreachable, ServerTimeout, McpFailure; InvalidParams for a header that cannot be sent.
         """
         allowed = frozenset(questions if questions is not None else QUESTIONS if ask else ())
-        plan = Plan(reach, era, name, version, environ or {}, limit, allowed, extensions, None, exchange, log_level)
-        loop = shared()
-        link = Link(plan, loop, start_timeout, listener, _asking(ask) if ask else None, signin)
+        plan = ConnectionPlan(
+            target, era, name, version, environ or {}, limit, allowed, extensions, None, exchange, log_level
+        )
+        loop = get_shared_loop()
+        link = SessionLink(plan, loop, start_timeout, listener, make_async_asker(ask) if ask else None, signin)
         link.open(quick)
         return cls(loop, link, timeout, ask)
 
@@ -134,17 +134,17 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """End the connection and everything it started. Returns when that is done; may be called twice."""
+        """End the connection and the program that it started, and wait for that. May be called twice."""
         self._link.close()
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended, from whichever side."""
+        """Whether either side has ended the connection."""
         return self._link.closed
 
     @property
     def info(self) -> Json:
-        """The server's `serverInfo`; empty when it told none (2026-07-28)."""
+        """The server's `serverInfo`; empty when it sent none (2026-07-28)."""
         return self._link.info
 
     @property
@@ -154,7 +154,7 @@ class Connection:
 
     @property
     def modern(self) -> bool:
-        """Whether that is 2026-07-28 or later."""
+        """Whether the revision is 2026-07-28 or later."""
         return self._link.modern
 
     @property
@@ -164,7 +164,7 @@ class Connection:
 
     @property
     def instructions(self) -> str | None:
-        """What the server tells a model about itself."""
+        """The server's instructions for a model."""
         return self._link.instructions
 
     def request(
@@ -176,45 +176,47 @@ class Connection:
         progress: bool = True,
         capabilities: Mapping[str, Any] | None = None,
         pauses: Iterator[float] | None = None,
-        by_hand: bool = False,
-        heard: Callable[[Item], None] | None = None,
+        manual_input: bool = False,
+        on_item: Callable[[Item], None] | None = None,
     ) -> Generator[Item | Pause, Answer | None, Json]:
-        """Send a request; give what the server says until it answers; return the result.
+        """Send a request, give the server's messages until the result arrives, and return the result.
 
-        A Question wants an answer by `send`: its result, or an McpFailure to refuse; nothing is a refusal.
-        `timeout` in seconds, `inf` for none. `progress` asks the server for it. `capabilities` replaces the declared
-        ones for this request (2026-07-28). With `pauses`, a Pause is given after so many seconds of silence each.
-        `by_hand` leaves an InputRequiredResult to the caller, and errors as the server worded them. `heard` may be
-        given progress and logs instead of the caller of this generator, on this thread; a plain session needs it.
-        Raises InvalidParams for what JSON cannot say, McpFailure, Unreachable, Overdue. Closing the generator
+        A Question is answered with `send`: its result, or an McpFailure to refuse; None refuses. `timeout` is in
+        seconds, `inf` for no limit. `progress` asks the server for progress. `capabilities` replaces the declared ones
+        for this request (2026-07-28). With `pauses`, a Pause is given after each of these numbers of seconds without a
+        message. `manual_input` returns an InputRequiredResult to the caller, and keeps the server's words in errors.
+        `on_item` receives progress and logs on this thread, in place of the generator's caller; a plain session needs
+        it.
+
+        Raises InvalidParams for params that are not JSON, McpFailure, Unreachable, ServerTimeout. Closing the generator
         cancels the request.
         """
-        _sayable(method, params or {})
+        _check_json(method, params or {})
         seconds = self._timeout if timeout is None else timeout
         run = RequestRun(self._loop, method, seconds)
-        run.capabilities, run.by_hand = capabilities, by_hand
-        sent = _with_token(run, params or {}) if progress else dict(params or {})
-        plain = self._link.plain_result(run, method, sent, heard) if heard is not None else None
+        run.capabilities, run.manual_input = capabilities, manual_input
+        sent = _add_progress_token(run, params or {}) if progress else dict(params or {})
+        plain = self._link.request_plain(run, method, sent, on_item) if on_item is not None else None
         if plain is not None:
             return plain
-        done = self._link.at_once(run, method, sent)
-        future = None if done else self._loop.start(self._core.perform(run, method, sent))
+        done = self._link.try_direct(run, method, sent)
+        future = None if done else self._loop.start(self._async_connection.perform(run, method, sent))
         try:
             while True:
-                item = run.take(next(pauses, None) if pauses is not None else None)
+                item = run.next_item(next(pauses, None) if pauses is not None else None)
                 if isinstance(item, RequestEnd):
-                    return result_of(item)
+                    return get_result(item)
                 if isinstance(item, PendingQuestion):
                     answer = yield item.question
-                    run.reply(item, refusal(item.question) if answer is None else answer)
+                    run.reply(item, make_refusal(item.question) if answer is None else answer)
                 else:
                     yield PAUSE if item is None else item
         finally:
             if future is not None:
                 future.cancel()
-                self._loop.soon(self._core.leave, run)
+                self._loop.call_soon(self._async_connection.abandon, run)
 
-    def result(
+    def get_result(
         self,
         method: str,
         params: Mapping[str, Any] | None = None,
@@ -222,15 +224,18 @@ class Connection:
         timeout: float | None = None,
         on_event: Callable[[Item], None] | None = None,
     ) -> Json:
-        """The result of a request; questions go to the `ask` of this connection, the rest to `on_event`."""
+        """Send a request and return its result.
+
+        The `ask` of this connection answers questions; `on_event` receives the rest.
+        """
         running = self.request(
-            method, params, timeout=timeout, progress=on_event is not None, heard=on_event or _unheard
+            method, params, timeout=timeout, progress=on_event is not None, on_item=on_event or _ignore_item
         )
         answer: Answer | None = None
         try:
             while True:
                 item = running.send(answer)
-                answer = self._answer(item) if isinstance(item, Question) else None
+                answer = self._answer_question(item) if isinstance(item, Question) else None
                 if on_event is not None and not isinstance(item, (Question, Pause)):
                     on_event(item)
         except StopIteration as end:
@@ -239,84 +244,88 @@ class Connection:
         finally:
             running.close()
 
-    def _answer(self, question: Question) -> Answer:
+    def _answer_question(self, question: Question) -> Answer:
         if self._ask is None:
-            return refusal(question)
+            return make_refusal(question)
         try:
             return self._ask(question.method, question.params)
         except McpFailure as problem:
             return problem
 
-    def tools(self) -> list[Json]:
-        """All tools, of all pages, as the server describes them; none when the server has no such thing."""
-        return list(self.pages("tools/list", "tools"))
+    def list_tools(self) -> list[Json]:
+        """List all tools, of all pages, as the server describes them; [] when the server has no tools."""
+        return list(self.iterate_pages("tools/list", "tools"))
 
-    def resources(self) -> list[Json]:
-        """All resources."""
-        return list(self.pages("resources/list", "resources"))
+    def list_resources(self) -> list[Json]:
+        """List all resources."""
+        return list(self.iterate_pages("resources/list", "resources"))
 
-    def templates(self) -> list[Json]:
-        """All resource templates."""
-        return list(self.pages("resources/templates/list", "resourceTemplates"))
+    def list_resource_templates(self) -> list[Json]:
+        """List all resource templates."""
+        return list(self.iterate_pages("resources/templates/list", "resourceTemplates"))
 
-    def prompts(self) -> list[Json]:
-        """All prompts."""
-        return list(self.pages("prompts/list", "prompts"))
+    def list_prompts(self) -> list[Json]:
+        """List all prompts."""
+        return list(self.iterate_pages("prompts/list", "prompts"))
 
     @contextmanager
-    def listening(
+    def listen(
         self, kinds: Collection[str] = ("tools", "resources", "prompts"), uris: Collection[str] = ()
     ) -> Iterator[Future[None]]:
-        """Have the server tell of changed lists and of these resources while the block runs: to the listener.
+        """Subscribe to changed lists and to these resources while the block runs; the listener is notified.
 
-        The future is done when it stops telling. Before 2026-07-28, changed lists are told anyway.
-        Raises McpFailure, Unreachable, Overdue.
+        The future is done when the subscription ends. Before 2026-07-28, servers send changes of lists without a
+        subscription. Raises McpFailure, Unreachable, ServerTimeout.
         """
         if not self.modern:
             for uri in uris:
-                self.result("resources/subscribe", {"uri": uri})
-            yield self._link.life
+                self.get_result("resources/subscribe", {"uri": uri})
+            yield self._link.finished
             for uri in () if self.closed else uris:
-                self.result("resources/unsubscribe", {"uri": uri})
+                self.get_result("resources/unsubscribe", {"uri": uri})
             return
         wanted: Json = {f"{kind}ListChanged": True for kind in kinds}
         wanted |= {"resourceSubscriptions": list(uris)} if uris else {}
-        run, begun = RequestRun(self._loop, LISTEN, None), Event()
-        run.sink = partial(self._heard, begun)
-        future = self._loop.start(self._core.perform(run, LISTEN, {"notifications": wanted}))
+        run, begun = RequestRun(self._loop, LISTEN_METHOD, None), Event()
+        run.on_item = partial(self._handle_listen_item, begun)
+        future = self._loop.start(self._async_connection.perform(run, LISTEN_METHOD, {"notifications": wanted}))
         future.add_done_callback(lambda _: begun.set())
         try:
             if not begun.wait(self._timeout):
                 raise ServerTimeout(
-                    f"{self._core.plan.reach.described} did not begin to listen within {self._timeout:g} s"
+                    f"{self._async_connection.plan.target.label} did not confirm the subscription"
+                    f" within {self._timeout:g} s"
                 )
             if future.done():
-                drained(run)
+                wait_for_end(run)
             yield future
         finally:
             future.cancel()
 
-    def _heard(self, begun: Event, item: Item) -> None:
+    def _handle_listen_item(self, begun: Event, item: Item) -> None:
         if isinstance(item, Notification) and item.method == "notifications/subscriptions/acknowledged":
             begun.set()
         elif isinstance(item, Notification):
-            self._core.listener(item.method, dict(item.params))
+            self._async_connection.listener(item.method, dict(item.params))
 
-    def pages(self, method: str, key: str, on_page: Callable[[Json], object] | None = None) -> Iterator[Json]:
-        """All items of all pages of a list, `key` in each; `on_page` is given each page. Too many are a failure."""
+    def iterate_pages(self, method: str, key: str, on_page: Callable[[Json], object] | None = None) -> Iterator[Json]:
+        """Give all items of all pages of a list, `key` in each; `on_page` receives each page.
+
+        Raises McpFailure for too many.
+        """
         params: Json = {}
         cursors: set[str] = set()
         count = 0
-        while len(cursors) < PAGES:
-            page = self._page(method, key, params)
+        while len(cursors) < MAX_LIST_PAGES:
+            page = self._request_page(method, key, params)
             if on_page is not None:
                 on_page(page)
             items = page.get(key)
             if not isinstance(items, list):
-                raise McpFailure(-32603, f"the answer to {method} has no list {key!r}")
+                raise McpFailure(-32603, f"the answer to {method} has no list {key!r}; expected one")
             count += len(items)
-            if count > MOST_LISTED:
-                raise McpFailure(-32603, f"the server lists more than {MOST_LISTED} {key}")
+            if count > MAX_LISTED_ITEMS:
+                raise McpFailure(-32603, f"the server lists more than {MAX_LISTED_ITEMS} {key}")
             yield from items
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str):
@@ -325,19 +334,22 @@ class Connection:
                 raise McpFailure(-32603, f"the pages of {method} never end: the cursor {cursor[:80]!r} came twice")
             cursors.add(cursor)
             params = {"cursor": cursor}
-        raise McpFailure(-32603, f"{method} has more than {PAGES} pages")
+        raise McpFailure(-32603, f"{method} has more than {MAX_LIST_PAGES} pages")
 
-    def _page(self, method: str, key: str, params: Json) -> Json:
-        """A page; an empty one from a server that neither declares such things (none can templates) nor knows them."""
+    def _request_page(self, method: str, key: str, params: Json) -> Json:
+        """Request a page. A server that neither declares this list nor knows its method has an empty one.
+
+        Templates have no capability of their own.
+        """
         kind = method.rpartition("/")[0]
         try:
-            return self.result(method, params)
+            return self.get_result(method, params)
         except McpFailure as problem:
-            if problem.code != METHOD_NOT_FOUND or kind in self.capabilities or kind not in OFFERED:
+            if problem.code != METHOD_NOT_FOUND or kind in self.capabilities or kind not in LIST_KINDS:
                 raise
             return {key: []}
 
-    def call(
+    def call_tool(
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
@@ -348,48 +360,34 @@ class Connection:
     ) -> Json:
         """Call a tool; the result may have `isError`."""
         params = {"name": name, "arguments": dict(arguments or {})} | ({"_meta": dict(meta)} if meta else {})
-        return self.result("tools/call", params, timeout=timeout, on_event=on_event)
+        return self.get_result("tools/call", params, timeout=timeout, on_event=on_event)
 
-    def read(self, uri: str, *, timeout: float | None = None) -> Json:
+    def read_resource(self, uri: str, *, timeout: float | None = None) -> Json:
         """Read a resource."""
-        return self.result("resources/read", {"uri": uri}, timeout=timeout)
+        return self.get_result("resources/read", {"uri": uri}, timeout=timeout)
 
-    def prompt(self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | None = None) -> Json:
+    def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | None = None
+    ) -> Json:
         """Get a prompt."""
         given = {"arguments": dict(arguments)} if arguments else {}
-        return self.result("prompts/get", {"name": name} | given, timeout=timeout)
+        return self.get_result("prompts/get", {"name": name} | given, timeout=timeout)
 
     def complete(self, ref: Mapping[str, Any], name: str, value: str, context: Mapping[str, str] | None = None) -> Json:
-        """Completions of one argument; `ref` is a `ref/prompt` or `ref/resource` object."""
+        """Complete one argument; `ref` is a `ref/prompt` or `ref/resource` object."""
         params: Json = {"ref": dict(ref), "argument": {"name": name, "value": value}}
         more = {"context": {"arguments": dict(context)}} if context else {}
-        return self.result("completion/complete", params | more)
+        return self.get_result("completion/complete", params | more)
 
 
-def _asking(ask: Asker) -> Callable[[Question], Any]:
-    """Answer questions on a thread, so that the loop goes on meanwhile."""
-    threads = anyio.CapacityLimiter(64)
-
-    def answer(question: Question) -> Answer:
-        try:
-            return ask(question.method, question.params)
-        except McpFailure as problem:
-            return problem
-
-    async def asking(question: Question) -> Answer:
-        return await anyio.to_thread.run_sync(answer, question, limiter=threads, abandon_on_cancel=True)
-
-    return asking
-
-
-def _sayable(method: str, params: Mapping[str, Any]) -> None:
-    """Refuse what would break the connection for everybody: no JSON, half a surrogate pair."""
+def _check_json(method: str, params: Mapping[str, Any]) -> None:
+    """Refuse params that would end the connection: values that JSON does not have, half a surrogate pair."""
     try:
         json.dumps(params, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as problem:
         raise InvalidParams(f"the parameters of {method} cannot be sent as JSON: {problem}") from problem
 
 
-def _with_token(run: RequestRun, params: Mapping[str, Any]) -> Json:
-    run.token = f"patchbay-{next(_tokens)}"
-    return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": run.token}}
+def _add_progress_token(run: RequestRun, params: Mapping[str, Any]) -> Json:
+    run.progress_token = f"patchbay-{next(_tokens)}"
+    return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": run.progress_token}}

@@ -1,8 +1,7 @@
-"""The one background thread with an event loop, on which all connections of this process live.
+"""The background thread with an event loop that runs all connections of this process.
 
-It starts at the first use and ends when the interpreter does; what still runs on it is cancelled then and may clean
-up. Everything else in this program is synchronous: it hands coroutines over and waits, and a Ctrl-C while it waits
-cancels them.
+It starts at the first use and ends with the interpreter; tasks that still run are cancelled then and may clean up. The
+rest of this program is synchronous: it submits coroutines and waits; a Ctrl-C during the wait cancels them.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
 
-FAREWELL = 10.0
-"""Seconds that what runs on the loop has for cleaning up when the interpreter ends."""
+CLOSE_GRACE_SECONDS = 10.0
+"""Seconds that tasks on the loop have to clean up when the interpreter ends."""
 
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ class EventLoopThread:
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin with a coroutine; cancelling the future cancels it. Raises RuntimeError when the loop has ended."""
+        """Start a coroutine; cancelling the future cancels it. Raises RuntimeError when the loop has ended."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:
@@ -42,30 +41,30 @@ class EventLoopThread:
             raise
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The value of a coroutine. Raises what it raises, and TimeoutError after `timeout` seconds."""
+        """Run a coroutine and return its value. Raises its exception, and TimeoutError after `timeout` seconds."""
         future = self.start(work)
         try:
             return future.result(timeout)
         finally:
             future.cancel()
 
-    def soon(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function on the loop, from any thread; nothing happens when the loop has ended."""
+    def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on the loop, from any thread; does nothing when the loop has ended."""
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
             log.debug("the loop has ended; %r is not called", function)
 
     def close(self) -> None:
-        """Cancel everything, wait for its cleaning up, end the thread. Safe to call twice."""
+        """Cancel all tasks, wait until they have cleaned up, end the thread. May be called twice."""
         if not self._thread.is_alive():
             return
         try:
-            self.run(self._cancel_all(), FAREWELL)
+            self.run(self._cancel_all(), CLOSE_GRACE_SECONDS)
         except TimeoutError:
-            log.warning("some connections did not end within %s s", FAREWELL)
-        self.soon(self._loop.stop)
-        self._thread.join(FAREWELL)
+            log.warning("some connections did not end within %s s", CLOSE_GRACE_SECONDS)
+        self.call_soon(self._loop.stop)
+        self._thread.join(CLOSE_GRACE_SECONDS)
 
     async def _cancel_all(self) -> None:
         rest = asyncio.all_tasks() - {asyncio.current_task()}
@@ -83,12 +82,12 @@ class EventLoopThread:
 
 
 @cache
-def _loop_of(pid: int) -> EventLoopThread:
+def _get_loop(pid: int) -> EventLoopThread:
     loop = EventLoopThread()
     atexit.register(loop.close)
     return loop
 
 
-def shared() -> EventLoopThread:
-    """The loop of this process; a forked child, which has none of its parent's threads, gets its own."""
-    return _loop_of(os.getpid())
+def get_shared_loop() -> EventLoopThread:
+    """Get the loop of this process; a forked child gets its own, because it has no thread of its parent."""
+    return _get_loop(os.getpid())

@@ -1,7 +1,4 @@
-"""What went wrong, as one sentence for people: what was tried, what was heard, what was seen of it.
-
-Sources: REQUIREMENTS JN-1 (shown on failure); THREATS X18, X20.
-"""
+"""Failures as one sentence for people: what was tried, what the server answered, and what else was observed."""
 
 from __future__ import annotations
 
@@ -12,79 +9,79 @@ import mcp_types as types
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.exceptions import MCPError
 
-from patchbay.client.addresses.targets import Reach, masked_urls
+from patchbay.client.addresses.targets import Target, mask_urls
 from patchbay.client.connection.requests import RequestRun
-from patchbay.client.connection.stdio import Child
+from patchbay.client.connection.stdio import ChildProcess
 from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.errors import PatchbayError
 
-OPENING = "initialize"
+OPENING_METHOD = "initialize"
 UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
 class FailureContext:
-    """What is known when something goes wrong. `status` is that of the last refused HTTP request."""
+    """The facts about a failure. `status` is that of the last refused HTTP request."""
 
-    reach: Reach
+    target: Target
     run: RequestRun | None
-    child: Child | None
+    child: ChildProcess | None
     status: int | None
-    signs_in: bool
+    has_auth: bool
     cause: BaseException | None
 
     @property
-    def opening(self) -> bool:
-        return self.run is not None and self.run.method == OPENING
+    def is_opening(self) -> bool:
+        return self.run is not None and self.run.method == OPENING_METHOD
 
     @property
-    def seen(self) -> str:
-        """What was seen beside the answer: of the program, or of the HTTP answer."""
+    def details(self) -> str:
+        """Observations beside the answer: the report about the program, or the HTTP status."""
         if self.child is not None:
-            return f"; {self.child.story}"
-        return f" ({self.run.refused})" if self.run is not None and self.run.refused else ""
+            return f"; {self.child.report}"
+        return f" ({self.run.http_refusal})" if self.run is not None and self.run.http_refusal else ""
 
 
-def as_client_error(scene: FailureContext, problem: BaseException) -> PatchbayError:
-    """Any failure as one of this package."""
-    problem, reach = innermost(problem), scene.reach.described
+def make_client_error(scene: FailureContext, problem: BaseException) -> PatchbayError:
+    """Convert any failure to an error of this package."""
+    problem, target = unwrap_group(problem), scene.target.label
     if isinstance(problem, PatchbayError):
         return problem
     if isinstance(problem, asyncio.CancelledError):
-        return Unreachable(f"{reach}: the connection was closed")
-    if scene.opening and scene.status == UNAUTHORIZED and not scene.signs_in:
-        return SignInNeeded(f"{reach} wants a sign-in or other credentials{scene.seen}")
+        return Unreachable(f"{target}: the connection was closed")
+    if scene.is_opening and scene.status == UNAUTHORIZED and not scene.has_auth:
+        return SignInNeeded(f"{target} requires a sign-in or other credentials{scene.details}")
     if isinstance(problem, TimeoutError):
-        return _overdue(scene)
+        return _make_timeout_error(scene)
     if isinstance(problem, MCPError):
         if problem.code == types.CONNECTION_CLOSED:
-            return connection_lost(scene, problem.error.message)
-        beside = scene.seen if scene.opening else ""
-        return McpFailure(problem.code, f"{reach}: {problem.error.message}{beside}", problem.error.data)
+            return make_connection_lost_error(scene, problem.error.message)
+        beside = scene.details if scene.is_opening else ""
+        return McpFailure(problem.code, f"{target}: {problem.error.message}{beside}", problem.error.data)
     if isinstance(problem, OAuthFlowError):
-        return Unreachable(f"{reach}: signing in failed: {masked_urls(str(problem))}")
-    words = masked_urls(str(problem)) or type(problem).__name__
-    return Unreachable(f"{reach} cannot be reached: {words}{scene.seen}")
+        return Unreachable(f"{target}: signing in failed: {mask_urls(str(problem))}")
+    words = mask_urls(str(problem)) or type(problem).__name__
+    return Unreachable(f"{target} cannot be reached: {words}{scene.details}")
 
 
-def _overdue(scene: FailureContext) -> ServerTimeout:
+def _make_timeout_error(scene: FailureContext) -> ServerTimeout:
     waited = f"within {scene.run.seconds:g} s" if scene.run is not None and scene.run.seconds else "in time"
-    method = scene.run.method if scene.run is not None else OPENING
-    hint = " (a package that is fetched for the first time takes longer)" if scene.child and scene.opening else ""
-    return ServerTimeout(f"{scene.reach.described} did not answer {method} {waited}{hint}{scene.seen}")
+    method = scene.run.method if scene.run is not None else OPENING_METHOD
+    hint = " (a package that is fetched for the first time takes longer)" if scene.child and scene.is_opening else ""
+    return ServerTimeout(f"{scene.target.label} did not answer {method} {waited}{hint}{scene.details}")
 
 
-def connection_lost(scene: FailureContext, why: str) -> Unreachable:
-    """The failure of what was under way when a connection ended."""
+def make_connection_lost_error(scene: FailureContext, why: str) -> Unreachable:
+    """Make the error of a request that was open when the connection ended."""
     if isinstance(scene.cause, Unreachable):
         return scene.cause
     told_already = scene.cause is not None and str(scene.cause).lower() in why.lower()
-    cause = f": {masked_urls(str(scene.cause))}" if scene.cause is not None and not told_already else ""
-    return Unreachable(f"{scene.reach.described}: {why[:1].lower()}{why[1:]}{cause}{scene.seen}")
+    cause = f": {mask_urls(str(scene.cause))}" if scene.cause is not None and not told_already else ""
+    return Unreachable(f"{scene.target.label}: {why[:1].lower()}{why[1:]}{cause}{scene.details}")
 
 
-def innermost(problem: BaseException) -> BaseException:
-    """The first real failure in a group of them."""
+def unwrap_group(problem: BaseException) -> BaseException:
+    """Find the first exception in a group that is not a cancellation."""
     while isinstance(problem, BaseExceptionGroup):
         inner = problem.exceptions
         problem = next((one for one in inner if not isinstance(one, asyncio.CancelledError)), inner[0])

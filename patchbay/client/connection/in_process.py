@@ -1,7 +1,6 @@
-"""A server of this very process: an Exchange, spoken to by the official session over streams in memory.
+"""A server of this process: an Exchange, spoken to by the official session over streams in memory.
 
-Every message is carried by a worker thread while the exchange speaks. A cancelled request's exchange is closed.
-Sources: DESIGN section 1 (Exchange).
+A worker thread carries each message while the exchange runs. The exchange of a cancelled request is closed.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from patchbay.jsonrpc import Exchange, encode, message
 from patchbay.store import Wait
 
 MAX_CONCURRENT_MESSAGES = 64
-"""Messages that are carried at the same time by one connection."""
+"""Messages that one connection carries at the same time."""
 
 
 @asynccontextmanager
-async def exchanged(exchange: Exchange) -> AsyncIterator[Streams]:
-    """The two streams to an exchange."""
+async def open_exchange_streams(exchange: Exchange) -> AsyncIterator[Streams]:
+    """Open the two streams to an exchange."""
     inward, received = anyio.create_memory_object_stream[Received](0)
     sent, outward = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks, inward, received, sent, outward:
-        tasks.start_soon(_carry_all, exchange, outward, inward)
+        tasks.start_soon(_run_all_messages, exchange, outward, inward)
         yield received, sent
         tasks.cancel_scope.cancel()
 
 
-async def _carry_all(
+async def _run_all_messages(
     exchange: Exchange, source: MemoryObjectReceiveStream[SessionMessage], to: MemoryObjectSendStream[Received]
 ) -> None:
     threads = anyio.CapacityLimiter(MAX_CONCURRENT_MESSAGES)
@@ -49,10 +48,10 @@ async def _carry_all(
                 scope = under_way.get((body.params or {}).get("requestId"))
                 if scope is not None:
                     scope.cancel()
-            tasks.start_soon(_carry, exchange, item, to, under_way, threads)
+            tasks.start_soon(_run_message, exchange, item, to, under_way, threads)
 
 
-async def _carry(
+async def _run_message(
     exchange: Exchange,
     item: SessionMessage,
     to: MemoryObjectSendStream[Received],
@@ -63,14 +62,16 @@ async def _carry(
     with anyio.CancelScope() as scope, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         under_way[id] = scope
         try:
-            await anyio.to_thread.run_sync(_speak, exchange, item, to, limiter=threads)
+            await anyio.to_thread.run_sync(_exchange_message, exchange, item, to, limiter=threads)
         finally:
             del under_way[id]
 
 
-def _speak(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[Received]) -> None:
+def _exchange_message(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[Received]) -> None:
     body = orjson.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True))
     for answer in exchange(message(body)):
+        if isinstance(answer, Wait):
+            answer.mailbox.wait(answer.seconds)
         if isinstance(answer, (Pause, Detach, Wait)):
             anyio.from_thread.check_cancelled()
             continue

@@ -1,10 +1,11 @@
-"""Between a transport and the official session: the server's own messages are taken out, the answers let through.
+"""Between a transport and the official session: route the server's own messages, and pass on answers.
 
-`SessionReadStream` stands in for the stream that the SDK's session reads. What the server says beside its answers goes
-to the request it belongs to: a progress by its token, a change by its subscription, everything else by the HTTP answer
-it came in, or, where there is but a pipe, to the only request there is. What belongs to none goes to the listener.
-`SessionWriteStream` stands in for the stream it writes and notes which request went out under which id.
-Sources: SPEC-DIGEST 1.5, 1.7, 1.10; REQUIREMENTS JN-1.
+`SessionReadStream` wraps the stream that the SDK's session reads. Each other message goes to its request: progress by
+its token, a change by its subscription, every other message by the HTTP answer that brought it, or over standard input
+and output to the only open request. Messages without a request go to the listener. `SessionWriteStream` wraps the
+stream that the session writes, and records the id of each request.
+
+Source: MCP specification 2025-11-25 and 2026-07-28, basic/transports, basic/utilities.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import contextvars
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol
 
 import anyio
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import (
@@ -29,18 +32,25 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from patchbay.client.connection.requests import CURRENT, LISTEN, Answer, Json, RequestRun, notification_item
+from patchbay.client.connection.requests import (
+    CURRENT_RUN,
+    LISTEN_METHOD,
+    Answer,
+    Json,
+    RequestRun,
+    make_notification_item,
+)
 from patchbay.client.errors import McpFailure
-from patchbay.client.rate_limit import message_pace
+from patchbay.client.rate_limit import make_message_limiter
 from patchbay.events import Progress, Question
 from patchbay.jsonrpc import Notification
 
 log = logging.getLogger(__name__)
 
-MOST_OWED = 64
-"""Answers that a server waits for at a time; what it asks beyond that is dropped."""
+MAX_OPEN_SERVER_REQUESTS = 64
+"""Requests of a server that wait for an answer at a time; more are dropped."""
 
-_CHANGE = re.compile(r"notifications/(\w+/list_changed|resources/updated)")
+_CHANGE_NOTIFICATION = re.compile(r"notifications/(\w+/list_changed|resources/updated)")
 
 
 class TransportReadStream(Protocol):
@@ -57,10 +67,10 @@ class TransportWriteStream(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Traffic:
-    """Which requests are out, and what is done with what the server says by itself.
+class MessageRouter:
+    """The open requests of a connection, and the delivery of the server's own messages.
 
-    `listener` gets notifications that belong to no request, `ask` the questions, `spawn` starts a task.
+    `listener` receives notifications that belong to no request, `ask` answers questions, `spawn` starts a task.
     """
 
     def __init__(
@@ -71,118 +81,125 @@ class Traffic:
     ) -> None:
         self.runs: dict[str | int, RequestRun] = {}
         self.ended = anyio.Event()
-        self.nonsense: list[str] = []
+        self.unreadable_messages: list[str] = []
         self.modern = False
         self._listener = listener
         self._ask = ask
         self.spawn = spawn
-        self._asking: dict[str | int, anyio.CancelScope] = {}
-        self._owed = 0
+        self._question_scopes: dict[str | int, anyio.CancelScope] = {}
+        self._open_requests = 0
 
-    def sent(self, message: SessionMessage) -> None:
-        """Note a request that goes out."""
-        run, body = CURRENT.get(), message.message
+    def register_sent(self, message: SessionMessage) -> None:
+        """Register a request that is being sent."""
+        run, body = CURRENT_RUN.get(), message.message
         if run is None or not isinstance(body, JSONRPCRequest):
             return
-        self.forget(run)
+        self.unregister(run)
         run.id = body.id
         self.runs[body.id] = run
         meta = (body.params or {}).get("_meta")
         if run.capabilities is not None and isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
 
-    def join(self, run: RequestRun, id: str) -> None:
-        """Note a request that its caller sends under this id, on a thread of its own."""
+    def register(self, run: RequestRun, id: str) -> None:
+        """Register a request that its caller sends under this id, on another thread."""
         run.id = id
         self.runs[id] = run
 
-    def forget(self, run: RequestRun) -> None:
-        """A request is over."""
+    def unregister(self, run: RequestRun) -> None:
+        """Remove a finished request."""
         if run.id is not None:
             self.runs.pop(run.id, None)
 
-    async def take(self, item: SessionMessage | Exception, run: RequestRun | None, out: TransportWriteStream) -> bool:
-        """Deal with what came; True when it is an answer, which is the session's. `run` is whose answer brought it."""
+    async def route(self, item: SessionMessage | Exception, run: RequestRun | None, out: TransportWriteStream) -> bool:
+        """Route a message.
+
+        Return True for an answer, which the session reads. `run` is the request whose answer brought it.
+        """
         if run is not None and self.runs.get(run.id or "") is not run:
-            run = None  # the standing stream was opened in the name of a request that is long over
+            run = None  # the standing stream carries the context of a request that has ended
         if isinstance(item, Exception):
-            self.nonsense = [*self.nonsense[-2:], str(item)[:200]]
+            self.unreadable_messages = [*self.unreadable_messages[-2:], str(item)[:200]]
             return False
         body = item.message
         if isinstance(body, JSONRPCNotification):
-            await self._notice(body.method, body.params or {}, run)
+            await self._route_notification(body.method, body.params or {}, run)
             return False
         if isinstance(body, JSONRPCRequest):
-            await self._request(body, run, out)
+            await self._accept_request(body, run, out)
             return False
         asked = self.runs.get(body.id) if body.id is not None else None
         if asked is not None and isinstance(body, JSONRPCResponse):
-            asked.raw = body.result
+            asked.raw_result = body.result
         return True
 
-    async def _notice(self, method: str, params: Json, run: RequestRun | None) -> None:
+    async def _route_notification(self, method: str, params: Json, run: RequestRun | None) -> None:
         if method == "notifications/cancelled":
-            self._withdrawn(params.get("requestId"))
+            self._cancel_question(params.get("requestId"))
             return
-        item = notification_item(method, params)
+        item = make_notification_item(method, params)
         if method == "notifications/progress":
             token = params.get("progressToken")
             run = (
-                next((one for one in [*self.runs.values()] if one.token == token), None) if token is not None else None
+                next((one for one in [*self.runs.values()] if one.progress_token == token), None)
+                if token is not None
+                else None
             )
             if run is not None and isinstance(item, Progress):
-                await run.put(item)
+                await run.deliver(item)
             return
         meta = params.get("_meta")
         subscription = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
         if isinstance(subscription, (str, int)) and subscription in self.runs:
             run = self.runs[subscription]
-        run = run or self._only()
-        if run is not None and (run.method == LISTEN or not _CHANGE.fullmatch(method)):
-            await run.put(item)
+        run = run or self._get_only_run()
+        if run is not None and (run.method == LISTEN_METHOD or not _CHANGE_NOTIFICATION.fullmatch(method)):
+            await run.deliver(item)
         else:
             self._listener(method, params)
 
-    def _only(self) -> RequestRun | None:
-        runs = [*self.runs.values()]  # at once, because callers add theirs from their own threads
+    def _get_only_run(self) -> RequestRun | None:
+        runs = [*self.runs.values()]  # a copy, because callers register requests on their own threads
         return runs[0] if len(runs) == 1 else None
 
-    def _withdrawn(self, id: object) -> None:
+    def _cancel_question(self, id: object) -> None:
         if isinstance(id, (str, int)):
-            if id in self._asking:
-                self._asking[id].cancel()
-            elif id in self.runs and self.runs[id].method == LISTEN:
-                self.spawn(self.runs[id].put, Notification("notifications/cancelled", {"requestId": id}))
+            if id in self._question_scopes:
+                self._question_scopes[id].cancel()
+            elif id in self.runs and self.runs[id].method == LISTEN_METHOD:
+                self.spawn(self.runs[id].deliver, Notification("notifications/cancelled", {"requestId": id}))
 
-    async def _request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
+    async def _accept_request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         if self.modern and body.method != "ping":
-            log.debug("dropped the request %s: this revision has none from a server", body.method)
-        elif self._owed >= MOST_OWED:
-            log.debug("dropped the request %s: %d of this server wait for their answers", body.method, self._owed)
+            log.debug("dropped the request %s: this revision has no requests from servers", body.method)
+        elif self._open_requests >= MAX_OPEN_SERVER_REQUESTS:
+            log.debug("dropped the request %s: %d requests of the server are open", body.method, self._open_requests)
         else:
-            self._owed += 1
-            self.spawn(self._attend, body, run or self._only(), out)
+            self._open_requests += 1
+            self.spawn(self._handle_request, body, run or self._get_only_run(), out)
 
-    async def _attend(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
+    async def _handle_request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         try:
             if body.method == "ping":
-                await _write(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
+                await _write_reply(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
             else:
-                await self._answer(body, run, out)
+                await self._answer_question(body, run, out)
         finally:
-            self._owed -= 1
+            self._open_requests -= 1
 
-    async def _answer(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
+    async def _answer_question(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         question = Question(body.method, body.params or {})
         with anyio.CancelScope() as scope:
-            self._asking[body.id] = scope
+            self._question_scopes[body.id] = scope
             try:
-                await _write(out, _reply(body.id, await self.answer(question, run)))
+                await _write_reply(out, _make_reply(body.id, await self.find_answer(question, run)))
             finally:
-                self._asking.pop(body.id, None)
+                self._question_scopes.pop(body.id, None)
 
-    async def answer(self, question: Question, run: RequestRun | None) -> Answer:
-        """The answer to a question, from the caller of the request it belongs to, else from whoever is always asked."""
+    async def find_answer(self, question: Question, run: RequestRun | None) -> Answer:
+        """Find the answer to a question: from the caller of the request it belongs to, else from the connection's
+        `ask`.
+        """
         if run is not None:
             return await run.ask(question)
         if self._ask is not None:
@@ -190,13 +207,13 @@ class Traffic:
         return McpFailure(METHOD_NOT_FOUND, f"this client cannot tell which request {question.method} belongs to")
 
 
-def _reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
+def _make_reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
     if isinstance(answer, McpFailure):
         return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
     return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
 
 
-async def _write(out: TransportWriteStream, message: JSONRPCResponse | JSONRPCError) -> None:
+async def _write_reply(out: TransportWriteStream, message: JSONRPCResponse | JSONRPCError) -> None:
     try:
         await out.send(SessionMessage(message))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -204,31 +221,31 @@ async def _write(out: TransportWriteStream, message: JSONRPCResponse | JSONRPCEr
 
 
 class SessionReadStream:
-    """What the session reads: answers only."""
+    """The stream that the session reads: answers only."""
 
-    def __init__(self, inner: TransportReadStream, out: TransportWriteStream, traffic: Traffic) -> None:
+    def __init__(self, inner: TransportReadStream, out: TransportWriteStream, traffic: MessageRouter) -> None:
         self._inner = inner
         self._out = out
-        self._traffic = traffic
-        self._pace = message_pace()
+        self._router = traffic
+        self._limiter = make_message_limiter()
         self.last_context: contextvars.Context | None = None
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next answer."""
+        """Receive the next answer."""
         while True:
             try:
                 item = await self._inner.receive()
             except (anyio.EndOfStream, anyio.ClosedResourceError):
-                self._traffic.ended.set()
+                self._router.ended.set()
                 raise
             self.last_context = getattr(self._inner, "last_context", None)
-            run = self.last_context.get(CURRENT) if self.last_context is not None else None
-            if await self._traffic.take(item, run, self._out):
+            run = self.last_context.get(CURRENT_RUN) if self.last_context is not None else None
+            if await self._router.route(item, run, self._out):
                 return item
-            await self._pace.take()
+            await self._limiter.acquire()
 
     async def aclose(self) -> None:
-        self._traffic.ended.set()
+        self._router.ended.set()
         await self._inner.aclose()
 
     def __aiter__(self) -> SessionReadStream:
@@ -250,15 +267,15 @@ class SessionReadStream:
 
 
 class SessionWriteStream:
-    """What the session writes."""
+    """The stream that the session writes."""
 
-    def __init__(self, inner: TransportWriteStream, traffic: Traffic) -> None:
+    def __init__(self, inner: TransportWriteStream, traffic: MessageRouter) -> None:
         self._inner = inner
-        self._traffic = traffic
+        self._router = traffic
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Note a request and pass it on."""
-        self._traffic.sent(item)
+        """Register a request and send it."""
+        self._router.register_sent(item)
         await self._inner.send(item)
 
     async def aclose(self) -> None:
@@ -271,3 +288,15 @@ class SessionWriteStream:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> Any:
         await self.aclose()
+
+
+class SessionDispatcher(JSONRPCDispatcher[Any]):
+    """The SDK's dispatcher; a request that a caller has begun keeps its id."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> Json:
+        run = CURRENT_RUN.get()
+        if run is not None and run.exchange is not None:
+            opts = {**(opts or {}), "request_id": run.exchange.id}
+        return await super().send_raw_request(method, params, opts, **more)

@@ -1,8 +1,9 @@
-"""Agreeing on a revision: what is asked first, and what its answer says about the server.
+"""Agree with a server on a protocol revision.
 
-`modern` asks `server/discover`, `legacy` shakes hands (`initialize`), `auto` asks first and shakes hands with every
-server that does not prove to be modern.
-Sources: SPEC-DIGEST 1.2, 1.11; MCP specification 2026-07-28, basic/versioning.
+`modern` sends `server/discover`, `legacy` sends `initialize`, `auto` sends `server/discover` first and `initialize` to
+every server that does not answer as a modern one.
+
+Source: MCP specification 2026-07-28, basic/versioning.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from patchbay.client.addresses.targets import Era
-from patchbay.client.connection.plan import Adopted
+from patchbay.client.connection.plan import AgreedSession
 
 log = logging.getLogger(__name__)
 
 
-async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: Adopted | None = None) -> bool:
-    """Agree with a server; whether on a revision of the modern era. Raises MCPError when there is none for both.
+async def negotiate(session: ClientSession, era: Era, ended: anyio.Event, adopted: AgreedSession | None = None) -> bool:
+    """Agree with a server, and return whether the revision is modern. Raises MCPError when both sides share no
+    revision.
 
-    `ended` is set when the connection has ended, so that a dead server is not taken for an old one. `adopted` is what
-    the server has said already: then nothing is sent.
+    `ended` is set when the connection has ended, so that a dead server is not taken for an old one. With `agreed`, the
+    server has answered already and nothing is sent.
     """
     if adopted is not None:
         kind = DiscoverResult if adopted.modern else InitializeResult
@@ -35,12 +37,12 @@ async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: A
     if era == "modern":
         await session.discover()
         return True
-    if era == "auto" and await _discovered(session, ended):
+    if era == "auto" and await _try_discover(session, ended):
         return True
     try:
         await session.initialize()
     except MCPError as problem:
-        # A slow program may have taken the first question after we gave up on it, and be modern ever since.
+        # A slow program may have processed server/discover after our timeout, and be modern since then.
         if era == "legacy" or problem.code != UNSUPPORTED_PROTOCOL_VERSION:
             raise
         await session.discover()
@@ -48,11 +50,11 @@ async def agree(session: ClientSession, era: Era, ended: anyio.Event, adopted: A
     return False
 
 
-async def _discovered(session: ClientSession, ended: anyio.Event) -> bool:
+async def _try_discover(session: ClientSession, ended: anyio.Event) -> bool:
     try:
         await session.discover()
     except MCPError as problem:
-        if ended.is_set() or _only_modern(problem):
+        if ended.is_set() or _is_modern_only(problem):
             raise
         return False
     except (RuntimeError, ValidationError) as problem:
@@ -61,8 +63,8 @@ async def _discovered(session: ClientSession, ended: anyio.Event) -> bool:
     return True
 
 
-def _only_modern(problem: MCPError) -> bool:
-    """Whether a server said that it speaks revisions without a handshake only, and none of ours."""
+def _is_modern_only(problem: MCPError) -> bool:
+    """Whether the server's error says that it supports only revisions without a handshake."""
     data = problem.error.data
     named = data.get("supported") if isinstance(data, dict) else None
     if problem.code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(named, list):

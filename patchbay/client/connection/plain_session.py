@@ -1,9 +1,10 @@
 """A session with a server at an `http:` URL without the official client, whose import takes longer than a plain call.
 
-It agrees on a revision as the official client does, and says plain requests in the same words. Everything else (a
-sign-in, a question, an error, a header that the server wants, the older pair of GET and POST) is left to the official
-client, which adopts what was agreed on or begins anew; no call of a tool is sent twice.
-Sources: issue 12 part 18; SPEC-DIGEST 1.2, 1.11, 2.1; MCP specification, basic/lifecycle, basic/versioning.
+It negotiates the revision like the official client and sends the same requests. Everything else (a sign-in, a question,
+an error, a header that the server requires, the older HTTP+SSE pair) is left to the official client, which continues
+the session or begins anew; no tool call is sent twice.
+
+Sources: MCP specification, basic/lifecycle, basic/versioning.
 """
 
 from __future__ import annotations
@@ -18,200 +19,205 @@ from urllib.parse import urlsplit
 import h11
 import orjson
 
-from patchbay.client.addresses.targets import Http, sendable
+from patchbay.client.addresses.targets import Http, check_headers
 from patchbay.client.connection.direct_http import (
     CLIENT_CAPABILITIES_META_KEY,
-    PLAIN,
+    PLAIN_METHODS,
+    AddSessionFields,
     DirectHttp,
     HttpExchange,
+    HttpLine,
     HttpTarget,
-    Line,
-    Stamp,
-    next_id,
+    make_request_id,
 )
-from patchbay.client.connection.plan import Adopted, Plan
+from patchbay.client.connection.plan import AgreedSession, ConnectionPlan
 from patchbay.client.connection.requests import Item, Json, RequestRun
 from patchbay.client.errors import ServerTimeout
 from patchbay.settings import names_proxy
 
-MODERN = "2026-07-28"
-HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The revisions with `server/discover`, and with `initialize`; the last is offered."""
+MODERN_REVISION = "2026-07-28"
+"""The revision with `server/discover`."""
+HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""The revisions with `initialize`; the last one is offered."""
 
-LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
-METHODS = PLAIN | LISTS
-"""What can be asked in a plain session."""
+LIST_METHODS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+SESSION_METHODS = PLAIN_METHODS | LIST_METHODS
+"""Methods that a plain session can send."""
 
-NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-HEADER_SCHEMA = "x-mcp-header"
-"""In a tool's schema: an argument that goes into a header, which the official client knows how to do."""
+NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+HEADER_KEYWORD = "x-mcp-header"
+"""Keyword of a tool's schema: the argument goes into a header, which only the official client supports."""
 
-DECLARED: Mapping[str, tuple[str, Json]] = {
+CAPABILITIES: Mapping[str, tuple[str, Json]] = {
     "elicitation": ("elicitation", {"form": {}, "url": {}}),
     "sampling": ("sampling", {}),
     "list_roots": ("roots", {"listChanged": True}),
 }
 
-PATIENCE_SECONDS = 5.0
-"""Time in which a server has to agree on a revision, before the official client asks it."""
+NEGOTIATION_SECONDS = 5.0
+"""Seconds in which a server has to agree on a revision, before the official client tries."""
 
-GOODBYE_SECONDS = 0.5
-_SENDABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_ENCODED = "=?"
+CLOSE_SECONDS = 0.5
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_ENCODED_PREFIX = "=?"
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
 class PlainSession:
-    """A server that has agreed on a revision. Made by `begin`."""
+    """A session with a server that has agreed on a revision. Made by `open_plain_session`."""
 
-    def __init__(self, plan: Plan, place: HttpTarget) -> None:
-        assert isinstance(plan.reach, Http)
+    def __init__(self, plan: ConnectionPlan, place: HttpTarget) -> None:
+        assert isinstance(plan.target, Http)
         self._plan = plan
-        self._place = place
-        self._headers = {"accept-encoding": "identity", **{k.lower(): v for k, v in plan.reach.headers.items()}}
-        self.adopted = Adopted({}, False, None)
+        self._target = place
+        self._headers = {"accept-encoding": "identity", **{k.lower(): v for k, v in plan.target.headers.items()}}
+        self.agreed = AgreedSession({}, False, None)
         self._direct: DirectHttp | None = None
 
     @property
     def version(self) -> str:
         """The revision that was agreed on."""
-        return MODERN if self.adopted.modern else str(self.adopted.result["protocolVersion"])
+        return MODERN_REVISION if self.agreed.modern else str(self.agreed.result["protocolVersion"])
 
     @property
     def info(self) -> Json:
-        """The server's `serverInfo`; empty when it told none."""
-        result = self.adopted.result
-        holder = result.get("_meta") if self.adopted.modern else result
-        found = holder.get(_SERVER_INFO if self.adopted.modern else "serverInfo") if isinstance(holder, dict) else None
+        """The server's `serverInfo`; empty when it sent none."""
+        result = self.agreed.result
+        holder = result.get("_meta") if self.agreed.modern else result
+        found = holder.get(_SERVER_INFO if self.agreed.modern else "serverInfo") if isinstance(holder, dict) else None
         return found if isinstance(found, dict) else {}
 
     @property
     def capabilities(self) -> Json:
         """The server's capabilities."""
-        found = self.adopted.result.get("capabilities")
+        found = self.agreed.result.get("capabilities")
         return found if isinstance(found, dict) else {}
 
-    def ask(self, run: RequestRun, method: str, params: Json, heard: Callable[[Item], None]) -> Json | None:
-        """The result of a request; None when the official client has to go on with it (see `DirectHttp.begin`)."""
-        name = params.get(NAMES.get(method, ""))
-        if self._direct is None or method not in METHODS or run.by_hand or run.capabilities is not None:
+    def request(self, run: RequestRun, method: str, params: Json, on_item: Callable[[Item], None]) -> Json | None:
+        """Send a request and return its result; None when the official client has to send it (see `DirectHttp`)."""
+        name = params.get(NAME_PARAMETERS.get(method, ""))
+        if self._direct is None or method not in SESSION_METHODS or run.manual_input or run.capabilities is not None:
             return None
         if isinstance(name, str) and not is_plain_header(name):
             return None
         begun = time.monotonic()
         try:
-            result = self._direct.begin(run, method, params, None, heard)
+            result = self._direct.send(run, method, params, None, on_item)
             if result is None and run.seconds is not None and time.monotonic() - begun >= run.seconds:
-                raise ServerTimeout(f"{self._plan.reach.described} did not answer {method} within {run.seconds:g} s")
+                raise ServerTimeout(f"{self._plan.target.label} did not answer {method} within {run.seconds:g} s")
         except BaseException:
-            self._cancel(run)
+            self._send_cancelled(run)
             raise
-        if method == "tools/list" and result is not None and HEADER_SCHEMA in orjson.dumps(result).decode():
+        if method == "tools/list" and result is not None and HEADER_KEYWORD in orjson.dumps(result).decode():
             return None
-        run.clock.spend(time.monotonic() - begun)
+        run.clock.deduct(time.monotonic() - begun)
         return result
 
     def close(self) -> None:
         """End the session."""
         if self._direct is not None:
             self._direct.close()
-        if self.adopted.session_id is not None:
-            self._send("DELETE", {}, b"", GOODBYE_SECONDS)
+        if self.agreed.session_id is not None:
+            self._send_message("DELETE", {}, b"", CLOSE_SECONDS)
 
-    def agree(self) -> bool:
+    def negotiate(self) -> bool:
         """Agree on a revision; False when the official client has to try."""
         era = self._plan.era
         refused = True
         if era != "legacy":
-            stamp = self._modern_stamp()
+            stamp = self._make_modern_fields()
             data: Json = {"method": "server/discover", "params": {"_meta": {}}}
             options: Json = {}
             stamp(data, options)
-            result, head = self._message(data, options["headers"])
+            result, head = self._request_result(data, options["headers"])
             versions = result.get("supportedVersions") if result is not None else None
-            if result is not None and isinstance(versions, list) and MODERN in versions:
-                return self._begin(Adopted(result, True, None), stamp)
+            if result is not None and isinstance(versions, list) and MODERN_REVISION in versions:
+                return self._open(AgreedSession(result, True, None), stamp)
             refused = head is not None and head.status_code not in (401, 403)
-        return refused and era != "modern" and self._shakes_hands()
+        return refused and era != "modern" and self._initialize()
 
-    def _shakes_hands(self) -> bool:
+    def _initialize(self) -> bool:
         params = {
-            "protocolVersion": HANDSHAKES[-1],
-            "capabilities": self._capabilities(),
+            "protocolVersion": HANDSHAKE_REVISIONS[-1],
+            "capabilities": self._declare_capabilities(),
             "clientInfo": {"name": self._plan.name, "version": self._plan.version},
         }
-        result, head = self._message({"method": "initialize", "params": params}, {})
+        result, head = self._request_result({"method": "initialize", "params": params}, {})
         version = result.get("protocolVersion") if result is not None else None
-        if result is None or head is None or version not in HANDSHAKES:
+        if result is None or head is None or version not in HANDSHAKE_REVISIONS:
             return False
         session_id = dict(head.headers).get(b"mcp-session-id", b"").decode("ascii", "replace") or None
 
         def stamp(data: Json, options: Any) -> None:
             options.setdefault("headers", {})["mcp-protocol-version"] = version
 
-        self._begin(Adopted(result, False, session_id), stamp)
+        self._open(AgreedSession(result, False, session_id), stamp)
         body = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        head = self._send("POST", {"mcp-protocol-version": str(version)}, body, PATIENCE_SECONDS)
+        head = self._send_message("POST", {"mcp-protocol-version": str(version)}, body, NEGOTIATION_SECONDS)
         return head is not None and head.status_code < 300
 
-    def _begin(self, adopted: Adopted, stamp: Stamp) -> bool:
-        self.adopted = adopted
+    def _open(self, adopted: AgreedSession, stamp: AddSessionFields) -> bool:
+        self.agreed = adopted
         limit, session = self._plan.limit, adopted.session_id
-        self._direct = DirectHttp(self._place, self._headers, stamp, session, limit, math.inf)
+        self._direct = DirectHttp(self._target, self._headers, stamp, session, limit, math.inf)
         return True
 
-    def _capabilities(self) -> Json:
-        return {DECLARED[name][0]: DECLARED[name][1] for name in sorted(self._plan.capabilities)}
+    def _declare_capabilities(self) -> Json:
+        return {CAPABILITIES[name][0]: CAPABILITIES[name][1] for name in sorted(self._plan.capabilities)}
 
-    def _modern_stamp(self) -> Stamp:
+    def _make_modern_fields(self) -> AddSessionFields:
         meta = {
-            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/protocolVersion": MODERN_REVISION,
             "io.modelcontextprotocol/clientInfo": {"name": self._plan.name, "version": self._plan.version},
-            CLIENT_CAPABILITIES_META_KEY: self._capabilities(),
+            CLIENT_CAPABILITIES_META_KEY: self._declare_capabilities(),
         }
 
         def stamp(data: Json, options: Any) -> None:
             params = data.setdefault("params", {})
             params.setdefault("_meta", {}).update(meta)
             headers = options.setdefault("headers", {})
-            headers |= {"mcp-protocol-version": MODERN, "mcp-method": data["method"]}
-            name = params.get(NAMES.get(data["method"], ""))
+            headers |= {"mcp-protocol-version": MODERN_REVISION, "mcp-method": data["method"]}
+            name = params.get(NAME_PARAMETERS.get(data["method"], ""))
             if isinstance(name, str):
                 headers["mcp-name"] = name
 
         return stamp
 
-    def _message(self, data: Json, headers: Mapping[str, str]) -> tuple[Json | None, h11.Response | None]:
-        """The result of a request before there is a session, and the head of its answer; None for what is missing."""
-        id = next_id()
+    def _request_result(self, data: Json, headers: Mapping[str, str]) -> tuple[Json | None, h11.Response | None]:
+        """Send a request before there is a session; return its result and the head of the answer, None for each if
+        missing.
+        """
+        id = make_request_id()
         body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
-        post = self._post(id, "POST", headers, body)
+        post = self._start_exchange(id, "POST", headers, body)
         if post is None:
             return None, None
         try:
-            return post.answer(PATIENCE_SECONDS, self._plan.limit), post.head
+            return post.read_result(NEGOTIATION_SECONDS, self._plan.limit), post.head
         finally:
             post.close()
 
-    def _send(self, method: str, headers: Mapping[str, str], body: bytes, seconds: float) -> h11.Response | None:
-        """The head of the answer to a message that has no result."""
-        post = self._post("", method, headers, body)
+    def _send_message(
+        self, method: str, headers: Mapping[str, str], body: bytes, seconds: float
+    ) -> h11.Response | None:
+        """Send a message that has no result, and return the head of the answer."""
+        post = self._start_exchange("", method, headers, body)
         if post is None:
             return None
         try:
-            post.answer(seconds, self._plan.limit)
+            post.read_result(seconds, self._plan.limit)
             return post.head
         finally:
             post.close()
 
-    def _post(self, id: str, method: str, headers: Mapping[str, str], body: bytes) -> HttpExchange | None:
+    def _start_exchange(self, id: str, method: str, headers: Mapping[str, str], body: bytes) -> HttpExchange | None:
         try:
-            line = Line(self._place.host, self._place.port)
+            line = HttpLine(self._target.host, self._target.port)
         except OSError:
             return None
-        session = {"mcp-session-id": self.adopted.session_id} if self.adopted.session_id else {}
+        session = {"mcp-session-id": self.agreed.session_id} if self.agreed.session_id else {}
         found = {
-            "host": self._place.authority,
+            "host": self._target.authority,
             **self._headers,
             "accept": "application/json, text/event-stream",
             **({"content-type": "application/json"} if body else {}),
@@ -219,32 +225,32 @@ class PlainSession:
             **headers,
             "content-length": str(len(body)),
         }
-        request = h11.Request(method=method, target=self._place.target, headers=list(found.items()))
+        request = h11.Request(method=method, target=self._target.target, headers=list(found.items()))
         return HttpExchange(id, line, (request, body), lambda line, _: line.socket.close(), lambda _: None)
 
-    def _cancel(self, run: RequestRun) -> None:
-        """Tell a server of the older revisions that the caller has left; closing the connection tells the newest."""
-        if run.begun is None:
+    def _send_cancelled(self, run: RequestRun) -> None:
+        """Cancel a request whose caller has left: by closing the connection in 2026-07-28, by a notification before."""
+        if run.exchange is None:
             return
-        run.begun.close()
-        if self.adopted.modern:
+        run.exchange.close()
+        if self.agreed.modern:
             return
-        params = {"requestId": run.begun.id, "reason": "caller left"}
+        params = {"requestId": run.exchange.id, "reason": "caller left"}
         body = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-        self._send("POST", {"mcp-protocol-version": self.version}, body, GOODBYE_SECONDS)
+        self._send_message("POST", {"mcp-protocol-version": self.version}, body, CLOSE_SECONDS)
 
 
-def begin(plan: Plan) -> PlainSession | None:
-    """A plain session with a server; None where there can be none, or the server does not answer plainly."""
-    place = _place(plan)
+def open_plain_session(plan: ConnectionPlan) -> PlainSession | None:
+    """Open a plain session with a server; None when that is not possible or the server's answer is not plain."""
+    place = _find_http_target(plan)
     if place is None:
         return None
-    assert isinstance(plan.reach, Http)
-    sendable(plan.reach.headers, plan.reach.described)
+    assert isinstance(plan.target, Http)
+    check_headers(plan.target.headers, plan.target.label)
     session = PlainSession(plan, place)
     agreed = False
     try:
-        agreed = session.agree()
+        agreed = session.negotiate()
     finally:
         if not agreed:
             session.close()
@@ -252,20 +258,20 @@ def begin(plan: Plan) -> PlainSession | None:
 
 
 def is_plain_header(text: str) -> bool:
-    """Whether a text can be a header's value as it is."""
-    return bool(_SENDABLE.fullmatch(text)) and not text.startswith(_ENCODED)
+    """Whether a text can be sent as a header value without encoding."""
+    return bool(_HEADER_VALUE.fullmatch(text)) and not text.startswith(_ENCODED_PREFIX)
 
 
-def _place(plan: Plan) -> HttpTarget | None:
-    reach = plan.reach
+def _find_http_target(plan: ConnectionPlan) -> HttpTarget | None:
+    target = plan.target
     odd = plan.exchange is not None or plan.extensions or plan.log_level is not None or plan.auth is not None
-    if odd or not isinstance(reach, Http) or reach.public or reach.transport == "sse" or names_proxy():
+    if odd or not isinstance(target, Http) or target.public or target.transport == "sse" or names_proxy():
         return None
-    parts = urlsplit(reach.url)
-    if parts.scheme.lower() != "http" or "@" in parts.netloc or not parts.hostname or not reach.url.isascii():
+    parts = urlsplit(target.url)
+    if parts.scheme.lower() != "http" or "@" in parts.netloc or not parts.hostname or not target.url.isascii():
         return None
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not all("!" <= letter <= "~" for letter in target + parts.netloc):
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not all("!" <= letter <= "~" for letter in path + parts.netloc):
         return None
     authority = parts.netloc.lower().removesuffix(":80")
-    return HttpTarget(parts.hostname, parts.port or 80, authority, target.encode())
+    return HttpTarget(parts.hostname, parts.port or 80, authority, path.encode())

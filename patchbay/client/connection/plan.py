@@ -1,7 +1,7 @@
-"""How a connection is to be opened: a frozen value that the official client and the plain HTTP session both read.
+"""How to open a connection: a frozen value that the official client and the plain HTTP session both read.
 
-`Adopted` is what is known of a server with which a plain HTTP session has agreed on a revision: the official client
-takes it over instead of asking again. Sources: SPEC-DIGEST 1.2, 1.7.
+`AgreedSession` holds the answers of a server that has agreed on a revision with a plain HTTP session: the official
+client uses them instead of asking again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Reach
+from patchbay.client.addresses.targets import Era, Target
 from patchbay.jsonrpc import Exchange
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-PAGES = 1000
-"""Most pages of one list."""
+MAX_LIST_PAGES = 1000
+"""Pages of one list."""
 
 
 @dataclass(frozen=True)
-class Adopted:
+class AgreedSession:
     """The result of `server/discover` (`modern`) or of `initialize`, and the session that the server has begun."""
 
     result: Json
@@ -32,10 +32,10 @@ class Adopted:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a connection is to be opened. `limit` is the largest message in bytes."""
+class ConnectionPlan:
+    """How to open a connection. `limit` is the largest message in bytes."""
 
-    reach: Reach
+    target: Target
     era: Era
     name: str
     version: str
@@ -46,5 +46,5 @@ class Plan:
     auth: httpx2.Auth | None = None
     exchange: Exchange | None = None
     log_level: str | None = None
-    adopted: Adopted | None = None
+    agreed: AgreedSession | None = None
     issuer: str = ""

@@ -1,9 +1,9 @@
-"""One request on its way: what the server says meanwhile, in order and bounded, its questions, its time, its end.
+"""One open request: the server's messages in order and bounded, its questions, its deadline, its end.
 
-A Run is shared by two sides. The loop's side puts items in and waits for answers; the caller's thread takes them out.
-Rules: at most BOUND items wait. When they do, the next progress takes the place of the last one, and the reader of
-the connection waits up to PATIENCE seconds for room before it drops anything else; what was dropped is told in one
-log item. While a question is open, the clock of the request stands still.
+Two sides share a RequestRun. The event loop adds items and waits for answers; the caller's thread takes the items. At
+most MAX_QUEUED_ITEMS items wait. When the queue is full, a new progress replaces the last one, and the reader of the
+connection waits up to SLOW_CALLER_SECONDS for room before it drops any other item; one log item reports the dropped
+ones. While a question is open, the clock of the request is paused.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ MAX_QUEUED_ITEMS = 256
 """Items that wait for the caller of one request."""
 
 METHOD_NOT_FOUND = -32601
-LISTEN = "subscriptions/listen"
+LISTEN_METHOD = "subscriptions/listen"
 
 SLOW_CALLER_SECONDS = 5.0
-"""Seconds that reading a connection stands still for a caller who does not take its items."""
+"""Seconds that reading a connection waits for a caller that does not take its items."""
 
 Json = dict[str, Any]
 Answer = Mapping[str, Any] | McpFailure
-"""What a question is answered with: a result of its method, or the error to answer it with."""
+"""The answer to a question: a result of its method, or the error to send."""
+
+Asker = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Answers a question, given its method and params, with the result of that method. Raises McpFailure to refuse."""
 
 Item = Progress | Log | Question | Notification
-"""What a server may say before the answer. Questions want an Answer."""
+"""Messages of a server before its answer. A Question needs an Answer."""
 
 
 class BegunExchange(Protocol):
-    """The HTTP exchange of a request that its caller has begun, and that the loop goes on with (see `direct.py`)."""
+    """The HTTP exchange that a caller has begun and that the event loop may continue (see `direct_http.py`)."""
 
     id: str
 
@@ -52,7 +55,7 @@ class BegunExchange(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingQuestion:
-    """A question and where its answer goes."""
+    """A question, and the future of its answer."""
 
     question: Question
     answer: asyncio.Future[Answer]
@@ -60,14 +63,14 @@ class PendingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RequestEnd:
-    """The end of a request: its result, or what went wrong."""
+    """The end of a request: its result or its error."""
 
     result: Json | None = None
     problem: BaseException | None = None
 
 
 class TimeBudget:
-    """A budget of seconds that is not spent while somebody is asked. Used on the loop only."""
+    """A number of seconds that stops running while a question is open. Used on the event loop only."""
 
     def __init__(self, seconds: float | None) -> None:
         self._left = math.inf if seconds is None else seconds
@@ -76,19 +79,19 @@ class TimeBudget:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Spend the budget in this block. Raises TimeoutError when it is used up."""
+        """Use the budget in this block. Raises TimeoutError when it is used up."""
         with anyio.CancelScope(deadline=anyio.current_time() + self._left) as self._scope:
             yield
         if self._scope.cancelled_caught:
             raise TimeoutError
 
-    def spend(self, seconds: float) -> None:
-        """Take what was spent before the clock runs."""
+    def deduct(self, seconds: float) -> None:
+        """Deduct the seconds that were used before the clock runs."""
         self._left = max(0.0, self._left - seconds)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Spend nothing in this block."""
+        """Stop the clock in this block."""
         if not self._paused and self._scope is not None:
             self._left = self._scope.deadline - anyio.current_time()
             self._scope.deadline = math.inf
@@ -102,64 +105,64 @@ class TimeBudget:
 
 
 class RequestRun:
-    """One request, seen from both sides. `seconds` is its time, None for as long as it takes."""
+    """One request, seen from both sides. `seconds` is its time limit, None for no limit."""
 
     def __init__(self, loop: EventLoopThread, method: str, seconds: float | None) -> None:
         self.method = method
         self.seconds = seconds
         self.clock = TimeBudget(seconds)
         self.id: str | int | None = None
-        self.token: str | None = None
-        self.raw: Json | None = None
-        self.refused: str | None = None
+        self.progress_token: str | None = None
+        self.raw_result: Json | None = None
+        self.http_refusal: str | None = None
         self.capabilities: Mapping[str, Any] | None = None
-        self.sink: Callable[[Item], None] | None = None
-        self.by_hand = False
-        self.begun: BegunExchange | None = None
+        self.on_item: Callable[[Item], None] | None = None
+        self.manual_input = False
+        self.exchange: BegunExchange | None = None
         self._loop = loop
         self._items: deque[Item | PendingQuestion] = deque()
-        self._open: set[PendingQuestion] = set()
-        self._left = False
+        self._open_questions: set[PendingQuestion] = set()
+        self._is_abandoned = False
         self._end: RequestEnd | None = None
         self._dropped = 0
         self._stalled = False
         self._changed = threading.Condition()
         self._room = asyncio.Event()
 
-    def begin_round(self) -> None:
-        """Forget what the last message of this request brought."""
-        self.raw = self.refused = None
+    def reset_round(self) -> None:
+        """Clear the raw result and the HTTP refusal of the last message."""
+        self.raw_result = self.http_refusal = None
 
     @property
-    def settled(self) -> bool:
-        """Whether it is known how it ended."""
+    def is_settled(self) -> bool:
+        """Whether the request has ended."""
         return self._end is not None
 
     # the loop's side
 
-    async def put(self, item: Item | PendingQuestion) -> None:
-        """Add an item, or give it to the sink; waits for room as the rules of this file say."""
-        if self.sink is not None and not isinstance(item, PendingQuestion):
-            self.sink(item)
+    async def deliver(self, item: Item | PendingQuestion) -> None:
+        """Add an item, or pass it to `on_item`; waits for room as this module's docstring says."""
+        if self.on_item is not None and not isinstance(item, PendingQuestion):
+            self.on_item(item)
             return
-        if self._add(item):
+        if self._append(item):
             return
-        if isinstance(item, Progress) and self._replace(item):
+        if isinstance(item, Progress) and self._replace_last_progress(item):
             return
         if not self._stalled:
             self._room.clear()
             with anyio.move_on_after(SLOW_CALLER_SECONDS):
                 await self._room.wait()
-        if not self._add(item):
+        if not self._append(item):
             self._stalled = True
             self._dropped += 1
 
     async def ask(self, question: Question) -> Answer:
         """Put a question and wait for the answer; a refusal once the caller has left."""
-        if self._left:
-            return _GONE
+        if self._is_abandoned:
+            return _CALLER_LEFT
         asked = PendingQuestion(question, asyncio.get_running_loop().create_future())
-        self._open.add(asked)
+        self._open_questions.add(asked)
         try:
             with self.clock.paused():
                 with self._changed:
@@ -167,33 +170,33 @@ class RequestRun:
                     self._changed.notify_all()
                 return await asked.answer
         finally:
-            self._open.discard(asked)
+            self._open_questions.discard(asked)
 
-    def leave(self) -> None:
-        """The caller has left: what it was asked, and will be, is refused."""
-        self._left = True
-        for asked in self._open:
-            _settle(asked.answer, _GONE)
+    def abandon(self) -> None:
+        """Refuse all open and later questions, because the caller has left."""
+        self._is_abandoned = True
+        for asked in self._open_questions:
+            _set_answer(asked.answer, _CALLER_LEFT)
 
     def finish(self, end: RequestEnd) -> None:
-        """Say how it ended; the first time counts."""
+        """Set the end of the request; the first call counts."""
         with self._changed:
             self._end = self._end or end
             self._changed.notify_all()
 
-    def _add(self, item: Item | PendingQuestion) -> bool:
+    def _append(self, item: Item | PendingQuestion) -> bool:
         with self._changed:
             if len(self._items) >= MAX_QUEUED_ITEMS:
                 return False
             if self._dropped:
-                words = f"{self._dropped} notifications were dropped because nobody took them"
+                words = f"{self._dropped} notifications were dropped because the caller did not read them"
                 self._items.append(Log("warning", words, "patchbay.client"))
                 self._dropped, self._stalled = 0, False
             self._items.append(item)
             self._changed.notify_all()
             return True
 
-    def _replace(self, progress: Progress) -> bool:
+    def _replace_last_progress(self, progress: Progress) -> bool:
         with self._changed:
             if not self._items or not isinstance(self._items[-1], Progress):
                 return False
@@ -202,8 +205,8 @@ class RequestRun:
 
     # the caller's side
 
-    def take(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
-        """The next item, then the End for ever; None when nothing came for `seconds`."""
+    def next_item(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
+        """Take the next item, or the end once all items are taken; None when nothing came for `seconds`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items or self._end is not None, seconds):
                 return None
@@ -212,33 +215,33 @@ class RequestRun:
             full = len(self._items) >= MAX_QUEUED_ITEMS
             item = self._items.popleft()
         if full:
-            self._loop.soon(self._room.set)
+            self._loop.call_soon(self._room.set)
         return item
 
     def reply(self, asked: PendingQuestion, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""
-        self._loop.soon(_settle, asked.answer, answer)
+        self._loop.call_soon(_set_answer, asked.answer, answer)
 
 
-_GONE = McpFailure(-32603, "whoever could have answered has left")
+_CALLER_LEFT = McpFailure(-32603, "the caller who could have answered has left")
 
 
-def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
+def _set_answer(future: asyncio.Future[Answer], answer: Answer) -> None:
     if not future.done():
         future.set_result(answer)
 
 
-def refusal(question: Question) -> McpFailure:
-    """The answer to a question that this client does not answer."""
+def make_refusal(question: Question) -> McpFailure:
+    """Make the answer to a question that this client does not answer."""
     return McpFailure(METHOD_NOT_FOUND, f"this client does not answer {question.method}")
 
 
-CURRENT: ContextVar[RequestRun | None] = ContextVar("patchbay_client_run", default=None)
-"""The request in whose name something happens on the loop; it travels with what is sent over HTTP."""
+CURRENT_RUN: ContextVar[RequestRun | None] = ContextVar("patchbay_client_run", default=None)
+"""The request that current work on the event loop belongs to; the context carries it through HTTP requests."""
 
 
-def notification_item(method: str, params: Json) -> Item:
-    """A notification of a server as an item."""
+def make_notification_item(method: str, params: Json) -> Item:
+    """Convert a server's notification to an item."""
     progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
     if method == "notifications/progress" and isinstance(progress, (int, float)):
         return Progress(

@@ -1,1 +1,1 @@
-"""Contracts: the tools that are expected of a server, and how a server has drifted from them."""
+"""Contracts: the tools that a profile, a mount or a call expects of a server, compared with those that it has."""

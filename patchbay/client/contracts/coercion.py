@@ -1,8 +1,9 @@
-"""Text to JSON by a tool's schema: `id=5` is the number 5 where a number is wanted, else the string "5" (JN-C13).
+"""Convert text to JSON by a tool's schema: `id=5` is the number 5 where the schema asks for a number, else the string
+"5".
 
-Rules: a text becomes something else only where exactly one reading fits the schema. Where a string is allowed too, or
-nothing fits, it stays a string, and the server says what it thinks of it. Arrays and objects are JSON literals;
-a repeated key is a list already, and one plain value for an array is a list of one.
+A text is converted only when exactly one reading fits the schema. Where a string is allowed too, or no reading fits, it
+stays a string, and the server judges it. Arrays and objects are JSON literals; a repeated key is a list already, and
+one plain value for an array is a list of one item.
 """
 
 from __future__ import annotations
@@ -12,84 +13,87 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.client.contracts.schema_types import (
-    choices,
-    parts_of,
-    properties_of,
-    required_of,
-    resolved,
-    type_of,
-    types_of,
+    collect_properties,
+    collect_required,
+    find_types,
+    get_json_type,
+    list_branches,
+    list_choices,
+    resolve_reference,
 )
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 
 _LITERAL = re.compile(r"-?[0-9].*|true|false|null|[\[{].*", re.DOTALL)
-_WORDS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 
 
-def coerced(arguments: Mapping[str, str | list[str]], input_schema: Any) -> dict[str, Any]:
-    """Arguments as JSON values. Without a schema (None) everything stays as it is. Raises nothing."""
+def coerce_arguments(arguments: Mapping[str, str | list[str]], input_schema: Any) -> dict[str, Any]:
+    """Convert arguments to JSON values. Without a schema (None) they stay as they are. Raises nothing."""
     if not isinstance(input_schema, dict):
         return dict(arguments)
-    known = properties_of(input_schema, input_schema)
-    others = resolved(input_schema, input_schema).get("additionalProperties")
-    return {name: _value(given, known.get(name, others), input_schema) for name, given in arguments.items()}
+    known = collect_properties(input_schema, input_schema)
+    others = resolve_reference(input_schema, input_schema).get("additionalProperties")
+    return {name: _coerce_value(given, known.get(name, others), input_schema) for name, given in arguments.items()}
 
 
-def coerced_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any]:
-    """A record as arguments: a text where the schema wants no text is read as in a query, as the cells of tables are.
+def coerce_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any]:
+    """Convert a record to arguments: text is converted as in a query where the schema allows no text, as for table
+    cells.
 
-    An empty text for something optional that can be no text is left out: an empty cell. Raises nothing.
+    An empty text for an optional argument that allows no text is left out, as an empty cell is. Raises nothing.
     """
     texts = {name: value for name, value in record.items() if isinstance(value, str)}
-    found = {**record, **coerced(texts, input_schema)}
+    found = {**record, **coerce_arguments(texts, input_schema)}
     if not isinstance(input_schema, dict):
         return found
-    known, needed = properties_of(input_schema, input_schema), required_of(input_schema, input_schema)
+    known, needed = collect_properties(input_schema, input_schema), collect_required(input_schema, input_schema)
     empty = {
-        name for name in known.keys() - set(needed) if found.get(name) == "" and _is_no_text(known[name], input_schema)
+        name
+        for name in known.keys() - set(needed)
+        if found.get(name) == "" and _excludes_text(known[name], input_schema)
     }
     return {name: value for name, value in found.items() if name not in empty}
 
 
-def _is_no_text(schema: Any, root: Any) -> bool:
+def _excludes_text(schema: Any, root: Any) -> bool:
     """Whether a schema names types, and text is not among them."""
-    return isinstance(schema, dict) and "string" not in types_of(schema, root)
+    return isinstance(schema, dict) and "string" not in find_types(schema, root)
 
 
-def _value(given: str | list[str], schema: Any, root: Any, inside: bool = False) -> Any:
+def _coerce_value(given: str | list[str], schema: Any, root: Any, inside: bool = False) -> Any:
     if not isinstance(schema, dict):
         return given
-    wanted = types_of(schema, root)
+    wanted = find_types(schema, root)
     if isinstance(given, list):
-        items = _items(schema, root) if "array" in wanted else schema
-        return [_value(one, items, root, inside=True) for one in given]
+        items = _get_item_schema(schema, root) if "array" in wanted else schema
+        return [_coerce_value(one, items, root, inside=True) for one in given]
     if "string" in wanted:
         return given
-    found = _literal(given)
-    if found is not None and type_of(found[0]) in wanted:
-        return _chosen(found[0], schema, root)
-    if given.lower() in _WORDS and "boolean" in wanted:
-        return _WORDS[given.lower()]
+    found = _parse_literal(given)
+    if found is not None and get_json_type(found[0]) in wanted:
+        return _match_choice(found[0], schema, root)
+    if given.lower() in _BOOLEANS and "boolean" in wanted:
+        return _BOOLEANS[given.lower()]
     if not inside and wanted & {"array", "object"} == {"array"} and not given.lstrip().startswith("["):
-        return [_value(given, _items(schema, root), root, inside=True)]
+        return [_coerce_value(given, _get_item_schema(schema, root), root, inside=True)]
     return given
 
 
-def _items(schema: Any, root: Any) -> Any:
-    found = resolved(schema, root)
+def _get_item_schema(schema: Any, root: Any) -> Any:
+    found = resolve_reference(schema, root)
     if "items" in found:
         return found["items"]
     for word in ("anyOf", "oneOf"):
-        for branch in parts_of(found, word):
-            inner = resolved(branch, root)
+        for branch in list_branches(found, word):
+            inner = resolve_reference(branch, root)
             if "items" in inner:
                 return inner["items"]
     return None
 
 
-def _literal(text: str) -> tuple[Any] | None:
-    """The JSON value a text is a literal of, in a tuple, or None."""
+def _parse_literal(text: str) -> tuple[Any] | None:
+    """Parse a text that is a JSON literal, and return its value in a tuple; None for other text."""
     if not _LITERAL.fullmatch(text):
         return None
     try:
@@ -98,9 +102,9 @@ def _literal(text: str) -> tuple[Any] | None:
         return None
 
 
-def _chosen(value: Any, schema: Any, root: Any) -> Any:
-    """A number in the spelling the schema lists it: 1 where the enum has 1.0."""
-    for choice in choices(resolved(schema, root)) or ():
+def _match_choice(value: Any, schema: Any, root: Any) -> Any:
+    """Return a number as the schema lists it: 1.0 for 1 where the enum has 1.0."""
+    for choice in list_choices(resolve_reference(schema, root)) or ():
         if type(choice) is not bool and choice == value:
             return choice
     return value

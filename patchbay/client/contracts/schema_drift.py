@@ -1,50 +1,56 @@
-"""What changed between two JSON Schemas, as sentences, each with the effect on the values that are allowed.
+"""Differences between two JSON Schemas, as sentences, each with its effect on the allowed values.
 
-    narrower   something that was allowed no longer is
-    wider      something new is allowed
+    narrower   a value that was allowed is not any more
+    wider      a new value is allowed
     replaced   both
-    changed    it cannot be told
-    lost       something that was there for the other side is gone
-    text       words for readers, model or person
-    label      words that are only shown
+    changed    the effect cannot be computed
+    lost       a property that the other side may use was removed
+    text       text for readers: a model or a person
+    label      text that is only shown
 
-What an effect means (breaking or not) depends on who makes the values: see `drift.py`.
-References are followed, circles are met once, and the work is bounded. Sources: JSON Schema 2020-12; JN-45, JN-C2.
+Whether an effect is breaking depends on the side that makes the values: see `drift.py`. References are followed, each
+cycle is visited once, and the work is bounded.
+
+Source: JSON Schema 2020-12.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from patchbay.client.contracts.canonical_json import canonical_json
+from patchbay.client.contracts.canonical_json import encode_canonical_json
 from patchbay.client.contracts.schema_types import (
-    TYPES,
-    choices,
-    parts_of,
-    properties_of,
-    required_of,
-    resolved,
-    types_of,
+    ALL_TYPES,
+    Schema,
+    collect_properties,
+    collect_required,
+    find_types,
+    list_branches,
+    list_choices,
+    resolve_reference,
 )
+
+Ancestors = frozenset[tuple[int, int]]
+"""The pairs of schemas above one in the documents, by identity."""
 
 Effect = Literal["narrower", "wider", "replaced", "changed", "lost", "text", "label"]
 
 MAX_COMPARED_SCHEMAS = 2_000
 MAX_COMPARED_DEPTH = 100
-"""How many pairs of schemas are compared, and how deep, before the rest is called too large."""
+"""Pairs of schemas that are compared, and their depth; beyond that the schema is called too large."""
 
-_NOTHING: dict[str, Any] = {}
+_EMPTY_SCHEMA: dict[str, Any] = {}
 
-_ALIKE = 0.6
+_MIN_NAME_SIMILARITY = 0.6
 """How alike two names must be (0 to 1) to be one name before and after."""
 
-_LOWER = ("minLength", "minimum", "exclusiveMinimum", "minItems", "minProperties", "minContains")
-_UPPER = ("maxLength", "maximum", "exclusiveMaximum", "maxItems", "maxProperties", "maxContains")
-_LIMITS = (
+_LOWER_BOUNDS = ("minLength", "minimum", "exclusiveMinimum", "minItems", "minProperties", "minContains")
+_UPPER_BOUNDS = ("maxLength", "maximum", "exclusiveMaximum", "maxItems", "maxProperties", "maxContains")
+_LIMIT_KEYWORDS = (
     "pattern",
     "multipleOf",
     "uniqueItems",
@@ -63,19 +69,20 @@ _LIMITS = (
     "dependentSchemas",
     "dependencies",
 )
-_LABELS = ("title", "examples", "deprecated", "$comment")
-_ELSEWHERE = frozenset(
-    {*_LOWER, *_UPPER, *_LIMITS, *_LABELS, "type", "enum", "const", "anyOf", "oneOf", "allOf", "properties", "required"}
+_LABEL_KEYWORDS = ("title", "examples", "deprecated", "$comment")
+_COMPARED_KEYWORDS = frozenset(
+    {*_LOWER_BOUNDS, *_UPPER_BOUNDS, *_LIMIT_KEYWORDS, *_LABEL_KEYWORDS, "type", "enum", "const", "anyOf", "oneOf"}
+    | {"allOf", "properties", "required"}
     | {"items", "description", "default", "$ref", "$defs", "definitions", "$schema", "$id", "$anchor", "nullable"}
 )
-_WORDS = frozenset({*_LABELS, "description", "default"})
+_TEXT_KEYWORDS = frozenset({*_LABEL_KEYWORDS, "description", "default"})
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
     """One difference: the place as a JSON pointer inside the schema, the effect, and a sentence.
 
-    `parameter` is the top-level property it is about, when a whole one was added, removed or renamed.
+    `parameter` is the top-level property that was added, removed or renamed as a whole.
     """
 
     pointer: str
@@ -87,7 +94,7 @@ class SchemaDifference:
 
 @dataclass(slots=True)
 class Comparison:
-    """One comparison of an old schema with a new one. `noun` is what a property is called: parameter, output field."""
+    """One comparison of an old schema with a new one. `noun` names a property in sentences: parameter, output field."""
 
     old: Any
     new: Any
@@ -97,19 +104,19 @@ class Comparison:
     equal: set[tuple[int, int]] = field(default_factory=set)
 
     def run(self) -> list[SchemaDifference]:
-        """Every difference, in the order of the schema."""
-        if not _same(self.old, self.new):
-            self._schemas(self.old, self.new, "", "", frozenset())
+        """Find every difference, in the order of the schema."""
+        if not _is_equal(self.old, self.new):
+            self._compare_pair(self.old, self.new, "", "", frozenset())
         if self.left <= 0:
-            self._say("", "changed", f"The schema of the {self.noun}s is too large to be compared whole")
+            self._add("", "changed", f"The schema of the {self.noun}s is too large to compare completely")
         return self.found
 
-    def _say(self, pointer: str, effect: Effect, sentence: str, parameter: str = "", required: bool = False) -> None:
+    def _add(self, pointer: str, effect: Effect, sentence: str, parameter: str = "", required: bool = False) -> None:
         self.found.append(SchemaDifference(pointer, effect, sentence, parameter, required))
 
-    def _schemas(self, old: Any, new: Any, name: str, pointer: str, above: frozenset[tuple[int, int]]) -> None:
-        # A pair is known by its two places in the documents: met again on the way down it is a circle, and one that
-        # was found equal is not looked at again, however many ways lead to it.
+    def _compare_pair(self, old: Any, new: Any, name: str, pointer: str, above: Ancestors) -> None:
+        # A pair is identified by its two places in the documents. A pair that contains itself is a cycle; a pair that
+        # was found equal is not compared again.
         pair = (id(old), id(new))
         if pair in above or pair in self.equal:
             return
@@ -117,134 +124,136 @@ class Comparison:
         if self.left <= 0:
             return
         known = len(self.found)
-        self._parts(old, new, name, pointer, above | {pair})
+        self._compare_keywords(old, new, name, pointer, above | {pair})
         if len(self.found) == known:
             self.equal.add(pair)
 
-    def _parts(self, old: Any, new: Any, name: str, pointer: str, above: frozenset[tuple[int, int]]) -> None:
-        before, after = _core(old, self.old), _core(new, self.new)
+    def _compare_keywords(self, old: Any, new: Any, name: str, pointer: str, above: Ancestors) -> None:
+        before, after = _resolve_nullable(old, self.old), _resolve_nullable(new, self.new)
         what = f"{self.noun} '{name}'" if name else f"the {self.noun}s"
-        self._types(old, new, before, after, what, pointer)
-        self._choices(before, after, what, pointer)
-        self._alternatives(before, after, what, pointer)
-        self._inside_alternatives(before, after, name, pointer, above)
-        self._bounds(before, after, what, pointer)
-        self._limits(before, after, what, pointer)
-        self._words(before, after, what, pointer)
-        self._properties(before, after, name, pointer, above)
+        self._compare_types(old, new, before, after, what, pointer)
+        self._compare_choices(before, after, what, pointer)
+        self._compare_alternatives(before, after, what, pointer)
+        self._compare_inside_alternatives(before, after, name, pointer, above)
+        self._compare_bounds(before, after, what, pointer)
+        self._compare_limits(before, after, what, pointer)
+        self._compare_texts(before, after, what, pointer)
+        self._compare_properties(before, after, name, pointer, above)
         if "items" in before or "items" in after:
             inner = f"{name}[]" if name else "[]"
-            self._schemas(before.get("items", _NOTHING), after.get("items", _NOTHING), inner, f"{pointer}/items", above)
-
-    def _types(
-        self, old: Any, new: Any, before: Mapping[str, Any], after: Mapping[str, Any], what: str, pointer: str
-    ) -> None:
-        if choices(before) is not None and choices(after) is not None:
-            return
-        had, has = types_of(old, self.old), types_of(new, self.new)
-        if had != has:
-            effect: Effect = "replaced" if had - has and has - had else "narrower" if had - has else "wider"
-            self._say(
-                f"{pointer}/type", effect, f"Type of {what} changed from {_type_words(had)} to {_type_words(has)}"
+            self._compare_pair(
+                before.get("items", _EMPTY_SCHEMA), after.get("items", _EMPTY_SCHEMA), inner, f"{pointer}/items", above
             )
 
-    def _choices(self, before: Mapping[str, Any], after: Mapping[str, Any], what: str, pointer: str) -> None:
-        had, has = choices(before), choices(after)
+    def _compare_types(self, old: Any, new: Any, before: Schema, after: Schema, what: str, pointer: str) -> None:
+        if list_choices(before) is not None and list_choices(after) is not None:
+            return
+        had, has = find_types(old, self.old), find_types(new, self.new)
+        if had != has:
+            effect: Effect = "replaced" if had - has and has - had else "narrower" if had - has else "wider"
+            self._add(
+                f"{pointer}/type", effect, f"Type of {what} changed from {_format_types(had)} to {_format_types(has)}"
+            )
+
+    def _compare_choices(self, before: Schema, after: Schema, what: str, pointer: str) -> None:
+        had, has = list_choices(before), list_choices(after)
         place = f"{pointer}/enum"
         if had is None and has is not None:
-            self._say(place, "narrower", f"{_first(what)} now accepts only {_values(has)}")
+            self._add(place, "narrower", f"{_capitalize(what)} now accepts only {_format_values(has)}")
         elif had is not None and has is None:
-            self._say(place, "wider", f"{_first(what)} is no longer limited to {_values(had)}")
+            self._add(place, "wider", f"{_capitalize(what)} is no longer limited to {_format_values(had)}")
         elif had is not None and has is not None:
-            old, new = {canonical_json(one): one for one in had}, {canonical_json(one): one for one in has}
+            old, new = (
+                {encode_canonical_json(one): one for one in had},
+                {encode_canonical_json(one): one for one in has},
+            )
             gone = [old[key] for key in old if key not in new]
             added = [new[key] for key in new if key not in old]
             if gone:
-                self._say(place, "narrower", f"{_first(what)} no longer accepts {_values(gone)}")
+                self._add(place, "narrower", f"{_capitalize(what)} no longer accepts {_format_values(gone)}")
             if added:
-                self._say(place, "wider", f"{_first(what)} now also accepts {_values(added)}")
+                self._add(place, "wider", f"{_capitalize(what)} now also accepts {_format_values(added)}")
 
-    def _alternatives(self, before: Mapping[str, Any], after: Mapping[str, Any], what: str, pointer: str) -> None:
+    def _compare_alternatives(self, before: Schema, after: Schema, what: str, pointer: str) -> None:
         for word in ("anyOf", "oneOf", "allOf"):
-            old = {canonical_json(_stripped(part)) for part in parts_of(before, word)}
-            new = {canonical_json(_stripped(part)) for part in parts_of(after, word)}
+            old = {encode_canonical_json(_strip_texts(part)) for part in list_branches(before, word)}
+            new = {encode_canonical_json(_strip_texts(part)) for part in list_branches(after, word)}
             if old == new:
                 continue
             gone, added = bool(old - new), bool(new - old)
             effect: Effect = "changed"
             if gone != added and word != "allOf" and old and new:
                 effect = "narrower" if gone else "wider"
-            self._say(f"{pointer}/{word}", effect, f"The alternatives ({word}) of {what} changed")
+            self._add(f"{pointer}/{word}", effect, f"The alternatives ({word}) of {what} changed")
 
-    def _inside_alternatives(
-        self,
-        before: Mapping[str, Any],
-        after: Mapping[str, Any],
-        name: str,
-        pointer: str,
-        above: frozenset[tuple[int, int]],
+    def _compare_inside_alternatives(
+        self, before: Schema, after: Schema, name: str, pointer: str, above: Ancestors
     ) -> None:
         """An alternative that reads the same may refer to something that does not."""
         for word in ("anyOf", "oneOf"):
-            new = {canonical_json(_stripped(part)): part for part in parts_of(after, word)}
-            for number, part in enumerate(parts_of(before, word)):
-                same = new.get(canonical_json(_stripped(part)))
+            new = {encode_canonical_json(_strip_texts(part)): part for part in list_branches(after, word)}
+            for number, part in enumerate(list_branches(before, word)):
+                same = new.get(encode_canonical_json(_strip_texts(part)))
                 if same is not None:
-                    self._schemas(part, same, name, f"{pointer}/{word}/{number}", above)
+                    self._compare_pair(part, same, name, f"{pointer}/{word}/{number}", above)
 
-    def _bounds(self, before: Mapping[str, Any], after: Mapping[str, Any], what: str, pointer: str) -> None:
-        for word in (*_LOWER, *_UPPER):
+    def _compare_bounds(self, before: Schema, after: Schema, what: str, pointer: str) -> None:
+        for word in (*_LOWER_BOUNDS, *_UPPER_BOUNDS):
             had, has = before.get(word), after.get(word)
-            if _same(had, has):
+            if _is_equal(had, has):
                 continue
             effect: Effect = "narrower" if has is not None else "wider"
             if isinstance(had, int | float) and isinstance(has, int | float):
-                effect = "narrower" if (has > had) == (word in _LOWER) else "wider"
+                effect = "narrower" if (has > had) == (word in _LOWER_BOUNDS) else "wider"
             elif had is not None and has is not None:
                 effect = "changed"
-            self._say(f"{pointer}/{word}", effect, f"{word} of {what} changed from {_value(had)} to {_value(has)}")
+            self._add_keyword(word, effect, what, pointer, had, has)
 
-    def _limits(self, before: Mapping[str, Any], after: Mapping[str, Any], what: str, pointer: str) -> None:
-        for word in (*_LIMITS, *sorted((before.keys() | after.keys()) - _ELSEWHERE)):
-            had, has = _said(before, word), _said(after, word)
-            if not _same(had, has):
+    def _compare_limits(self, before: Schema, after: Schema, what: str, pointer: str) -> None:
+        for word in (*_LIMIT_KEYWORDS, *sorted((before.keys() | after.keys()) - _COMPARED_KEYWORDS)):
+            had, has = _get_keyword(before, word), _get_keyword(after, word)
+            if not _is_equal(had, has):
                 effect: Effect = "narrower" if had is None else "wider" if has is None else "changed"
-                if word not in _LIMITS:
+                if word not in _LIMIT_KEYWORDS:
                     effect = "changed"
-                self._say(f"{pointer}/{word}", effect, f"{word} of {what} changed from {_value(had)} to {_value(has)}")
+                self._add_keyword(word, effect, what, pointer, had, has)
 
-    def _words(self, before: Mapping[str, Any], after: Mapping[str, Any], what: str, pointer: str) -> None:
-        if not _same(before.get("default"), after.get("default")) or ("default" in before) != ("default" in after):
-            said = [_value(one["default"]) if "default" in one else "none" for one in (before, after)]
-            self._say(f"{pointer}/default", "changed", f"Default of {what} changed from {said[0]} to {said[1]}")
+    def _add_keyword(self, word: str, effect: Effect, what: str, pointer: str, had: Any, has: Any) -> None:
+        sentence = f"{word} of {what} changed from {_format_value(had)} to {_format_value(has)}"
+        self._add(f"{pointer}/{word}", effect, sentence)
+
+    def _compare_texts(self, before: Schema, after: Schema, what: str, pointer: str) -> None:
+        if not _is_equal(before.get("default"), after.get("default")) or ("default" in before) != ("default" in after):
+            defaults = [
+                "null" if one.get("default", "") is None else _format_value(one.get("default"))
+                for one in (before, after)
+            ]
+            self._add(f"{pointer}/default", "changed", f"Default of {what} changed from {' to '.join(defaults)}")
         had, has = before.get("description"), after.get("description")
         if had != has:
-            self._say(f"{pointer}/description", "text", f"Description of {what} changed{hidden(had, has)}")
-        for word in _LABELS:
-            if not _same(before.get(word), after.get(word)):
-                self._say(f"{pointer}/{word}", "label", f"{_first(word)} of {what} changed")
+            self._add(
+                f"{pointer}/description",
+                "text",
+                f"Description of {what} changed{warn_of_invisible_characters(had, has)}",
+            )
+        for word in _LABEL_KEYWORDS:
+            if not _is_equal(before.get(word), after.get(word)):
+                self._add(f"{pointer}/{word}", "label", f"{_capitalize(word)} of {what} changed")
 
-    def _properties(
-        self,
-        before: Mapping[str, Any],
-        after: Mapping[str, Any],
-        name: str,
-        pointer: str,
-        above: frozenset[tuple[int, int]],
-    ) -> None:
-        old, new = properties_of(before, self.old), properties_of(after, self.new)
-        needed, needs = set(required_of(before, self.old)), set(required_of(after, self.new))
+    def _compare_properties(self, before: Schema, after: Schema, name: str, pointer: str, above: Ancestors) -> None:
+        old, new = collect_properties(before, self.old), collect_properties(after, self.new)
+        needed, needs = set(collect_required(before, self.old)), set(collect_required(after, self.new))
         gone = {key: old[key] for key in old if key not in new}
         added = {key: new[key] for key in new if key not in old}
-        names = self._renames(gone, added, needed, needs)
+        names = self._find_renames(gone, added, needed, needs)
         dot = f"{name}." if name else ""
         for key in gone:
-            self._gone(key, names.get(key), key in needed, dot, pointer)
+            self._report_removed(key, names.get(key), key in needed, dot, pointer)
         for key in added:
             if key not in names.values():
                 kind = "required" if key in needs else "optional"
                 effect: Effect = "narrower" if key in needs else "wider"
-                self._say(
+                self._add(
                     f"{pointer}/properties/{key}",
                     effect,
                     f"New {kind} {self.noun} '{dot}{key}' added",
@@ -253,125 +262,132 @@ class Comparison:
                 )
         for key in old:
             if key in new:
-                self._needed(key, key in needed, key in needs, dot, pointer)
-                self._schemas(old[key], new[key], dot + key, f"{pointer}/properties/{key}", above)
-        for key in sorted((needs - needed) - new.keys()):
-            self._say(f"{pointer}/required", "narrower", f"{_first(self.noun)} '{dot}{key}' is now required")
-        for key in sorted((needed - needs) - old.keys()):
-            self._say(f"{pointer}/required", "wider", f"{_first(self.noun)} '{dot}{key}' is no longer required")
+                self._compare_required(key, key in needed, key in needs, dot, pointer)
+                self._compare_pair(old[key], new[key], dot + key, f"{pointer}/properties/{key}", above)
+        for key in [*sorted(needs - needed - new.keys()), *sorted(needed - needs - old.keys())]:
+            self._compare_required(key, key in needed, key in needs, dot, pointer)
 
-    def _gone(self, key: str, renamed: str | None, needed: bool, dot: str, pointer: str) -> None:
+    def _report_removed(self, key: str, renamed: str | None, needed: bool, dot: str, pointer: str) -> None:
         kind = "Required" if needed else "Optional"
         end = f"renamed to '{dot}{renamed}'" if renamed else "removed"
         sentence = f"{kind} {self.noun} '{dot}{key}' {end}"
-        self._say(f"{pointer}/properties/{key}", "lost", sentence, "" if dot else key, needed)
+        self._add(f"{pointer}/properties/{key}", "lost", sentence, "" if dot else key, needed)
 
-    def _needed(self, key: str, needed: bool, needs: bool, dot: str, pointer: str) -> None:
+    def _compare_required(self, key: str, needed: bool, needs: bool, dot: str, pointer: str) -> None:
         if needed != needs:
             effect: Effect = "narrower" if needs else "wider"
             end = "is now required" if needs else "is no longer required"
-            self._say(f"{pointer}/required", effect, f"{_first(self.noun)} '{dot}{key}' {end}")
+            self._add(f"{pointer}/required", effect, f"{_capitalize(self.noun)} '{dot}{key}' {end}")
 
-    def _renames(
+    def _find_renames(
         self, gone: Mapping[str, Any], added: Mapping[str, Any], needed: set[str], needs: set[str]
     ) -> dict[str, str]:
-        """Old name to new name, for properties of one shape that look like the same one."""
+        """Match removed properties with added ones of the same shape, and return old to new name."""
         shape = {
-            **{(0, key): (_shape(one, self.old), key in needed) for key, one in gone.items()},
-            **{(1, key): (_shape(one, self.new), key in needs) for key, one in added.items()},
+            **{(0, key): (_encode_shape(one, self.old), key in needed) for key, one in gone.items()},
+            **{(1, key): (_encode_shape(one, self.new), key in needs) for key, one in added.items()},
         }
         found = [
-            (_likeness(old, gone[old], new, added[new], list(shape.values()).count(shape[0, old]) == 2), old, new)
+            (
+                _score_similarity(old, gone[old], new, added[new], list(shape.values()).count(shape[0, old]) == 2),
+                old,
+                new,
+            )
             for old in gone
             for new in added
             if shape[0, old] == shape[1, new]
         ]
-        names: dict[str, str] = {}
-        for score, old, new in sorted(found, key=lambda row: -row[0]):
-            if score >= _ALIKE and old not in names and new not in names.values():
-                names[old] = new
-        return names
+        return match_names(found)
 
 
-def _likeness(old: str, before: Any, new: str, after: Any, only: bool) -> float:
-    """How surely two properties of one shape are the same one: by name, by description, or as the only pair."""
+def match_names(scores: Sequence[tuple[float, str, str]]) -> dict[str, str]:
+    """Match old with new names by (score, old, new), the best score first, each name once. Low scores do not match."""
+    names: dict[str, str] = {}
+    for score, old, new in sorted(scores, key=lambda row: -row[0]):
+        if score >= _MIN_NAME_SIMILARITY and old not in names and new not in names.values():
+            names[old] = new
+    return names
+
+
+def _score_similarity(old: str, before: Any, new: str, after: Any, only: bool) -> float:
+    """Score how likely two properties of one shape are the same one: by name, by description, or as the only pair."""
     words = [one.get("description") if isinstance(one, dict) else None for one in (before, after)]
     same_words = 2.0 if words[0] and words[0] == words[1] else 0.0
-    return name_similarity(old, new) + same_words + (_ALIKE if only else 0.0)
+    return compute_name_similarity(old, new) + same_words + (_MIN_NAME_SIMILARITY if only else 0.0)
 
 
-def name_similarity(old: str, new: str) -> float:
-    """How alike two names are, 0 to 1."""
+def compute_name_similarity(old: str, new: str) -> float:
+    """Compute how similar two names are, 0 to 1."""
     return SequenceMatcher(None, old.lower(), new.lower()).ratio()
 
 
-def hidden(before: Any, after: Any) -> str:
-    """A warning, when a new text has characters that nobody sees and the old one had not."""
+def warn_of_invisible_characters(before: Any, after: Any) -> str:
+    """Return a warning when the new text has invisible characters that the old one had not, else ""."""
     new, old = (str(text or "") for text in (after, before))
     unseen = [sign for sign in new if unicodedata.category(sign) in ("Cf", "Co", "Cn") and sign not in old]
     return f" and now has invisible characters (U+{ord(unseen[0]):04X})" if unseen else ""
 
 
-def _core(schema: Any, root: Any) -> dict[str, Any]:
-    """The schema without reference, and with "this or null" written as this."""
-    found = dict(resolved(schema, root))
+def _resolve_nullable(schema: Any, root: Any) -> dict[str, Any]:
+    """Resolve a schema's reference, and replace "this or null" by "this"."""
+    found = dict(resolve_reference(schema, root))
     for word in ("anyOf", "oneOf"):
-        parts = parts_of(found, word)
-        real = [part for part in parts if types_of(part, root) != {"null"}]
+        parts = list_branches(found, word)
+        real = [part for part in parts if find_types(part, root) != {"null"}]
         if len(real) == 1:
             rest = {key: value for key, value in found.items() if key != word}
-            found = {**resolved(real[0], root), **rest}
+            found = {**resolve_reference(real[0], root), **rest}
     return found
 
 
-def _stripped(schema: Any) -> Any:
-    """A schema without the words that are only read; properties may be called as such words are, so they stay."""
+def _strip_texts(schema: Any) -> Any:
+    """Remove the keywords that hold texts. Property names stay, also those that are spelled like such keywords."""
     if not isinstance(schema, dict):
         return schema
-    return {key: value for key, value in schema.items() if key not in _WORDS}
+    return {key: value for key, value in schema.items() if key not in _TEXT_KEYWORDS}
 
 
-def _shape(schema: Any, root: Any) -> bytes:
-    found = resolved(schema, root)
-    values = choices(found)
-    return canonical_json([sorted(types_of(schema, root)), values, sorted(properties_of(found, root))])
+def _encode_shape(schema: Any, root: Any) -> bytes:
+    found = resolve_reference(schema, root)
+    values = list_choices(found)
+    return encode_canonical_json([sorted(find_types(schema, root)), values, sorted(collect_properties(found, root))])
 
 
-def _said(schema: Mapping[str, Any], word: str) -> Any:
-    """The value of a keyword, None where it says nothing."""
+def _get_keyword(schema: Mapping[str, Any], word: str) -> Any:
+    """Get the value of a keyword, None when it allows everything."""
     value = schema.get(word)
     if word in ("additionalProperties", "unevaluatedProperties", "unevaluatedItems") and value in (True, {}):
         return None
     return None if word == "uniqueItems" and value is False else value
 
 
-def _same(one: Any, other: Any) -> bool:
-    return canonical_json(one) == canonical_json(other)
+def _is_equal(one: Any, other: Any) -> bool:
+    return encode_canonical_json(one) == encode_canonical_json(other)
 
 
-def _type_words(types: frozenset[str]) -> str:
-    if types == TYPES:
+def _format_types(types: frozenset[str]) -> str:
+    if types == ALL_TYPES:
         return "any"
     shown = types - {"integer"} if "number" in types else types
-    return " or ".join(sorted(shown, key=lambda word: (word == "null", word))) or "nothing"
+    return " or ".join(sorted(shown, key=lambda word: (word == "null", word))) or "no type"
 
 
-def _values(values: list[Any]) -> str:
-    shown = [_value(value) for value in values[:8]]
+def _format_values(values: list[Any]) -> str:
+    shown = [_format_value(value) for value in values[:8]]
     return ", ".join(shown) + (", ..." if len(values) > len(shown) else "")
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
-        return "none"
-    text = canonical_json(value).decode()
+        return "not set"
+    text = encode_canonical_json(value).decode()
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _first(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def changes_between(old: Any, new: Any, noun: str) -> Iterator[SchemaDifference]:
-    """Every difference between two schemas. Raises ContractError for numbers or texts JSON cannot say."""
+def compare_schemas(old: Any, new: Any, noun: str) -> Iterator[SchemaDifference]:
+    """Find every difference between two schemas. Raises ContractError for values that JSON does not have."""
     yield from Comparison(old, new, noun).run()

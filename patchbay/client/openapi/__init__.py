@@ -1,1 +1,1 @@
-"""HTTP APIs that are described by OpenAPI or Swagger documents."""
+"""HTTP APIs that OpenAPI or Swagger documents describe."""

@@ -1,7 +1,9 @@
-"""Getting the description of an API: from a URL, from a file, or from the usual places of a server that has one.
+"""Get the document of an API: from a URL, from a file, or from the usual paths of a server.
 
-JSON is read strictly; YAML as far as it says no more than JSON could. References to other
-documents are never fetched. Sources: JN-66; OpenAPI 3.1.1; RFC 8631 (`service-desc`); THREATS 1.7.
+JSON is read strictly; YAML only as far as it expresses the same values as JSON. References to other documents are never
+fetched.
+
+Sources: OpenAPI 3.1.1; RFC 8631 (`service-desc`).
 """
 
 from __future__ import annotations
@@ -14,22 +16,27 @@ from urllib.parse import urljoin
 
 import yaml
 
-from patchbay.client.addresses.launchers import NAMED
-from patchbay.client.addresses.targets import masked_url
-from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, origin
+from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
+from patchbay.client.addresses.targets import mask_url
+from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, get_origin
 from patchbay.client.openapi.operations import Api, DocumentError
-from patchbay.client.openapi.requests import Call
+from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 
-USUAL = ("openapi.json", "swagger.json", "v3/api-docs", "openapi.yaml", "api/openapi.json", "swagger/v1/swagger.json")
-"""Where servers keep it, tried in this order below the URL given."""
-
-_SERVICE = re.compile(r'<([^>]*)>[^,]*;\s*rel\s*=\s*"?[^",;]*\bservice-desc\b')
+USUAL_PATHS = (
+    "openapi.json",
+    "swagger.json",
+    "v3/api-docs",
+    "openapi.yaml",
+    "api/openapi.json",
+    "swagger/v1/swagger.json",
+)
+"""Paths at which servers publish their document, tried in this order below the URL."""
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML that says no more than JSON could: an alias would let a small document grow without bound."""
+    """Loads YAML that expresses the same values as JSON: an alias could make a small document grow without bound."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -39,7 +46,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
-                key.tag = "tag:yaml.org,2002:str"  # `200:` is "200", as OpenAPI has it
+                key.tag = "tag:yaml.org,2002:str"  # `200:` is "200", as OpenAPI requires
         return super().construct_mapping(node, deep)
 
 
@@ -50,12 +57,12 @@ for _tag, _rule, _first in (
     ("int", r"[-+]?(0|[1-9][0-9]*)", [*"-+0123456789"]),
     ("float", r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", [*"-+.0123456789"]),
 ):
-    # YAML 1.2: `on`, `no` and `12:30` are text. What its core schema has beyond JSON (010, 0x1f, .inf) is text too.
+    # YAML 1.2: `on`, `no` and `12:30` are text. Numbers that JSON does not have (010, 0x1f, .inf) are text too.
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_rule})\\Z"), _first)
 
 
-def api_of(data: bytes, where: str) -> Api:
-    """The API that some bytes describe. Raises DocumentError."""
+def parse_api(data: bytes, where: str) -> Api:
+    """Parse the document of an API. Raises DocumentError."""
     try:
         return Api(parse(data), where)
     except ParseError as problem:
@@ -63,14 +70,14 @@ def api_of(data: bytes, where: str) -> Api:
             raise DocumentError(f"{where}: expected JSON or YAML; {problem.message}") from problem
     try:
         value = yaml.load(data, _Loader)
-        json.dumps(value, allow_nan=False)  # an explicit tag may have made what JSON has not
+        json.dumps(value, allow_nan=False)  # an explicit tag may have made a value that JSON does not have
         return Api(value, where)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as problem:
         raise DocumentError(f"{where}: expected JSON or YAML; {str(problem)[:200]}") from problem
 
 
-def api_in_file(path: Path, limit: int) -> Api:
-    """The API that a file describes. Raises DocumentError."""
+def load_api_file(path: Path, limit: int) -> Api:
+    """Load the document of an API from a file. Raises DocumentError."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -78,43 +85,47 @@ def api_in_file(path: Path, limit: int) -> Api:
         raise DocumentError(f"{path}: expected a readable file ({problem.strerror})") from problem
     if len(data) > limit:
         raise DocumentError(f"{path}: expected at most {limit} bytes")
-    return api_of(data, str(path))
+    return parse_api(data, str(path))
 
 
-def api_at(url: str, client: ApiClient) -> tuple[Api, str]:
-    """The API at a URL, and the URL its description was found at: there, where it points to, or in a usual place.
+def fetch_api(url: str, client: ApiClient) -> tuple[Api, str]:
+    """Fetch the document of an API, and return it with its URL: the one given, one that it links to, or a usual path.
 
-    Raises DocumentError with the places that were tried; Unreachable.
+    Raises DocumentError with the URLs that were tried; Unreachable.
     """
     tried: list[str] = []
-    left = [url] if NAMED.search(url.partition("?")[0]) else [url, *_usual(url)]
+    left = [url] if API_DOCUMENT_PATH.search(url.partition("?")[0]) else [url, *_list_usual_urls(url)]
     while left:
         place = left.pop(0)
-        tried.append(masked_url(place))
+        tried.append(mask_url(place))
         try:
-            reply = client.send(Call("GET", place))
+            reply = client.send(HttpRequest("GET", place))
         except ApiFailure:
             if len(tried) == 1 and not left:
                 raise
             continue
         try:
-            return api_of(reply.body, masked_url(place)), reply.url
+            return parse_api(reply.body, mask_url(place)), reply.url
         except DocumentError:
             if len(tried) == 1 and not left:
                 raise
-        pointed = linked(reply) if place == url else ""
+        pointed = find_linked_document(reply) if place == url else ""
         left = [pointed, *left] if pointed else left
-    raise DocumentError(f"{masked_url(url)}: found no OpenAPI document; tried {', '.join(tried)}")
+    raise DocumentError(f"{mask_url(url)}: found no OpenAPI document; tried {', '.join(tried)}")
 
 
-def _usual(url: str) -> list[str]:
+def _list_usual_urls(url: str) -> list[str]:
     base = url.partition("?")[0].rstrip("/") + "/"
     root = urljoin(url, "/")
-    return list(dict.fromkeys([*(urljoin(base, name) for name in USUAL), *(urljoin(root, name) for name in USUAL)]))
+    return list(
+        dict.fromkeys([*(urljoin(base, name) for name in USUAL_PATHS), *(urljoin(root, name) for name in USUAL_PATHS)])
+    )
 
 
-def linked(reply: Reply) -> str:
-    """The description that an answer points to with `Link: <...>; rel="service-desc"`, of the same origin, or ""."""
-    found = _SERVICE.search(reply.headers.get("link", ""))
-    url = urljoin(reply.url, found[1]) if found else ""
-    return url if url and origin(url) == origin(reply.url) else ""
+def find_linked_document(reply: Reply) -> str:
+    """Find the document that an answer links to (`Link: <...>; rel="service-desc"`), of the same origin; "" without a
+    link.
+    """
+    link = reply.find_link("service-desc")
+    url = urljoin(reply.url, link)
+    return url if link and get_origin(url) == get_origin(reply.url) else ""

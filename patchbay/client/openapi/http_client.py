@@ -1,9 +1,10 @@
-"""Requests to an HTTP API, with bounds on what it may send and on where it may lead.
+"""Requests to an HTTP API, with limits on the size of answers and on the servers that may be contacted.
 
-Credentials go to the origins that the caller named and nowhere else; redirects are followed inside one origin only.
-Whatever else a document names that came from a server has to be public, and is connected to at the very address that
-was checked. Bodies beyond the limit, and compressed ones, which were not asked for, are refused.
-Sources: THREATS 1.7; JN-66; RFC 9110, RFC 9457 (problem details).
+Credentials go only to the origins that the caller named; redirects are followed inside one origin only. Every other
+server that a fetched document names has to be public, and the connection goes to the address that was checked. Bodies
+beyond the limit and compressed bodies, which were not asked for, are refused.
+
+Sources: RFC 9110; RFC 9457 (problem details); CWE-918 (server-side request forgery).
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from patchbay.client.addresses.targets import masked_url, masked_urls, sendable
+from patchbay.client.addresses.targets import check_headers, mask_url, mask_urls
 from patchbay.client.errors import ServerTimeout, Unreachable
-from patchbay.client.openapi.requests import Call
-from patchbay.client.public_hosts import public_address
+from patchbay.client.openapi.requests import HttpRequest
+from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ParseError, PatchbayError
 from patchbay.jsonrpc import parse
 
-REDIRECTS = 5
-_SHOWN = 500
-_PORTS = {"http": 80, "https": 443}
+MAX_REDIRECTS = 5
+_MAX_ERROR_BYTES = 500
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class ApiFailure(PatchbayError):
@@ -33,7 +34,7 @@ class ApiFailure(PatchbayError):
     status = 502
 
 
-class Redirected(Unreachable):
+class RedirectRefused(Unreachable):
     """A redirect that is not followed: to another origin, or of a request that may change something."""
 
 
@@ -51,11 +52,16 @@ class Reply:
         """The media type, without its parameters."""
         return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
+    def find_link(self, relation: str) -> str:
+        """Find the URL of a link with this relation in the header `Link` (RFC 8288); it may be relative; "" without."""
+        links = httpx2.Response(self.status, headers=self.headers).links.values()
+        return next((one["url"] for one in links if relation in one.get("rel", "").lower().split()), "")
 
-def origin(url: str) -> str:
-    """Scheme, host and port of a URL."""
+
+def get_origin(url: str) -> str:
+    """Get scheme, host and port of a URL."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS.get(parts.scheme, 0)}"
+    return f"{parts.scheme}://{parts.hostname}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"
 
 
 class ApiClient:
@@ -65,8 +71,8 @@ class ApiClient:
     """
 
     def __init__(self, chosen: tuple[str, ...], headers: Mapping[str, str], timeout: float, limit: int) -> None:
-        self._chosen = {origin(url) for url in chosen if url}
-        self._headers = dict(sendable(headers, ", ".join(masked_url(url) for url in chosen) or "the API"))
+        self._named_origins = {get_origin(url) for url in chosen if url}
+        self._headers = dict(check_headers(headers, ", ".join(mask_url(url) for url in chosen) or "the API"))
         self._limit = limit
         self._timeout = timeout
         self._client = httpx2.Client(timeout=timeout, follow_redirects=False)
@@ -77,42 +83,42 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def send(self, call: Call, unread: str = "") -> Reply:
-        """Send a request; a body of the media type `unread`, which may never end, is not waited for.
+    def send(self, call: HttpRequest, unread: str = "") -> Reply:
+        """Send a request. A body of the media type `unread`, which may never end, is not read.
 
         Raises ApiFailure for a status of 400 or above, Unreachable, ServerTimeout.
         """
-        reply = self._sent(call, unread)
+        reply = self._follow_redirects(call, unread)
         if reply.status >= 400:
-            raise _failure(call, reply)
+            raise _make_failure(call, reply)
         return reply
 
-    def _sent(self, call: Call, unread: str) -> Reply:
-        for _ in range(REDIRECTS):
-            reply = self._once(call, unread)
+    def _follow_redirects(self, call: HttpRequest, unread: str) -> Reply:
+        for _ in range(MAX_REDIRECTS):
+            reply = self._send_once(call, unread)
             target = reply.headers.get("location")
             if reply.status not in (301, 302, 303, 307, 308) or target is None:
                 return reply
             url = urljoin(call.url, target)
-            if origin(url) != origin(call.url) or call.method not in ("GET", "HEAD"):
-                raise Redirected(f"{masked_url(call.url)} redirects to {masked_url(url)}, which is not followed")
-            call = Call(call.method, url, call.headers)
-        raise Unreachable(f"{masked_url(call.url)} redirects more than {REDIRECTS} times")
+            if get_origin(url) != get_origin(call.url) or call.method not in ("GET", "HEAD"):
+                raise RedirectRefused(f"{mask_url(call.url)} redirects to {mask_url(url)}, which is not followed")
+            call = HttpRequest(call.method, url, call.headers)
+        raise Unreachable(f"{mask_url(call.url)} redirects more than {MAX_REDIRECTS} times")
 
-    def _once(self, call: Call, unread: str) -> Reply:
-        mine = origin(call.url) in self._chosen
+    def _send_once(self, call: HttpRequest, unread: str) -> Reply:
+        mine = get_origin(call.url) in self._named_origins
         if self._headers and not mine:
             raise Unreachable(
-                f"the document names a server at {origin(call.url)}, to which no headers are sent unless it is named;"
-                f" expected launch.base_url={masked_url(call.url.partition('?')[0])} or its beginning"
+                f"the document names a server at {get_origin(call.url)}; headers go only to a server that you name;"
+                f" expected launch.base_url={mask_url(call.url.partition('?')[0])} or its beginning"
             )
         headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
-        said = {name.lower() for name in call.headers}
-        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in said}
+        given = {name.lower() for name in call.headers}
+        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in given}
         headers |= call.headers
-        url, extensions = (call.url, {}) if mine else self._checked(call.url, headers)
+        url, extensions = (call.url, {}) if mine else self._pin_address(call.url, headers)
         files: Any = list(call.files) or None
-        shown = masked_url(call.url)
+        shown = mask_url(call.url)
         try:
             request = self._client.build_request(
                 call.method, url, headers=headers, content=call.content, files=files, extensions=extensions or None
@@ -121,27 +127,27 @@ class ApiClient:
             try:
                 empty = Reply(call.url, answer.status_code, answer.headers, b"")
                 skipped = bool(unread) and empty.media_type == unread
-                return empty if skipped else replace(empty, body=self._body(answer, shown))
+                return empty if skipped else replace(empty, body=self._read_body(answer, shown))
             finally:
                 answer.close()
         except httpx2.TimeoutException as problem:
             raise ServerTimeout(f"{shown} did not answer within {self._timeout:g} s") from problem
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-            raise Unreachable(f"{shown} cannot be reached: {masked_urls(str(problem))}") from problem
+            raise Unreachable(f"{shown} cannot be reached: {mask_urls(str(problem))}") from problem
 
-    def _checked(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
-        """The URL with the address to connect to in the place of its host, when the host has to be public."""
+    def _pin_address(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
+        """Replace the host of a URL that has to be public by the address to connect to."""
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
-        if not self._chosen:
+        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+        if not self._named_origins:
             return url, {}  # the document is a file of the caller's own
-        remedy = f"to allow it, name it with launch.base_url={masked_url(url.partition('?')[0])} or its beginning"
-        address = public_address(host, port, "the document", remedy)
+        remedy = f"to allow it, name it with launch.base_url={mask_url(url.partition('?')[0])} or its beginning"
+        address = resolve_public_address(host, port, "the document", remedy)
         headers |= {"Host": parts.netloc.rpartition("@")[2], "Connection": "close"}
         place = f"[{address}]" if ":" in address else address
         return parts._replace(netloc=f"{place}:{port}").geturl(), {"sni_hostname": host}
 
-    def _body(self, answer: httpx2.Response, shown: str) -> bytes:
+    def _read_body(self, answer: httpx2.Response, shown: str) -> bytes:
         if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise Unreachable(f"{shown} sent a compressed body, which was not asked for")
         pieces, size = [], 0
@@ -153,17 +159,17 @@ class ApiClient:
         return b"".join(pieces)
 
 
-def _failure(call: Call, reply: Reply) -> ApiFailure:
-    text = reply.body[:_SHOWN].decode("utf-8", "replace").strip()
+def _make_failure(call: HttpRequest, reply: Reply) -> ApiFailure:
+    text = reply.body[:_MAX_ERROR_BYTES].decode("utf-8", "replace").strip()
     body: Any = text
     if "json" in reply.media_type:
         try:
             body = parse(reply.body)
         except ParseError:
             body = text
-    said = body if isinstance(body, dict) else {}
-    words = next((str(said[key]) for key in ("detail", "message", "title", "error") if said.get(key)), text)
-    where = f"{call.method} {masked_url(call.url)}"
+    problem = body if isinstance(body, dict) else {}
+    words = next((str(problem[key]) for key in ("detail", "message", "title", "error") if problem.get(key)), text)
+    where = f"{call.method} {mask_url(call.url)}"
     return ApiFailure(
         f"{where}: HTTP {reply.status}{f': {words}' if words else ''}", {"status": reply.status, "body": body}
     )

@@ -1,9 +1,11 @@
-"""The operations of an OpenAPI 3.x or Swagger 2 document, each also as a tool: a name, a description, an inputSchema.
+"""The operations of an OpenAPI 3.x or Swagger 2 document, each also as a tool: name, description, inputSchema.
 
-An operation is called by its `operationId`, or by `METHOD_path` where it has none. Its arguments are its parameters by
-name; the fields of a JSON object or form body stand beside them, any other body is the argument `body`. When two have
-one name, the later one is called `NAME_PLACE` (`id_query`). So the contract of an API is compared as that of a server.
-Sources: JN-54, JN-66; OpenAPI 2.0, 3.0.4, 3.1.1.
+An operation has the name of its `operationId`, or `METHOD_path` without one. Its arguments are its parameters by name;
+the fields of a JSON object or form body are arguments beside them, any other body is the argument `body`. When two have
+the same name, the later one is called `NAME_PLACE` (`id_query`). So the contract of an API is compared like that of a
+server.
+
+Sources: OpenAPI 2.0, 3.0.4, 3.1.1.
 """
 
 from __future__ import annotations
@@ -13,31 +15,31 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchbay.client.contracts.schema_types import pointed
+from patchbay.client.contracts.schema_types import follow_pointer
 from patchbay.client.openapi.schemas import Schemas
 from patchbay.errors import InvalidParams
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
-PLACES = ("path", "query", "header", "cookie", "formData")
-JSON = "application/json"
-FORM = "application/x-www-form-urlencoded"
-MULTIPART = "multipart/form-data"
+PARAMETER_PLACES = ("path", "query", "header", "cookie", "formData")
+JSON_MEDIA_TYPE = "application/json"
+FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
+MULTIPART_MEDIA_TYPE = "multipart/form-data"
 MAX_OPERATIONS = 20_000
 """Operations of one document."""
 
-_COLLECTIONS = {"csv": ",", "ssv": " ", "tsv": "\t", "pipes": "|", "multi": "&"}
-_STYLES = {"spaceDelimited": " ", "pipeDelimited": "|"}
+_COLLECTION_SEPARATORS = {"csv": ",", "ssv": " ", "tsv": "\t", "pipes": "|", "multi": "&"}
+_STYLE_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
 class DocumentError(InvalidParams):
-    """A document that is no description of an API: says where and what was expected."""
+    """A document that does not describe an API. The message says where and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: `name` on the wire, `argument` in a call. `joint` joins the items of a list, "&" repeats the key.
+    """One parameter: `name` in the request, `argument` in a call. `separator` joins list items; "&" repeats the key.
 
-    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `json` has the value as JSON.
+    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `is_json` sends the value as JSON.
     """
 
     name: str
@@ -46,24 +48,27 @@ class Parameter:
     required: bool
     schema: Any
     style: str
-    joint: str
-    json: bool = False
+    separator: str
+    is_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent as a body. `fields` maps arguments to fields of an object, None when the whole is `body`."""
+    """The body of a request.
+
+    `fields` maps arguments to fields of an object; None when the whole body is the argument `body`.
+    """
 
     media_type: str
     required: bool
     schema: Any
     fields: Mapping[str, str] | None
-    open: bool = False
+    allows_other_fields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation. `servers` are URLs, relative ones too, or empty; `extra` is what a profile says beside."""
+    """One operation. `servers` are URLs, also relative ones, or empty; `extra` holds the fields that a profile adds."""
 
     name: str
     method: str
@@ -76,7 +81,7 @@ class Operation:
 
     @property
     def endpoint(self) -> dict[str, Any]:
-        """The operation as `explores` lists it (JN-54)."""
+        """The operation as `explores` lists it."""
         found = {"name": self.name, "method": self.method.upper(), "path": self.path}
         required = self.tool["inputSchema"].get("required", ())
         rows: dict[str, Any] = {}
@@ -88,16 +93,16 @@ class Operation:
 
 
 class Api:
-    """A document that was read. Raises DocumentError for what is none."""
+    """A parsed document. Raises DocumentError for a value that is not an OpenAPI or Swagger document."""
 
     def __init__(self, document: Any, where: str) -> None:
         if not isinstance(document, dict):
             raise DocumentError(f"{where}: expected an OpenAPI document, a JSON or YAML object")
         self.document = document
         self.where = where
-        self.old = document.get("swagger") == "2.0"
+        self.is_swagger = document.get("swagger") == "2.0"
         version = document.get("openapi")
-        if not self.old and not (isinstance(version, str) and re.fullmatch(r"3\.\d+(\.\d+)?.*", version)):
+        if not self.is_swagger and not (isinstance(version, str) and re.fullmatch(r"3\.\d+(\.\d+)?.*", version)):
             raise DocumentError(f'{where}: expected "openapi": "3.x" or "swagger": "2.0", got {version!r:.80}')
         if not isinstance(document.get("paths", {}), dict):
             raise DocumentError(f"{where}: paths: expected an object")
@@ -105,28 +110,30 @@ class Api:
 
     @property
     def title(self) -> str:
-        """What the document calls its API."""
+        """The title of the API in the document."""
         info = self.document.get("info")
         return str(info.get("title", "")) if isinstance(info, dict) else ""
 
     @property
     def component_schemas(self) -> dict[str, Any]:
         """The schemas that the document names."""
-        found = pointed(self.document, "#/definitions" if self.old else "#/components/schemas")
+        found = follow_pointer(self.document, "#/definitions" if self.is_swagger else "#/components/schemas")
         return found if isinstance(found, dict) else {}
 
     @property
     def authentication(self) -> dict[str, Any]:
-        """The security schemes that the document names: what a caller has to put into headers."""
-        found = pointed(self.document, "#/securityDefinitions" if self.old else "#/components/securitySchemes")
+        """The security schemes that the document names: the headers that a caller has to send."""
+        found = follow_pointer(
+            self.document, "#/securityDefinitions" if self.is_swagger else "#/components/securitySchemes"
+        )
         return found if isinstance(found, dict) else {}
 
-    def operations(self) -> dict[str, Operation]:
-        """Every operation by name. Raises DocumentError when two have one name."""
+    def list_operations(self) -> dict[str, Operation]:
+        """List every operation by name. Raises DocumentError when two have the same name."""
         found: dict[str, Operation] = {}
         for path, item in self.document.get("paths", {}).items():
-            for method, raw, shared in self._of_path(path, item):
-                one = self._operation(path, method, raw, shared)
+            for method, raw, shared in self._list_path_operations(path, item):
+                one = self._parse_operation(path, method, raw, shared)
                 if one.name in found:
                     raise DocumentError(f"{self.where}: paths.{path}.{method}: the operationId {one.name!r} is taken")
                 found[one.name] = one
@@ -134,8 +141,8 @@ class Api:
                     raise DocumentError(f"{self.where}: more than {MAX_OPERATIONS} operations")
         return found
 
-    def _of_path(self, path: str, item: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-        item = self._followed(item)
+    def _list_path_operations(self, path: str, item: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+        item = self._follow_reference(item)
         if not path.startswith("/"):
             return  # an extension (x-...)
         if not isinstance(item, dict):
@@ -144,24 +151,24 @@ class Api:
             if isinstance(item.get(method), dict):
                 yield method, item[method], item
 
-    def _operation(self, path: str, method: str, raw: dict[str, Any], shared: dict[str, Any]) -> Operation:
+    def _parse_operation(self, path: str, method: str, raw: dict[str, Any], shared: dict[str, Any]) -> Operation:
         place = f"{self.where}: paths.{path}.{method}"
-        rows = self._parameters(raw, shared, place)
+        rows = self._list_parameters(raw, shared, place)
         taken: set[str] = set()
         needed: set[str] = set()
-        parameters = tuple(self._parameter(row, taken, needed) for row in rows if row["in"] != "body")
-        raw_body = self._raw_body(raw, rows, parameters)
-        body = self._body(*raw_body, taken, needed) if raw_body else None
+        parameters = tuple(self._parse_parameter(row, taken, needed) for row in rows if row["in"] != "body")
+        raw_body = self._find_body(raw, rows, parameters)
+        body = self._parse_body(*raw_body, taken, needed) if raw_body else None
         plain = tuple(one for one in parameters if one.place != "formData")
-        tool = self._tool(_name(raw, method, path), method, raw, parameters, body, needed)
-        return Operation(tool["name"], method, path, tool, plain, body, self._servers(raw, shared))
+        tool = self._build_tool(_make_operation_name(raw, method, path), method, raw, parameters, body, needed)
+        return Operation(tool["name"], method, path, tool, plain, body, self._list_servers(raw, shared))
 
-    def _parameters(self, raw: dict[str, Any], shared: dict[str, Any], place: str) -> list[dict[str, Any]]:
+    def _list_parameters(self, raw: dict[str, Any], shared: dict[str, Any], place: str) -> list[dict[str, Any]]:
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for source in (shared, raw):
             for number, row in enumerate(source.get("parameters") or ()):
-                row = self._followed(row)
-                known = (*PLACES, "body") if self.old else PLACES[:-1]
+                row = self._follow_reference(row)
+                known = (*PARAMETER_PLACES, "body") if self.is_swagger else PARAMETER_PLACES[:-1]
                 if not isinstance(row, dict) or not isinstance(row.get("name"), str) or row.get("in") not in known:
                     raise DocumentError(
                         f"{place}.parameters[{number}]: expected name, and in: one of {', '.join(known)}"
@@ -169,53 +176,57 @@ class Api:
                 rows[row["name"], row["in"]] = row
         return list(rows.values())
 
-    def _parameter(self, row: dict[str, Any], taken: set[str], needed: set[str]) -> Parameter:
+    def _parse_parameter(self, row: dict[str, Any], taken: set[str], needed: set[str]) -> Parameter:
         place, content = row["in"], row.get("content")
         schema: Any = row.get("schema", {})
         if isinstance(content, dict) and content:
             media = next(iter(content.values()))
             schema = media.get("schema", {}) if isinstance(media, dict) else {}
-        elif self.old:
-            schema = {key: value for key, value in row.items() if key in _SIMPLE}
-        found = self.schemas.parts(schema, needed)
+        elif self.is_swagger:
+            schema = {key: value for key, value in row.items() if key in _SWAGGER_TYPE_KEYWORDS}
+        found = self.schemas.rewrite(schema, needed)
         if isinstance(found, dict) and "description" in row:
             found = {"description": row["description"], **found}
         style = row.get("style") or ("form" if place in ("query", "cookie", "formData") else "simple")
         explode = row.get("explode", style == "form")
-        joint = _COLLECTIONS.get(row.get("collectionFormat", "csv"), ",") if self.old else _STYLES.get(style, ",")
-        joint = "&" if explode is True and not self.old else joint
-        argument = _free(row["name"], place, taken)
+        joint = (
+            _COLLECTION_SEPARATORS.get(row.get("collectionFormat", "csv"), ",")
+            if self.is_swagger
+            else _STYLE_SEPARATORS.get(style, ",")
+        )
+        joint = "&" if explode is True and not self.is_swagger else joint
+        argument = _claim_name(row["name"], place, taken)
         required = row.get("required") is True or place == "path"
         return Parameter(row["name"], place, argument, required, found, style, joint, isinstance(content, dict))
 
-    def _raw_body(
+    def _find_body(
         self, raw: dict[str, Any], rows: list[dict[str, Any]], parameters: tuple[Parameter, ...]
     ) -> tuple[str, bool, Any, dict[str, str] | None] | None:
-        """The media type, whether it is required, the schema, and the fields where they are parameters (Swagger 2)."""
-        consumes = raw.get("consumes") or self.document.get("consumes") or [JSON]
-        if self.old:
+        """Find media type, required, schema, and the fields where those are parameters (Swagger 2)."""
+        consumes = raw.get("consumes") or self.document.get("consumes") or [JSON_MEDIA_TYPE]
+        if self.is_swagger:
             whole = next((row for row in rows if row["in"] == "body"), None)
             if whole is not None:
-                return _preferred(consumes), whole.get("required") is True, whole.get("schema", {}), None
+                return _choose_media_type(consumes), whole.get("required") is True, whole.get("schema", {}), None
             forms = {one.argument: one.name for one in parameters if one.place == "formData"}
-            media = MULTIPART if MULTIPART in consumes else FORM
+            media = MULTIPART_MEDIA_TYPE if MULTIPART_MEDIA_TYPE in consumes else FORM_MEDIA_TYPE
             return (media, False, {}, forms) if forms else None
-        body = self._followed(raw.get("requestBody"))
+        body = self._follow_reference(raw.get("requestBody"))
         content = body.get("content") if isinstance(body, dict) else None
         if not isinstance(content, dict) or not content:
             return None
-        media = _preferred(list(content))
+        media = _choose_media_type(list(content))
         schema = content[media].get("schema", {}) if isinstance(content[media], dict) else {}
         return media, body.get("required") is True, schema, None
 
-    def _body(
+    def _parse_body(
         self, media: str, required: bool, schema: Any, forms: dict[str, str] | None, taken: set[str], needed: set[str]
     ) -> Body:
         if forms is not None:
             return Body(media, required, {}, forms)
-        target = self._followed(schema)
+        target = self._follow_reference(schema)
         names = target.get("properties") if isinstance(target, dict) else None
-        is_fields = _is_json(media) or media in (FORM, MULTIPART)
+        is_fields = _is_json(media) or media in (FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE)
         if (
             is_fields
             and isinstance(names, dict)
@@ -225,13 +236,13 @@ class Api:
             return Body(
                 media,
                 required,
-                self.schemas.parts(target, needed),
-                {_free(name, "body", taken): name for name in names},
+                self.schemas.rewrite(target, needed),
+                {_claim_name(name, "body", taken): name for name in names},
                 target.get("additionalProperties", True) is not False,
             )
-        return Body(media, required, self.schemas.parts(schema, needed), None)
+        return Body(media, required, self.schemas.rewrite(schema, needed), None)
 
-    def _tool(
+    def _build_tool(
         self,
         name: str,
         method: str,
@@ -254,55 +265,58 @@ class Api:
         schema |= {"required": required} if required else {}
         texts = [str(raw[key]) for key in ("summary", "description") if raw.get(key)]
         tool: dict[str, Any] = {"name": name, "description": "\n\n".join(dict.fromkeys(texts))}
-        tool |= {"inputSchema": schema | self.schemas.definitions(needed), "annotations": _hints(method)}
-        output = self._output(raw)
+        tool |= {
+            "inputSchema": schema | self.schemas.collect_definitions(needed),
+            "annotations": _make_annotations(method),
+        }
+        output = self._build_output_schema(raw)
         return tool | ({"outputSchema": output} if output else {})
 
-    def _output(self, raw: dict[str, Any]) -> dict[str, Any]:
+    def _build_output_schema(self, raw: dict[str, Any]) -> dict[str, Any]:
         responses = raw.get("responses")
         good = {str(code): one for code, one in responses.items()} if isinstance(responses, dict) else {}
-        answer = self._followed(next((good[code] for code in sorted(good) if code.startswith("2")), None))
+        answer = self._follow_reference(next((good[code] for code in sorted(good) if code.startswith("2")), None))
         if not isinstance(answer, dict):
             return {}
-        if self.old:
-            return self.schemas.alone(answer.get("schema", {}))
+        if self.is_swagger:
+            return self.schemas.make_standalone(answer.get("schema", {}))
         content = answer.get("content")
         content = content if isinstance(content, dict) else {}
         media: Any = next((content[kind] for kind in content if _is_json(kind)), {})
-        return self.schemas.alone(media.get("schema", {})) if isinstance(media, dict) else {}
+        return self.schemas.make_standalone(media.get("schema", {})) if isinstance(media, dict) else {}
 
-    def _servers(self, raw: dict[str, Any], shared: dict[str, Any]) -> tuple[str, ...]:
-        if self.old:
+    def _list_servers(self, raw: dict[str, Any], shared: dict[str, Any]) -> tuple[str, ...]:
+        if self.is_swagger:
             host, base = self.document.get("host"), str(self.document.get("basePath") or "/")
             schemes = self.document.get("schemes") or [""]
             ordered = sorted((str(one) for one in schemes), key=lambda one: one != "https")
             return tuple(f"{one}:{f'//{host}{base}'}".lstrip(":") for one in ordered) if host else (base,)
         for source in (raw, shared, self.document):
             if source.get("servers"):
-                return tuple(_server_url(one) for one in source["servers"] if isinstance(one, dict))
+                return tuple(_format_server_url(one) for one in source["servers"] if isinstance(one, dict))
         return ("/",)
 
-    def _followed(self, value: Any) -> Any:
+    def _follow_reference(self, value: Any) -> Any:
         for _ in range(16):
             reference = value.get("$ref") if isinstance(value, dict) else None
             if not isinstance(reference, str):
                 return value
-            value = pointed(self.document, reference)
-        raise DocumentError(f"{self.where}: references that lead to each other")
+            value = follow_pointer(self.document, reference)
+        raise DocumentError(f"{self.where}: expected references that end; some refer to each other")
 
 
-_SIMPLE = frozenset({"type", "format", "items", "enum", "default", "pattern", "multipleOf", "minimum", "maximum"}) | {
-    *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems")
-}
-"""What a parameter of Swagger 2 says about its type."""
+_SWAGGER_TYPE_KEYWORDS = frozenset(
+    {"type", "format", "items", "enum", "default", "pattern", "multipleOf", "minimum", "maximum"}
+) | {*("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems")}
+"""The keywords of a Swagger 2 parameter that describe its type."""
 
 
-def _name(raw: dict[str, Any], method: str, path: str) -> str:
+def _make_operation_name(raw: dict[str, Any], method: str, path: str) -> str:
     given = raw.get("operationId")
     return given if isinstance(given, str) and given else f"{method}_{re.sub(r'[^A-Za-z0-9]+', '_', path).strip('_')}"
 
 
-def _free(name: str, place: str, taken: set[str]) -> str:
+def _claim_name(name: str, place: str, taken: set[str]) -> str:
     argument = name if name not in taken else f"{name}_{place}"
     taken.add(argument)
     return argument
@@ -310,22 +324,27 @@ def _free(name: str, place: str, taken: set[str]) -> str:
 
 def _is_json(media_type: str) -> bool:
     bare = media_type.partition(";")[0].strip().lower()
-    return bare == JSON or bare.endswith("+json")
+    return bare == JSON_MEDIA_TYPE or bare.endswith("+json")
 
 
-def _preferred(media_types: list[str]) -> str:
-    order = (_is_json, lambda one: one.startswith(FORM), lambda one: one.startswith(MULTIPART), lambda one: True)
+def _choose_media_type(media_types: list[str]) -> str:
+    order = (
+        _is_json,
+        lambda one: one.startswith(FORM_MEDIA_TYPE),
+        lambda one: one.startswith(MULTIPART_MEDIA_TYPE),
+        lambda one: True,
+    )
     return next(one for test in order for one in media_types if test(one))
 
 
-def _hints(method: str) -> dict[str, bool]:
-    """What RFC 9110 says of a method, as a tool's annotations."""
+def _make_annotations(method: str) -> dict[str, bool]:
+    """Make the annotations of a tool from the method's properties in RFC 9110 section 9.2."""
     if method in ("get", "head", "options", "trace", "query"):
         return {"readOnlyHint": True}
     return {"destructiveHint": method in ("delete", "put", "patch"), "idempotentHint": method in ("put", "delete")}
 
 
-def _server_url(server: dict[str, Any]) -> str:
+def _format_server_url(server: dict[str, Any]) -> str:
     url = str(server.get("url", "/"))
     for name, variable in (server.get("variables") or {}).items():
         if isinstance(variable, dict):

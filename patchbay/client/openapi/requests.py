@@ -1,8 +1,10 @@
-"""One call of an operation as an HTTP request: arguments go into the path, the query, headers, cookies and the body.
+"""Build the HTTP request of a call: arguments go into the path, the query, headers, cookies and the body.
 
-Values are written as OpenAPI says (style, explode, collectionFormat). In a path everything but unreserved characters is
-percent-encoded, so that an argument cannot change where a request goes; `.` and `..` are refused as path segments.
-Pure. Sources: OpenAPI 3.1.1, style values and media types; OpenAPI 2.0, collectionFormat; RFC 3986; THREATS 0.3.
+Values are written as OpenAPI requires (style, explode, collectionFormat). In a path everything but unreserved
+characters is percent-encoded, so that an argument cannot change the path; `.` and `..` are refused as path segments.
+Pure.
+
+Sources: OpenAPI 3.1.1, style values and media types; OpenAPI 2.0, collectionFormat; RFC 3986.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import orjson
 
-from patchbay.client.openapi.operations import FORM, MULTIPART, Body, Operation, Parameter
+from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE, Body, Operation, Parameter
 from patchbay.errors import InvalidParams
 
 Pair = tuple[str, str]
@@ -24,8 +26,8 @@ _JSON = re.compile(r"application/json|.*\+json")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A request that can be sent: `url` whole, `content` bytes or None, `files` for multipart/form-data."""
+class HttpRequest:
+    """A request to send: `url` whole, `content` bytes or None, `files` for multipart/form-data."""
 
     method: str
     url: str
@@ -34,23 +36,24 @@ class Call:
     files: tuple[tuple[str, tuple[None, str]], ...] = ()
 
 
-def base_url(operation: Operation, document_url: str, given: str = "") -> str:
-    """Where the operation's server is: the one given, else the first the document names, relative to its own URL.
+def choose_base_url(operation: Operation, document_url: str, given: str = "") -> str:
+    """Choose the base URL of an operation: the one given, else the document's first server, relative to the document's
+    URL.
 
-    Raises InvalidParams when that is no http(s) URL.
+    Raises InvalidParams when that is not an http(s) URL.
     """
     url = given or (urljoin(document_url, operation.servers[0]) if operation.servers else document_url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidParams(
-            f"{operation.name}: the document names no server that can be reached ({url[:200]!r});"
+            f"{operation.name}: the document names no server with an http(s) URL ({url[:200]!r});"
             " expected launch.base_url=https://HOST/PATH"
         )
     return url.rstrip("/")
 
 
-def call_of(operation: Operation, base: str, arguments: Mapping[str, Any]) -> Call:
-    """The request for a call. Raises InvalidParams for what is missing, and for arguments the operation has not."""
+def build_request(operation: Operation, base: str, arguments: Mapping[str, Any]) -> HttpRequest:
+    """Build the request of a call. Raises InvalidParams for missing arguments and for unknown ones."""
     left = dict(arguments)
     path, query, headers, cookies = operation.path, [], {}, []
     for parameter in operation.parameters:
@@ -62,15 +65,15 @@ def call_of(operation: Operation, base: str, arguments: Mapping[str, Any]) -> Ca
             continue
         value = left.pop(parameter.argument)
         if parameter.place == "path":
-            path = path.replace("{" + parameter.name + "}", _in_path(operation, parameter, value))
+            path = path.replace("{" + parameter.name + "}", _encode_path_value(operation, parameter, value))
         elif parameter.place == "query":
-            query += list(_pairs(parameter, value))
+            query += list(_list_pairs(parameter, value))
         elif parameter.place == "header":
-            headers[parameter.name] = _header(operation, parameter, _joined(parameter, value))
+            headers[parameter.name] = _check_header_value(operation, parameter, _join_value(parameter, value))
         else:
-            cookies += [f"{quote(key, safe='')}={quote(text, safe='')}" for key, text in _pairs(parameter, value)]
+            cookies += [f"{quote(key, safe='')}={quote(text, safe='')}" for key, text in _list_pairs(parameter, value)]
     headers |= {"Cookie": "; ".join(cookies)} if cookies else {}
-    content, files = _content(operation, left, headers)
+    content, files = _build_body(operation, left, headers)
     if left:
         raise InvalidParams(
             f"{operation.name} has no argument {min(left)!r}; it has"
@@ -81,10 +84,10 @@ def call_of(operation: Operation, base: str, arguments: Mapping[str, Any]) -> Ca
             f"{operation.name}: the document describes no parameter for {path[path.index('{') :][:80]!r}"
         )
     url = base + path + (f"?{urlencode(query)}" if query else "")
-    return Call(operation.method.upper(), url, headers, content, files)
+    return HttpRequest(operation.method.upper(), url, headers, content, files)
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list | bool) or value is None:
@@ -92,59 +95,59 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _items(value: Any) -> list[str]:
-    """The pieces of a list, or of an object as names and values in turn."""
+def _list_pieces(value: Any) -> list[str]:
+    """List the items of a list, or the names and values of an object in turn."""
     if isinstance(value, dict):
-        return [piece for key, one in value.items() for piece in (key, _text(one))]
-    return [_text(one) for one in value] if isinstance(value, list) else [_text(value)]
+        return [piece for key, one in value.items() for piece in (key, _format_value(one))]
+    return [_format_value(one) for one in value] if isinstance(value, list) else [_format_value(value)]
 
 
-def _pairs(parameter: Parameter, value: Any) -> Iterator[Pair]:
-    name, joint = parameter.name, parameter.joint
-    if parameter.json:
+def _list_pairs(parameter: Parameter, value: Any) -> Iterator[Pair]:
+    name, joint = parameter.name, parameter.separator
+    if parameter.is_json:
         yield name, orjson.dumps(value).decode()
     elif parameter.style == "deepObject" and isinstance(value, dict):
-        yield from ((f"{name}[{key}]", _text(one)) for key, one in value.items())
+        yield from ((f"{name}[{key}]", _format_value(one)) for key, one in value.items())
     elif isinstance(value, dict) and joint == "&":
-        yield from ((key, _text(one)) for key, one in value.items())
+        yield from ((key, _format_value(one)) for key, one in value.items())
     elif isinstance(value, list) and joint == "&":
-        yield from ((name, _text(one)) for one in value)
+        yield from ((name, _format_value(one)) for one in value)
     else:
-        yield name, joint.join(_items(value))
+        yield name, joint.join(_list_pieces(value))
 
 
-def _joined(parameter: Parameter, value: Any) -> str:
-    if parameter.json:
+def _join_value(parameter: Parameter, value: Any) -> str:
+    if parameter.is_json:
         return orjson.dumps(value).decode()
-    if isinstance(value, dict) and parameter.joint == "&":
-        return ",".join(f"{key}={_text(one)}" for key, one in value.items())
-    return (parameter.joint if parameter.joint not in ("&", "\t") else ",").join(_items(value))
+    if isinstance(value, dict) and parameter.separator == "&":
+        return ",".join(f"{key}={_format_value(one)}" for key, one in value.items())
+    return (parameter.separator if parameter.separator not in ("&", "\t") else ",").join(_list_pieces(value))
 
 
-def _in_path(operation: Operation, parameter: Parameter, value: Any) -> str:
-    exploded = parameter.joint == "&"
-    encoded = [quote(piece, safe="") for piece in _items(value)]
+def _encode_path_value(operation: Operation, parameter: Parameter, value: Any) -> str:
+    exploded = parameter.separator == "&"
+    encoded = [quote(piece, safe="") for piece in _list_pieces(value)]
     if parameter.style == "label":
         return "." + (".".join(encoded) if exploded else ",".join(encoded))
     if parameter.style == "matrix":
         name = quote(parameter.name, safe="")
         return "".join(f";{name}={one}" for one in encoded) if exploded else f";{name}={','.join(encoded)}"
-    text = quote(_joined(parameter, value), safe=",=" if isinstance(value, list | dict) else "")
+    text = quote(_join_value(parameter, value), safe=",=" if isinstance(value, list | dict) else "")
     if text in ("", ".", ".."):
         raise InvalidParams(f"{operation.name}: {parameter.argument}: expected a path segment, got {value!r:.80}")
     return text
 
 
-def _header(operation: Operation, parameter: Parameter, text: str) -> str:
+def _check_header_value(operation: Operation, parameter: Parameter, text: str) -> str:
     if not _HEADER.fullmatch(text):
         raise InvalidParams(f"{operation.name}: {parameter.argument}: expected printable ASCII for a header")
     return text
 
 
-def _content(
+def _build_body(
     operation: Operation, left: dict[str, Any], headers: dict[str, str]
 ) -> tuple[bytes | None, tuple[tuple[str, tuple[None, str]], ...]]:
-    """The body, out of the arguments that are left; those it takes are taken out."""
+    """Build the body from the remaining arguments, and remove the used ones from `left`."""
     body = operation.body
     if body is None:
         return None, ()
@@ -153,29 +156,31 @@ def _content(
             if body.required:
                 raise InvalidParams(f"{operation.name}: expected the argument 'body'")
             return None, ()
-        return _encoded(body, left.pop("body"), headers)
+        return _encode_body(body, left.pop("body"), headers)
     found = {name: left.pop(argument) for argument, name in body.fields.items() if argument in left}
-    if body.open and operation.method != "get":
+    if body.allows_other_fields and operation.method != "get":
         found |= left
         left.clear()
     missing = [name for name in body.schema.get("required", ()) if name not in found]
     if missing and (found or body.required):
         raise InvalidParams(f"{operation.name}: expected the field {missing[0]!r} in the body")
-    return _encoded(body, found, headers) if found or body.required else (None, ())
+    return _encode_body(body, found, headers) if found or body.required else (None, ())
 
 
-def _encoded(
+def _encode_body(
     body: Body, value: Any, headers: dict[str, str]
 ) -> tuple[bytes | None, tuple[tuple[str, tuple[None, str]], ...]]:
     bare = body.media_type.partition(";")[0].strip().lower()
-    if bare == MULTIPART and isinstance(value, dict):
-        return None, tuple((name, (None, _text(one))) for name, one in value.items())
+    if bare == MULTIPART_MEDIA_TYPE and isinstance(value, dict):
+        return None, tuple((name, (None, _format_value(one))) for name, one in value.items())
     headers["Content-Type"] = body.media_type if "*" not in bare else "application/octet-stream"
-    if bare == FORM and isinstance(value, dict):
+    if bare == FORM_MEDIA_TYPE and isinstance(value, dict):
         rows = [
-            (name, _text(piece)) for name, one in value.items() for piece in (one if isinstance(one, list) else [one])
+            (name, _format_value(piece))
+            for name, one in value.items()
+            for piece in (one if isinstance(one, list) else [one])
         ]
         return urlencode(rows).encode(), ()
     if _JSON.fullmatch(bare):
         return orjson.dumps(value), ()
-    return _text(value).encode(), ()
+    return _format_value(value).encode(), ()

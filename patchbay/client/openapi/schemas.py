@@ -1,7 +1,10 @@
-"""Schemas of an OpenAPI document as JSON Schema that stands alone: references become `#/$defs/...`, with all they need.
+"""Schemas of an OpenAPI document as standalone JSON Schema: references become `#/$defs/...`, with the schemas they
+need.
 
-Only references inside the document are followed; a remote one is left as it is and never fetched. `nullable` of
-OpenAPI 3.0 becomes a type. Sources: OpenAPI 3.0.4, 3.1.1, Schema Object; OpenAPI 2.0; JSON Schema 2020-12.
+Only references inside the document are followed; a remote one is left as it is and never fetched. `nullable` of OpenAPI
+3.0 becomes a type.
+
+Sources: OpenAPI 3.0.4, 3.1.1, Schema Object; OpenAPI 2.0; JSON Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -9,16 +12,16 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from patchbay.client.contracts.schema_types import pointed
+from patchbay.client.contracts.schema_types import follow_pointer
 
-HOMES = ("#/components/schemas/", "#/definitions/")
-"""Where a document keeps its schemas: OpenAPI 3, Swagger 2."""
+SCHEMA_SECTIONS = ("#/components/schemas/", "#/definitions/")
+"""The sections of a document that hold its schemas: OpenAPI 3, Swagger 2."""
 
-DATA = frozenset({"example", "examples", "enum", "default", "const"})
+DATA_KEYWORDS = frozenset({"example", "examples", "enum", "default", "const"})
 """Keywords whose values are data, not schemas."""
 
-LEFT_OUT = frozenset({"example", "examples", "xml", "externalDocs", "discriminator"})
-MAX_DEPTH = 24
+OMITTED_KEYWORDS = frozenset({"example", "examples", "xml", "externalDocs", "discriminator"})
+MAX_REFERENCE_DEPTH = 24
 
 
 class Schemas:
@@ -28,77 +31,81 @@ class Schemas:
         self._document = document
         self._known: dict[str, tuple[Any, frozenset[str]]] = {}
 
-    def alone(self, schema: Any) -> dict[str, Any]:
-        """A schema with its own `$defs`."""
+    def make_standalone(self, schema: Any) -> dict[str, Any]:
+        """Rewrite a schema with its own `$defs`."""
         needed: set[str] = set()
-        found = self._rewritten(schema, needed, 0)
+        found = self._rewrite(schema, needed, 0)
         whole = found if isinstance(found, dict) else {}
-        return whole | self.definitions(needed)
+        return whole | self.collect_definitions(needed)
 
-    def parts(self, schema: Any, needed: set[str]) -> Any:
-        """A schema without its `$defs`; the names of those it needs are added to `needed`."""
-        return self._rewritten(schema, needed, 0)
+    def rewrite(self, schema: Any, needed: set[str]) -> Any:
+        """Rewrite a schema without its `$defs`; the names of the schemas that it needs are added to `needed`."""
+        return self._rewrite(schema, needed, 0)
 
-    def definitions(self, needed: set[str]) -> dict[str, Any]:
-        """`{"$defs": {...}}` with these schemas and all that they need; empty when there are none."""
+    def collect_definitions(self, needed: set[str]) -> dict[str, Any]:
+        """Collect `{"$defs": {...}}` with these schemas and all that they need; empty without schemas."""
         found: dict[str, Any] = {}
         left = sorted(needed)
         while left:
             name = left.pop()
             if name not in found:
-                found[name], more = self._named(name)
+                found[name], more = self._get_definition(name)
                 left += sorted(more - found.keys())
-        return {"$defs": {_plain(name): found[name] for name in sorted(found)}} if found else {}
+        return {"$defs": {_decode_pointer_word(name): found[name] for name in sorted(found)}} if found else {}
 
-    def _named(self, reference: str) -> tuple[Any, frozenset[str]]:
+    def _get_definition(self, reference: str) -> tuple[Any, frozenset[str]]:
         if reference not in self._known:
-            home = next(home for home in HOMES if self._target(home, reference) is not None)
+            home = next(home for home in SCHEMA_SECTIONS if self._find(home, reference) is not None)
             needed: set[str] = set()
-            schema = self._rewritten(self._target(home, reference), needed, 0)
+            schema = self._rewrite(self._find(home, reference), needed, 0)
             self._known[reference] = (schema, frozenset(needed))
         return self._known[reference]
 
-    def _target(self, home: str, name: str) -> Any:
-        return pointed(self._document, home + name)
+    def _find(self, home: str, name: str) -> Any:
+        return follow_pointer(self._document, home + name)
 
-    def _rewritten(self, schema: Any, needed: set[str], depth: int) -> Any:
+    def _rewrite(self, schema: Any, needed: set[str], depth: int) -> Any:
         if isinstance(schema, list):
-            return [self._rewritten(one, needed, depth) for one in schema]
+            return [self._rewrite(one, needed, depth) for one in schema]
         if not isinstance(schema, dict):
             return schema
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            return self._referred(schema, reference, needed, depth)
+            return self._rewrite_reference(schema, reference, needed, depth)
         found = {
-            key: value if key in DATA else self._rewritten(value, needed, depth)
+            key: value if key in DATA_KEYWORDS else self._rewrite(value, needed, depth)
             for key, value in schema.items()
-            if key not in LEFT_OUT or not _is_keyword(key, value)
+            if key not in OMITTED_KEYWORDS or not _is_keyword(key, value)
         }
-        return _modern(found)
+        return _modernize(found)
 
-    def _referred(self, schema: dict[str, Any], reference: str, needed: set[str], depth: int) -> Any:
+    def _rewrite_reference(self, schema: dict[str, Any], reference: str, needed: set[str], depth: int) -> Any:
         beside = {key: value for key, value in schema.items() if key in ("description", "default")}
-        home = next((home for home in HOMES if reference.startswith(home)), None)
-        if home is not None and "/" not in reference[len(home) :] and pointed(self._document, reference) is not None:
+        home = next((home for home in SCHEMA_SECTIONS if reference.startswith(home)), None)
+        if (
+            home is not None
+            and "/" not in reference[len(home) :]
+            and follow_pointer(self._document, reference) is not None
+        ):
             name = reference[len(home) :]
             needed.add(name)
             return {"$ref": f"#/$defs/{name}", **beside}
-        target = pointed(self._document, reference) if depth < MAX_DEPTH else None
-        return self._rewritten(target, needed, depth + 1) if isinstance(target, dict) else {**beside}
+        target = follow_pointer(self._document, reference) if depth < MAX_REFERENCE_DEPTH else None
+        return self._rewrite(target, needed, depth + 1) if isinstance(target, dict) else {**beside}
 
 
-def _plain(name: str) -> str:
-    """A word of a JSON pointer in a reference, decoded."""
+def _decode_pointer_word(name: str) -> str:
+    """Decode a word of a JSON pointer in a reference."""
     return unquote(name).replace("~1", "/").replace("~0", "~")
 
 
 def _is_keyword(key: str, value: Any) -> bool:
-    """Whether this is the keyword: a property may be called `example` too, and then has a schema of its own."""
+    """Whether a key is the keyword: a property may also be called `example`, and then has a schema of its own."""
     return not (isinstance(value, dict) and ("type" in value or "$ref" in value) and key != "discriminator")
 
 
-def _modern(schema: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAPI 2.0 and 3.0 say in their own way, as JSON Schema 2020-12."""
+def _modernize(schema: dict[str, Any]) -> dict[str, Any]:
+    """Convert the keywords of OpenAPI 2.0 and 3.0 to JSON Schema 2020-12."""
     plain = dict(schema)
     if plain.get("type") == "file":
         plain |= {"type": "string", "format": "binary"}

@@ -1,1 +1,1 @@
-"""Profiles: files that say how to reach a server and which contract is expected of it."""
+"""Profiles: files that describe a server, how to connect to it and the contract expected of it."""

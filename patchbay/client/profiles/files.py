@@ -1,9 +1,8 @@
-"""Profiles as files: read strictly, written so that nobody sees half of one, the version before kept.
+"""Profiles as files: read strictly, written as a whole, with the previous version kept.
 
 A reader holds a shared lock on the profile's directory and a writer an exclusive one, so a reader of this program sees
-all of a version or all of the next; each file is replaced whole, `_meta.json` last, so that others never see half a
-file. What was there before goes to `.versions/TIME/` first, the newest KEPT of them stay.
-Sources: JN-58, JN-59, JN-C7; DESIGN section 4 (nothing lost).
+all of one version or all of the next. Each file is replaced whole, `_meta.json` last, so other programs never see half
+a file. The previous files go to `.versions/TIME/` first; the newest MAX_KEPT_VERSIONS of them are kept.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ from typing import Any
 import orjson
 
 from patchbay.client.addresses.variables import ProfileError
-from patchbay.client.profiles.layouts import META
+from patchbay.client.profiles.layouts import META_STEM
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 
-VERSIONS = ".versions"
-DELETED = ".deleted"
-KEPT = 20
-"""How many old versions of one profile are kept."""
+VERSIONS_FOLDER = ".versions"
+DELETED_FOLDER = ".deleted"
+MAX_KEPT_VERSIONS = 20
+"""Old versions of one profile that are kept."""
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Bytes of the largest file that is read."""
 
-NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,128}")
+PROFILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,128}")
 
 
-def checked_name(name: str) -> str:
-    """The name itself, when it is one a profile may have. Raises ProfileError."""
-    if not NAME.fullmatch(name):
+def check_name(name: str) -> str:
+    """Return a name that a profile may have. Raises ProfileError."""
+    if not PROFILE_NAME.fullmatch(name):
         raise ProfileError("profile", "", f"expected a name of letters, digits, _ . and -, got {name[:200]!r}")
     return name
 
 
 def read_json(path: Path) -> Any:
-    """The value of a strict JSON file: no comments, no duplicate keys (JN-C7). Raises ProfileError naming the file."""
+    """Read a strict JSON file: no comments, no duplicate keys. Raises ProfileError naming the file."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -59,8 +58,11 @@ def read_json(path: Path) -> Any:
 
 
 @contextmanager
-def locked(directory: Path, alone: bool) -> Iterator[None]:
-    """Hold a directory against writers (`alone`: against readers too). Waits; the kernel frees it with the process."""
+def lock_directory(directory: Path, alone: bool) -> Iterator[None]:
+    """Lock a directory against writers (`alone`: against readers too).
+
+    Waits; the kernel releases it when the process ends.
+    """
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
@@ -69,22 +71,22 @@ def locked(directory: Path, alone: bool) -> Iterator[None]:
         os.close(handle)
 
 
-def tool_paths(directory: Path) -> list[Path]:
-    """The tool files of a profile, sorted by name; `_meta.json` and hidden files are none."""
+def list_tool_files(directory: Path) -> list[Path]:
+    """List the tool files of a profile, sorted by name, without `_meta.json` and hidden files."""
     found = directory.glob("*.json") if directory.is_dir() else ()
-    return sorted(path for path in found if path.stem != META and not path.name.startswith("."))
+    return sorted(path for path in found if path.stem != META_STEM and not path.name.startswith("."))
 
 
 def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Make these the files of a profile; what was there is kept as a version. Raises ProfileError."""
+    """Replace the files of a profile; the previous files are kept as a version. Raises ProfileError."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(directory, alone=True):
-            if (directory / f"{META}.json").exists():
-                _keep(directory)
+        with lock_directory(directory, alone=True):
+            if (directory / f"{META_STEM}.json").exists():
+                _store_version(directory)
             for name, content in files.items():
-                _replace(directory / name, _encoded(content))
-            for path in tool_paths(directory):
+                _replace_file(directory / name, _encode(content))
+            for path in list_tool_files(directory):
                 if path.name not in files:
                     path.unlink()
     except OSError as problem:
@@ -94,42 +96,42 @@ def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> No
 
 
 def delete_profile(directory: Path) -> Path:
-    """Take a profile away; answers where it is kept. Raises ProfileError."""
+    """Move a profile to the folder of deleted profiles, and return its new path. Raises ProfileError."""
     try:
-        home = directory.parent / DELETED / _stamp()
+        home = directory.parent / DELETED_FOLDER / _format_time()
         home.mkdir(parents=True, mode=0o700)
-        with locked(directory, alone=True):
+        with lock_directory(directory, alone=True):
             return directory.rename(home / directory.name)
     except OSError as problem:
         raise ProfileError(
-            str(directory), "", f"expected a profile that can be taken away ({problem.strerror})"
+            str(directory), "", f"expected a profile that can be moved ({problem.strerror})"
         ) from problem
 
 
-def versions_of(directory: Path) -> list[Path]:
-    """The directories of a profile's old versions, newest first."""
-    home = directory / VERSIONS
+def list_versions(directory: Path) -> list[Path]:
+    """List the directories of a profile's old versions, newest first."""
+    home = directory / VERSIONS_FOLDER
     return sorted((path for path in home.iterdir() if path.is_dir()), reverse=True) if home.is_dir() else []
 
 
-def _keep(directory: Path) -> None:
-    home = directory / VERSIONS / _stamp()
+def _store_version(directory: Path) -> None:
+    home = directory / VERSIONS_FOLDER / _format_time()
     home.mkdir(parents=True, mode=0o700)
-    for path in (directory / f"{META}.json", *tool_paths(directory)):
+    for path in (directory / f"{META_STEM}.json", *list_tool_files(directory)):
         shutil.copy2(path, home / path.name)
-    for old in versions_of(directory)[KEPT:]:
+    for old in list_versions(directory)[MAX_KEPT_VERSIONS:]:
         shutil.rmtree(old)
 
 
-def _stamp() -> str:
+def _format_time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S.%fZ")
 
 
-def _encoded(content: Mapping[str, Any]) -> bytes:
+def _encode(content: Mapping[str, Any]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace_file(path: Path, data: bytes) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,56 +1,57 @@
-"""What fills the seam `client/source.py`: MCP servers, HTTP APIs, object stores, and what others have installed.
+"""The sources of this program: MCP servers, HTTP APIs, object stores, and installed ones (the seam is
+`client/source.py`).
 
-HTTP APIs and object stores are loaded when an address is theirs: most commands need neither, and each takes longer to
-load than a command takes altogether.
+HTTP APIs and object stores are loaded when an address belongs to them, because each takes longer to load than most
+commands take altogether.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchbay.client.source import LateSource, Record, Source, SourceContext, Sources
+from patchbay.client.source import LazySource, Record, Source, SourceContext, Sources
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document
 from patchbay.client.sources.mcp import McpSource
-from patchbay.client.sources.objects_targets import OTHERS, S3
+from patchbay.client.sources.objects_targets import OTHER_SCHEMES, S3_SCHEMES
 from patchbay.errors import PatchbayError
 
 
-def known_sources() -> Sources:
-    """The sources of this program, and those installed under the entry point group `patchbay.sources`."""
+def make_sources() -> Sources:
+    """Make the sources of this program and those installed under the entry point group `patchbay.sources`."""
     return Sources(
         [
-            McpSource(_fetched, _describes),
-            LateSource(PLUGIN, SCHEMES, is_document, _http),
-            LateSource("s3", S3, _claims_nothing, lambda: _objects("s3", S3)),
-            LateSource("objects", OTHERS, _claims_nothing, lambda: _objects("objects", OTHERS)),
+            McpSource(_fetch_plain_url, _is_api_described),
+            LazySource(PLUGIN, SCHEMES, is_document, _load_http_source),
+            LazySource("s3", S3_SCHEMES, _claim_nothing, lambda: _load_object_source("s3", S3_SCHEMES)),
+            LazySource("objects", OTHER_SCHEMES, _claim_nothing, lambda: _load_object_source("objects", OTHER_SCHEMES)),
         ]
     )
 
 
-def _claims_nothing(address: str) -> bool:
+def _claim_nothing(address: str) -> bool:
     return False
 
 
-def _http() -> Source:
+def _load_http_source() -> Source:
     from patchbay.client.sources.http import HttpSource
 
     return HttpSource()
 
 
-def _objects(name: str, schemes: tuple[str, ...]) -> Source:
+def _load_object_source(name: str, schemes: tuple[str, ...]) -> Source:
     from patchbay.client.sources.objects import ObjectSource
 
     return ObjectSource(name, schemes)
 
 
-def _describes(url: str, means: SourceContext) -> bool:
-    """Whether an HTTP API describes itself at a URL or in a usual place below it."""
+def _is_api_described(url: str, context: SourceContext) -> bool:
+    """Whether an HTTP API describes itself at a URL or at a usual path below it."""
     from patchbay.client.sources.http import is_described
 
-    return is_described(url, means)
+    return is_described(url, context)
 
 
-def _fetched(url: str, means: SourceContext) -> Iterator[Record] | PatchbayError | None:
-    from patchbay.client.sources.plain_urls import fetched
+def _fetch_plain_url(url: str, context: SourceContext) -> Iterator[Record] | PatchbayError | None:
+    from patchbay.client.sources.plain_urls import fetch_records
 
-    return fetched(url, means)
+    return fetch_records(url, context)

@@ -1,8 +1,9 @@
-"""Records out of bytes and into bytes: NDJSON, JSON, CSV, TSV, plain text, and base64 for everything else.
+"""Convert bytes to records and records to bytes: NDJSON, JSON, CSV, TSV, plain text, and base64 for everything else.
 
-Reading is line by line where the format has lines; one record, and a whole JSON document, may have `limit` bytes.
-A line that is no JSON object gives an error record and the next one is read (J-F7).
-Sources: JN-38, J-F7, J-F12; RFC 4180, RFC 8259; the NDJSON specification.
+Formats with lines are read line by line; one record, or a whole JSON document, may have `limit` bytes. A line that is
+not a JSON object gives an error record, and the next line is read.
+
+Sources: RFC 4180 (CSV), RFC 8259 (JSON), the NDJSON specification.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from patchbay.jsonrpc import parse
 
 Record = dict[str, Any]
 
-SUFFIXES: Mapping[str, str] = {
+FORMAT_BY_SUFFIX: Mapping[str, str] = {
     "ndjson": "ndjson",
     "jsonl": "ndjson",
     "json": "json",
@@ -31,7 +32,7 @@ SUFFIXES: Mapping[str, str] = {
     "md": "text",
     "log": "text",
 }
-MEDIA_TYPES: Mapping[str, str] = {
+FORMAT_BY_MEDIA_TYPE: Mapping[str, str] = {
     "application/x-ndjson": "ndjson",
     "application/ndjson": "ndjson",
     "application/jsonl": "ndjson",
@@ -41,59 +42,59 @@ MEDIA_TYPES: Mapping[str, str] = {
     "text/tab-separated-values": "tsv",
 }
 FORMATS = ("ndjson", "json", "csv", "tsv", "text", "blob")
-COMPRESSIONS = ("gz", "bz2", "xz", "zst")
-_SHOWN = 100
+COMPRESSION_SUFFIXES = ("gz", "bz2", "xz", "zst")
+_MAX_QUOTED_BYTES = 100
 
 
-def format_of_name(name: str) -> str:
-    """The format that the suffix of a file's name says, one of compression set aside; "blob" when it says none."""
+def get_format_of_name(name: str) -> str:
+    """Get the format of a file name's suffix, ignoring a suffix of compression; "blob" for an unknown one."""
     words = name.rpartition("/")[2].lower().split(".")[1:]
-    if words and words[-1] in COMPRESSIONS:
+    if words and words[-1] in COMPRESSION_SUFFIXES:
         words = words[:-1]
-    return SUFFIXES.get(words[-1], "blob") if words else "blob"
+    return FORMAT_BY_SUFFIX.get(words[-1], "blob") if words else "blob"
 
 
-def format_of_type(media_type: str) -> str:
-    """The format of a media type: JSON and its `+json` relatives, NDJSON, CSV, text, else "blob"."""
+def get_format_of_media_type(media_type: str) -> str:
+    """Get the format of a media type: JSON and `+json` types, NDJSON, CSV, text, else "blob"."""
     bare = media_type.partition(";")[0].strip().lower()
-    if bare in MEDIA_TYPES:
-        return MEDIA_TYPES[bare]
+    if bare in FORMAT_BY_MEDIA_TYPE:
+        return FORMAT_BY_MEDIA_TYPE[bare]
     if bare == "application/json" or bare.endswith("+json"):
         return "json"
     return "text" if bare.startswith("text/") or bare.endswith(("/xml", "+xml", "/yaml", "+yaml")) else "blob"
 
 
-def decoded_records(file: IO[bytes], kind: str, limit: int, media_type: str = "") -> Iterator[Record]:
-    """The records of a file. Raises ParseError, TooLarge; InvalidParams for a format that is not known."""
+def decode_records(file: IO[bytes], kind: str, limit: int, media_type: str = "") -> Iterator[Record]:
+    """Decode the records of a file. Raises ParseError, TooLarge; InvalidParams for an unknown format."""
     if kind == "ndjson":
-        yield from _lines(file, limit)
+        yield from _decode_ndjson(file, limit)
     elif kind in ("csv", "tsv"):
-        yield from _rows(file, "," if kind == "csv" else "\t", limit)
+        yield from _decode_table(file, "," if kind == "csv" else "\t", limit)
     elif kind == "json":
-        yield from of_value(parse(_whole(file, limit)))
+        yield from iterate_value(parse(_read_whole(file, limit)))
     elif kind == "text":
-        yield {"text": _whole(file, limit).decode("utf-8", "replace"), "mimeType": media_type or "text/plain"}
+        yield {"text": _read_whole(file, limit).decode("utf-8", "replace"), "mimeType": media_type or "text/plain"}
     elif kind == "blob":
-        blob = base64.b64encode(_whole(file, limit)).decode()
+        blob = base64.b64encode(_read_whole(file, limit)).decode()
         yield {"blob": blob, "mimeType": media_type or "application/octet-stream"}
     else:
         raise InvalidParams(f"format={kind[:80]}: expected one of {', '.join(FORMATS)}")
 
 
-def of_value(value: Any) -> Iterator[Record]:
-    """A JSON value as records: the items of a list, an object as it is, anything else under `value`."""
+def iterate_value(value: Any) -> Iterator[Record]:
+    """Give a JSON value as records: the items of a list, an object unchanged, any other value under `value`."""
     for item in value if isinstance(value, list) else [value]:
         yield item if isinstance(item, dict) else {"value": item}
 
 
-def _whole(file: IO[bytes], limit: int) -> bytes:
+def _read_whole(file: IO[bytes], limit: int) -> bytes:
     data = file.read(limit + 1)
     if len(data) > limit:
         raise TooLarge(f"more than {limit} bytes; expected less, or a format that is read line by line")
     return data
 
 
-def _lines(file: IO[bytes], limit: int) -> Iterator[Record]:
+def _decode_ndjson(file: IO[bytes], limit: int) -> Iterator[Record]:
     number = 0
     while line := file.readline(limit + 1):
         number += 1
@@ -103,9 +104,9 @@ def _lines(file: IO[bytes], limit: int) -> Iterator[Record]:
         if not text:
             continue
         try:
-            yield from of_value([parse(text)])
+            yield from iterate_value([parse(text)])
         except ParseError as problem:
-            shown = text[:_SHOWN].decode("utf-8", "replace")
+            shown = text[:_MAX_QUOTED_BYTES].decode("utf-8", "replace")
             yield {
                 "_error": True,
                 "type": "json_decode_error",
@@ -114,16 +115,16 @@ def _lines(file: IO[bytes], limit: int) -> Iterator[Record]:
             }
 
 
-def _rows(file: IO[bytes], comma: str, limit: int) -> Iterator[Record]:
+def _decode_table(file: IO[bytes], comma: str, limit: int) -> Iterator[Record]:
     csv.field_size_limit(max(csv.field_size_limit(), limit))
-    reader = csv.DictReader(_text_lines(file, limit), delimiter=comma, restkey="_more", strict=True)
+    reader = csv.DictReader(_read_text_lines(file, limit), delimiter=comma, restkey="_more", strict=True)
     try:
         yield from (dict(row) for row in reader)
     except csv.Error as problem:
         raise ParseError(f"line {reader.line_num}: expected CSV as in RFC 4180; {problem}") from problem
 
 
-def _text_lines(file: IO[bytes], limit: int) -> Iterator[str]:
+def _read_text_lines(file: IO[bytes], limit: int) -> Iterator[str]:
     first = True
     while line := file.readline(limit + 1):
         if len(line) > limit:
@@ -133,13 +134,13 @@ def _text_lines(file: IO[bytes], limit: int) -> Iterator[str]:
 
 
 def encode_records(records: Iterable[Mapping[str, Any]], kind: str, spool: IO[bytes], to: IO[bytes]) -> int:
-    """Write records in a format; answers how many. `spool` is an empty scratch file for the formats with a header.
+    """Write records in a format, and return their number. `spool` is an empty scratch file for formats with a header.
 
-    CSV has every key of every record as a column, in the order in which they first came; lists and objects in it are
-    JSON. Raises InvalidParams for a format that cannot be written.
+    CSV has a column for every key of every record, in order of first appearance; lists and objects in a cell are JSON.
+    Raises InvalidParams for a format that cannot be written.
     """
     if kind == "ndjson":
-        return sum(1 for record in records if to.write(_line(record)))
+        return sum(1 for record in records if to.write(_encode_line(record)))
     if kind == "json":
         return _encode_list(records, to)
     if kind in ("csv", "tsv"):
@@ -147,7 +148,7 @@ def encode_records(records: Iterable[Mapping[str, Any]], kind: str, spool: IO[by
     raise InvalidParams(f"format={kind[:80]}: expected ndjson, json, csv or tsv to write records")
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def _encode_line(record: Mapping[str, Any]) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
@@ -165,7 +166,7 @@ def _encode_table(records: Iterable[Mapping[str, Any]], comma: str, spool: IO[by
     count = 0
     for record in records:
         columns |= dict.fromkeys(record)
-        spool.write(_line(record))
+        spool.write(_encode_line(record))
         count += 1
     spool.seek(0)
     text = io.TextIOWrapper(to, "utf-8", newline="", write_through=True)
@@ -173,10 +174,10 @@ def _encode_table(records: Iterable[Mapping[str, Any]], comma: str, spool: IO[by
     writer.writeheader()
     for line in spool:
         row = orjson.loads(line)
-        writer.writerow({key: _cell(value) for key, value in row.items()})
+        writer.writerow({key: _encode_cell(value) for key, value in row.items()})
     text.detach()
     return count
 
 
-def _cell(value: Any) -> Any:
+def _encode_cell(value: Any) -> Any:
     return orjson.dumps(value).decode() if isinstance(value, dict | list | bool) else value

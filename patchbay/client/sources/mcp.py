@@ -1,7 +1,6 @@
-"""The source for MCP servers: tools are called, resources and prompts read, lists given; one connection per reach.
+"""The source for MCP servers: call tools, read resources and prompts, give lists, over one connection per target.
 
-A profile's contract is looked at once per connection, out of the very list of tools that gives arguments their types.
-Sources: JN-1 to JN-12, JN-18, JN-33, JN-44, JN-47 to JN-54, JN-C13 to JN-C17.
+The contract of a profile is checked once per connection, with the same list of tools that types the arguments.
 """
 
 from __future__ import annotations
@@ -11,135 +10,152 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from patchbay.client.addresses.address import Address, Named, parse_address
-from patchbay.client.addresses.resolution import reached
-from patchbay.client.addresses.targets import Http, Local, Reach, masked_url
+from patchbay.client.addresses.address import Address, NamedServer, parse_address
+from patchbay.client.addresses.resolution import ResolvedAddress, resolve_address
+from patchbay.client.addresses.targets import Http, Local, Target, mask_url
 from patchbay.client.connection.connection import Connection
 from patchbay.client.contracts.canonical_json import ContractError
-from patchbay.client.contracts.coercion import coerced_record
+from patchbay.client.contracts.coercion import coerce_record
 from patchbay.client.contracts.contract import (
     ValidationResult,
     calculate_schema_hash,
+    check_output_format,
     check_pin,
-    contract_cid,
-    output_warning,
+    compute_contract_cid,
     validate,
 )
 from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
-from patchbay.client.profiles.layouts import Profile, reach_of, timeout_of
-from patchbay.client.source import Record, SourceContext, error_record, scheme_of
-from patchbay.client.sources.records import arguments_of, of_call, of_list, of_prompt, of_read
-from patchbay.client.suggestions import not_listed
+from patchbay.client.profiles.layouts import Profile, get_target
+from patchbay.client.source import Record, SourceContext, get_scheme, make_error_record
+from patchbay.client.sources.records import (
+    get_arguments,
+    make_call_records,
+    make_list_records,
+    make_prompt_records,
+    make_resource_records,
+)
+from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 
-EVERYTHING = ("tools", "resources", "templates", "prompts")
-PREFIX = "mcp+"
-PLAIN = ("http", "https")
+LIST_METHODS: Mapping[str, Callable[[Connection], list[dict[str, Any]]]] = {
+    "tools": Connection.list_tools,
+    "resources": Connection.list_resources,
+    "templates": Connection.list_resource_templates,
+    "prompts": Connection.list_prompts,
+}
+"""What an address can list with `list=`, and the method that lists it."""
 
-Fetched = Callable[[str, SourceContext], "Iterator[Record] | PatchbayError | None"]
-"""The records at a plain URL; None, or how it was refused, when an MCP server may be there."""
+NAKED_URI_PREFIX = "mcp+"
+PLAIN_URL_SCHEMES = ("http", "https")
+
+FetchPlainUrl = Callable[[str, SourceContext], "Iterator[Record] | PatchbayError | None"]
+"""Fetch the records at a plain URL. Return None or the refusal when an MCP server may be there."""
 
 
 class McpSource:
-    """Any MCP server: a program, a URL, a profile, a preset, or a server of this hub."""
+    """Any MCP server: a program, a URL, a profile, a preset, or a server of this hub.
+
+    Methods that take an address take its text, or an Address that the caller has parsed already.
+    """
 
     name = "mcp"
     schemes: Collection[str] = ("mcp", "http", "https", "@", "/")
 
     def __init__(
-        self, fetched: Fetched | None = None, describes: Callable[[str, SourceContext], bool] | None = None
+        self,
+        fetch_plain_url: FetchPlainUrl | None = None,
+        is_api_described: Callable[[str, SourceContext], bool] | None = None,
     ) -> None:
-        """`fetched` says what a plain URL has that is no MCP server (plain_urls.py); without it all are MCP servers.
+        """Make a source.
 
-        `describes` says whether an HTTP API describes itself at a URL, which is told when no MCP server is there.
+        `fetch_plain_url` reads a plain URL that is not an MCP server (`plain_urls.py`); without it every URL is taken
+        for an MCP server. `is_api_described` finds out whether an HTTP API describes itself at a URL; the error for a
+        URL without an MCP server then names the API.
         """
-        self._fetched = fetched
-        self._describes = describes
+        self._fetch_plain_url = fetch_plain_url
+        self._is_api_described = is_api_described
         self._tools: WeakKeyDictionary[Connection, list[dict[str, Any]]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def claims(self, address: str) -> bool:
-        """Every `mcp+...` is ours, a launcher that is not known too: the error names those that are."""
-        return address[: len(PREFIX)].lower() == PREFIX
+        """Claim every `mcp+...`, also with an unknown launcher: the error then names the known ones."""
+        return address[: len(NAKED_URI_PREFIX)].lower() == NAKED_URI_PREFIX
 
-    def reads(self, address: str, means: SourceContext, arguments: Mapping[str, Any] | None = None) -> Iterator[Record]:
-        """What the address asks for; without an operation, the resources (JN-11)."""
-        found = parse_address(address).with_arguments(exact=arguments)
-        if self._fetched is not None and scheme_of(address) in PLAIN:
-            data = self._fetched(address, means)
+    def reads(
+        self, address: str | Address, context: SourceContext, arguments: Mapping[str, Any] | None = None
+    ) -> Iterator[Record]:
+        """Read the records that an address asks for; an address without an operation lists the resources."""
+        parsed = _parse(address).with_arguments(exact=arguments)
+        if self._fetch_plain_url is not None and isinstance(address, str) and get_scheme(address) in PLAIN_URL_SCHEMES:
+            data = self._fetch_plain_url(address, context)
             if data is not None and not isinstance(data, PatchbayError):
                 yield from data
                 return
-            connection = self._instead(data, found, means)
+            resolved = _resolve(parsed, context)
+            connection = self._connect_after_refusal(data, resolved, context)
         else:
-            connection = self._checked(found, means)
-        if found.operation == "call":
-            yield from self._called(found, connection, means)
-        elif found.operation == "read":
-            seconds = _seconds(found, means)
-            result = connection.result("resources/read", {"uri": found.name}, timeout=seconds, on_event=means.tell)
-            yield from of_read(result)
-        elif found.operation == "prompt":
-            given = {**found.arguments, **found.exact}
-            params = {"name": found.name} | ({"arguments": given} if given else {})
-            seconds = _seconds(found, means)
-            result = connection.result("prompts/get", params, timeout=seconds, on_event=means.tell)
-            yield from of_prompt(found.name, result)
-        elif found.name == "all":
-            for what in EVERYTHING:
-                yield from of_list(what, self._listed(connection, what), found.target.described)
+            resolved = _resolve(parsed, context)
+            connection = self._connect_and_check(resolved, context)
+        if parsed.operation == "call":
+            yield from self._call_tool(resolved, connection, context)
+        elif parsed.operation in ("read", "prompt"):
+            yield from _read_one(resolved, connection, context)
+        elif parsed.name == "all":
+            for kind in LIST_METHODS:
+                yield from make_list_records(kind, self._list(connection, kind), parsed.target.label)
         else:
-            what = found.name or "resources"
-            yield from of_list(what, self._listed(connection, what))
+            kind = parsed.name or "resources"
+            yield from make_list_records(kind, self._list(connection, kind))
 
     def writes(
         self,
-        address: str,
+        address: str | Address,
         records: Iterable[Mapping[str, Any]],
-        means: SourceContext,
+        context: SourceContext,
         arguments: Mapping[str, Any] | None = None,
     ) -> Iterator[Record]:
-        """Call the tool once per record, the record's fields being arguments over those of the address (JN-12)."""
-        target = parse_address(address).with_arguments(exact=arguments)
-        if target.operation != "call":
-            raise InvalidParams(f"{target.target.described}: expected a tool to write to (/TOOL or tool=)")
-        connection = self._checked(target, means)
+        """Call the tool once per record. The record's fields replace arguments of the same names in the address."""
+        parsed = _parse(address).with_arguments(exact=arguments)
+        if parsed.operation != "call":
+            raise InvalidParams(f"{parsed.target.label}: expected a tool to write to (/TOOL or tool=)")
+        resolved = _resolve(parsed, context)
+        connection = self._connect_and_check(resolved, context)
         for record in records:
             try:
-                tool = self._tool(target.name, connection)
-                given = coerced_record(arguments_of(record), tool.get("inputSchema") if tool else None)
-                yield from self._called(target.with_arguments(exact=given), connection, means)
+                tool = self._find_tool(parsed.name, connection)
+                fields = coerce_record(get_arguments(record), tool.get("inputSchema") if tool else None)
+                yield from self._call_tool(resolved.with_arguments(fields), connection, context)
             except PatchbayError as problem:
-                yield error_record("mcp_error", problem.message, tool=target.name)
-                connection = self._checked(target, means)
+                yield make_error_record("mcp_error", problem.message, tool=parsed.name)
+                connection = self._connect_and_check(resolved, context)
 
-    def inspects(self, address: str, means: SourceContext) -> dict[str, Any]:
-        """Everything a server offers and says about itself."""
-        found = parse_address(address)
-        reach = reached(found, means.profiles(), means.environ)
-        connection = self._connected(reach, means)
+    def inspects(self, address: str | Address, context: SourceContext) -> dict[str, Any]:
+        """List everything that a server offers and what it says about itself."""
+        resolved = _resolve(_parse(address), context)
+        connection = self._connect(resolved.target, context)
         lists = {
-            "resourceTemplates" if what == "templates" else what: self._listed(connection, what) for what in EVERYTHING
+            "resourceTemplates" if kind == "templates" else kind: self._list(connection, kind) for kind in LIST_METHODS
         }
+        label = resolved.address.target.label
         return {
-            "server": connection.info.get("name") or found.target.described,
-            "transport": _transport(reach),
-            "address": found.target.described,
-            "reach": reach.described,
+            "server": connection.info.get("name") or label,
+            "transport": _get_transport_name(resolved.target),
+            "address": label,
+            "reach": resolved.target.label,
             "serverInfo": connection.info,
             "protocolVersion": connection.revision,
             "capabilities": connection.capabilities,
             **({"instructions": connection.instructions} if connection.instructions else {}),
-            "contract": contract_cid(lists["tools"]),
+            "contract": compute_contract_cid(lists["tools"]),
             **lists,
         }
 
-    def explores(self, address: str, means: SourceContext) -> dict[str, Any]:
-        """Tools, resources, templates and prompts, and JN's hash of the tools (JN-54)."""
-        found = self.inspects(address, means)
-        target = parse_address(address).target
-        service = target.name if isinstance(target, Named) else found["server"]
+    def explores(self, address: str | Address, context: SourceContext) -> dict[str, Any]:
+        """List tools, resources, templates and prompts, with the MD5 hash of the tools that JN profiles hold."""
+        parsed = _parse(address)
+        found = self.inspects(parsed, context)
+        service = parsed.target.name if isinstance(parsed.target, NamedServer) else found["server"]
         kinds = ("tools", "resources", "resourceTemplates", "prompts")
         return {
             "plugin": self.name,
@@ -148,132 +164,143 @@ class McpSource:
             "discoverable": {kind: found[kind] for kind in kinds},
         }
 
-    def validates(self, profile: Profile, means: SourceContext) -> ValidationResult:
-        """Whether the server's tools are what the profile expects; `error` when that cannot be told."""
+    def validates(self, profile: Profile, context: SourceContext) -> ValidationResult:
+        """Compare the server's tools with the profile. A failure to do so is a result with the status `error`."""
         try:
-            connection = self._connected(reach_of(profile, means.environ), means)
-            return validate(profile, self._listed(connection, "tools"), means.blobs)
+            connection = self._connect(get_target(profile, context.environ), context)
+            return validate(profile, self._list(connection, "tools"), context.blobs)
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
-    def versions(self, address: str, means: SourceContext) -> str | None:
-        """JN's hash of all tools (JN-57)."""
-        reach = reached(parse_address(address), means.profiles(), means.environ)
-        return calculate_schema_hash(self._listed(self._connected(reach, means), "tools"))
+    def versions(self, address: str | Address, context: SourceContext) -> str | None:
+        """Compute the MD5 hash of all tools that JN profiles hold."""
+        target = _resolve(_parse(address), context).target
+        return calculate_schema_hash(self._list(self._connect(target, context), "tools"))
 
-    def tools(self, address: Address, means: SourceContext) -> list[dict[str, Any]]:
-        """The tools of the server that an address names, asked for once per connection."""
-        return self._known_tools(self._connected(reached(address, means.profiles(), means.environ), means))
+    def list_tools(self, address: str | Address, context: SourceContext) -> list[dict[str, Any]]:
+        """List the tools of the server that an address names; the server is asked once per connection."""
+        return self._get_tools(self._connect(_resolve(_parse(address), context).target, context))
 
-    def _connected(self, reach: Reach, means: SourceContext) -> Connection:
-        """The connection to a server; when there is none at a URL, the error says whether an HTTP API is there."""
+    def _connect(self, target: Target, context: SourceContext) -> Connection:
+        """Get the connection to a server. When no MCP server is at a URL, the error names the HTTP API that is."""
         try:
-            return means.connections.get(reach)
+            return context.connections.get(target)
         except (Unreachable, McpFailure) as problem:
-            if (
-                not isinstance(reach, Http)
-                or self._describes is None
-                or isinstance(problem, (ServerTimeout, SignInNeeded))
-            ):
+            if isinstance(problem, (ServerTimeout, SignInNeeded)) or not isinstance(target, Http):
                 raise
-            if not self._describes(reach.url, means):
+            if self._is_api_described is None or not self._is_api_described(target.url, context):
                 raise
-            api = f"openapi+{masked_url(reach.url)}"
+            api = f"openapi+{mask_url(target.url)}"
             raise Unreachable(
                 f"{problem.message}; an HTTP API describes itself there, whose address is {api}"
             ) from problem
 
-    def _listed(self, connection: Connection, what: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = getattr(connection, what)()
+    def _list(self, connection: Connection, kind: str) -> list[dict[str, Any]]:
+        items = LIST_METHODS[kind](connection)
         if not all(isinstance(one, dict) for one in items):
-            raise McpFailure(-32603, f"the server's list of {what} has what is no object")
-        if what == "tools":
+            raise McpFailure(-32603, f"the server's list of {kind} has an item that is not an object")
+        if kind == "tools":
             with self._lock:
                 self._tools[connection] = items
         return items
 
-    def _known_tools(self, connection: Connection) -> list[dict[str, Any]]:
+    def _get_tools(self, connection: Connection) -> list[dict[str, Any]]:
         with self._lock:
             found = self._tools.get(connection)
-        return self._listed(connection, "tools") if found is None else found
+        return self._list(connection, "tools") if found is None else found
 
-    def _checked(self, address: Address, means: SourceContext) -> Connection:
-        """The connection for an address, after a look at the contract that is expected of it."""
-        reach = reached(address, means.profiles(), means.environ)
-        connection = self._connected(reach, means)
-        if address.schema and means.judge is not None:
-            self._pinned(address, connection, means)
-        if _is_profile(address) and means.judge is not None:
-            profile = means.profiles().load(address.target.name)  # type: ignore[union-attr]
-            self._judged(profile, address.name if address.operation == "call" else "", connection, means)
+    def _connect_and_check(self, resolved: ResolvedAddress, context: SourceContext) -> Connection:
+        """Connect to the server of an address and check the contract that is expected of it."""
+        connection = self._connect(resolved.target, context)
+        if context.check_contract is not None:
+            if resolved.address.schema:
+                self._check_pin(resolved, connection, context)
+            if resolved.profile is not None:
+                self._check_profile(resolved.profile, resolved.tool, connection, context)
         return connection
 
-    def _instead(self, refusal: PatchbayError | None, address: Address, means: SourceContext) -> Connection:
-        """The connection to the server at a plain URL, which refused to be read; when there is none, that is told."""
+    def _connect_after_refusal(
+        self, refusal: PatchbayError | None, resolved: ResolvedAddress, context: SourceContext
+    ) -> Connection:
+        """Connect to a plain URL that refused a GET. When no MCP server is there, the error names the refusal too."""
         try:
-            return self._checked(address, means)
+            return self._connect_and_check(resolved, context)
         except Unreachable as problem:
             if refusal is None or type(problem) is not Unreachable:
                 raise
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
-    def _pinned(self, address: Address, connection: Connection, means: SourceContext) -> None:
-        tool = address.name if address.operation == "call" else ""
-        result = check_pin(address.schema, self._known_tools(connection), means.blobs, tool)
+    def _check_pin(self, resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> None:
+        result = check_pin(resolved.address.schema, self._get_tools(connection), context.blobs, resolved.tool)
         if result.status != "valid":
             changes = "".join(f"\n  - {change.kind}: {change.sentence}" for change in result.changes)
             raise ContractError(f"{result.message}{changes}", result.to_json())
 
-    def _judged(self, profile: Profile, tool: str, connection: Connection, means: SourceContext) -> None:
+    def _check_profile(self, profile: Profile, tool: str, connection: Connection, context: SourceContext) -> None:
         mark = (profile.name, id(connection))
-        if profile.minimal or profile.schema_validation == "ignore" or mark in means.judged or means.judge is None:
+        if profile.is_minimal or profile.schema_validation == "ignore" or mark in context.checked_contracts:
             return
-        means.judge(profile, validate(profile, self._known_tools(connection), means.blobs).for_tool(tool))
-        means.judged.add(mark)
+        if context.check_contract is not None:
+            result = validate(profile, self._get_tools(connection), context.blobs).sort_for_tool(tool)
+            context.check_contract(profile, result)
+            context.checked_contracts.add(mark)
 
-    def _tool(self, name: str, connection: Connection) -> dict[str, Any] | None:
-        """The tool of this name, as the server lists it."""
-        return next((one for one in self._known_tools(connection) if one.get("name") == name), None)
+    def _find_tool(self, name: str, connection: Connection) -> dict[str, Any] | None:
+        return next((one for one in self._get_tools(connection) if one.get("name") == name), None)
 
-    def _called(self, address: Address, connection: Connection, means: SourceContext) -> Iterator[Record]:
-        tool = self._tool(address.name, connection)
-        arguments = address.call_arguments(tool.get("inputSchema") if tool else None)
-        unknown = "" if tool else not_listed(address.name, [str(one["name"]) for one in self._known_tools(connection)])
+    def _call_tool(self, resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> Iterator[Record]:
+        address, name = resolved.address, resolved.tool
+        tool = self._find_tool(name, connection)
+        arguments = address.make_call_arguments(tool.get("inputSchema") if tool else None)
+        known = [str(one["name"]) for one in self._get_tools(connection)]
+        unknown = "" if tool else describe_unknown_name(name, known)
+        timeout = context.get_timeout(resolved.timeout)
         try:
-            result = connection.call(address.name, arguments, timeout=_seconds(address, means), on_event=means.tell)
+            result = connection.call_tool(name, arguments, timeout=timeout, on_event=context.on_event)
         except McpFailure as problem:
-            raise (
-                McpFailure(problem.code, f"{problem.message}; {unknown}", problem.data) if unknown else problem
-            ) from problem
-        if unknown and result.get("isError"):
-            means.tell(Log("warning", unknown, "patchbay.client"))
-        records = list(of_call(address.name, result))
-        if _is_profile(address) and not result.get("isError"):
-            self._compare_output(address, records, means)
+            if not unknown:
+                raise
+            raise McpFailure(problem.code, f"{problem.message}; {unknown}", problem.data) from problem
+        failed = bool(result.get("isError"))
+        if unknown and failed:
+            context.on_event(Log("warning", unknown, "patchbay.client"))
+        records = list(make_call_records(name, result))
+        if resolved.profile is not None and not failed:
+            _compare_output(resolved.profile, name, records, context)
         yield from records
 
-    def _compare_output(self, address: Address, records: Iterable[Record], means: SourceContext) -> None:
-        profile = means.profiles().load(address.target.name)  # type: ignore[union-attr]
-        expected = profile.tools.get(address.name, {}).get("output_format")
-        types = {str(record["mimeType"]) for record in records if "mimeType" in record}
-        words = output_warning(address.name, expected, types)
-        if words:
-            means.tell(Log("warning", words, "patchbay.client"))
+
+def _parse(address: str | Address) -> Address:
+    return parse_address(address) if isinstance(address, str) else address
 
 
-def _is_profile(address: Address) -> bool:
-    return isinstance(address.target, Named) and address.target.kind == "profile"
+def _resolve(address: Address, context: SourceContext) -> ResolvedAddress:
+    return resolve_address(address, context.get_profiles(), context.environ)
 
 
-def _seconds(address: Address, means: SourceContext) -> float:
-    """The time for one request: the profile's, where it says one."""
-    if not _is_profile(address):
-        return means.seconds()
-    tool = address.name if address.operation == "call" else ""
-    return means.seconds(timeout_of(means.profiles().load(address.target.name), tool))  # type: ignore[union-attr]
+def _read_one(resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> Iterator[Record]:
+    """Read the resource or the prompt that an address names."""
+    address, timeout = resolved.address, context.get_timeout(resolved.timeout)
+    if address.operation == "read":
+        params: dict[str, Any] = {"uri": address.name}
+        result = connection.get_result("resources/read", params, timeout=timeout, on_event=context.on_event)
+        return make_resource_records(result)
+    arguments = {**address.arguments, **address.exact}
+    params = {"name": address.name} | ({"arguments": arguments} if arguments else {})
+    result = connection.get_result("prompts/get", params, timeout=timeout, on_event=context.on_event)
+    return make_prompt_records(address.name, result)
 
 
-def _transport(reach: Reach) -> str:
-    if isinstance(reach, Http):
-        return "http" if reach.transport == "auto" else reach.transport
-    return "in-process" if isinstance(reach, Local) else "stdio"
+def _compare_output(profile: Profile, tool: str, records: Iterable[Record], context: SourceContext) -> None:
+    """Warn when the media types of a result are not the `output_format` that the profile gives for the tool."""
+    expected = profile.tools.get(tool, {}).get("output_format")
+    types = {str(record["mimeType"]) for record in records if "mimeType" in record}
+    warning = check_output_format(tool, expected, types)
+    if warning:
+        context.on_event(Log("warning", warning, "patchbay.client"))
+
+
+def _get_transport_name(target: Target) -> str:
+    if isinstance(target, Http):
+        return "http" if target.transport == "auto" else target.transport
+    return "in-process" if isinstance(target, Local) else "stdio"

@@ -1,12 +1,14 @@
-"""What an MCP server answers, as records: one line of NDJSON for each piece of content, or each thing listed.
+"""Answers of an MCP server as records: one line of NDJSON for each piece of content, or each item of a list.
 
     tool_result        one per content item: `tool`, `mimeType`, and `text`, or `blob` (base64), or `uri` and `name`
     resource_content   one per content of a resource: `uri`, `mimeType`, `text` or `blob`
     prompt_message     one per message of a prompt: `prompt`, `role`, and the content as above
-    tool, resource, resource_template, prompt   what a list holds, as the server describes it
+    tool, resource, resource_template, prompt   an item of a list, as the server describes it
 
-`isError` stands on every record of a failed call; `structuredContent` and `_meta` of a result on its first.
-Pure. Sources: JN-18, JN-50, JN-C14, JN-C18, J-F6; MCP specification, server/tools (content).
+`isError` is on every record of a failed call; `structuredContent` and `_meta` of a result are on its first record.
+Pure.
+
+Source: MCP specification, server/tools (content).
 """
 
 from __future__ import annotations
@@ -24,75 +26,75 @@ LIST_RECORDS: Mapping[str, str] = {
     "templates": "resource_template",
     "prompts": "prompt",
 }
-"""What `list=` names, and the type of each of its records."""
+"""Values of `list=`, and the type of each record of that list."""
 
-PLAIN = "text/plain"
-_SAID_ELSEWHERE = frozenset({"io.modelcontextprotocol/serverInfo"})
+PLAIN_TEXT = "text/plain"
+_OMITTED_META_KEYS = frozenset({"io.modelcontextprotocol/serverInfo"})
 
 
-def of_content(item: Mapping[str, Any]) -> Record:
-    """The fields of one content item; what no revision has is kept as `content`."""
+def make_content_fields(item: Mapping[str, Any]) -> Record:
+    """Make the fields of one content item; an unknown kind of content is kept under `content`."""
     kind = item.get("type")
     if kind == "text":
-        return {"text": item.get("text", ""), "mimeType": PLAIN}
+        return {"text": item.get("text", ""), "mimeType": PLAIN_TEXT}
     if kind in ("image", "audio"):
         return {"blob": item.get("data", ""), "mimeType": item.get("mimeType", "application/octet-stream")}
     if kind == "resource" and isinstance(item.get("resource"), Mapping):
-        return _of_resource(item["resource"])
+        return _make_resource_fields(item["resource"])
     if kind == "resource_link":
         return {key: item[key] for key in ("uri", "name", "title", "description", "mimeType", "size") if key in item}
     return {"content": dict(item)}
 
 
-def _of_resource(content: Mapping[str, Any]) -> Record:
+def _make_resource_fields(content: Mapping[str, Any]) -> Record:
     found = {key: content[key] for key in ("uri", "mimeType", "text", "blob") if key in content}
-    return {"mimeType": PLAIN, **found} if "text" in found else found
+    return {"mimeType": PLAIN_TEXT, **found} if "text" in found else found
 
 
-def _objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The objects of a list in a result, none where it is absent. Raises McpFailure for anything else."""
+def _get_objects(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Get the objects of a list in a result, [] when it is absent. Raises McpFailure for anything else."""
     found = result.get(key)
     if found is None:
         return []
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise McpFailure(-32603, f"the answer's {key!r} is no list of objects, as the protocol has it")
+        raise McpFailure(-32603, f"the answer's {key!r} is not a list of objects, as the MCP specification requires")
     return found
 
 
-def of_call(tool: str, result: Mapping[str, Any]) -> Iterator[Record]:
-    """The records of a tool's result; one without content when it has none."""
-    said = result.get("_meta")
-    meta = {key: value for key, value in said.items() if key not in _SAID_ELSEWHERE} if isinstance(said, dict) else {}
+def make_call_records(tool: str, result: Mapping[str, Any]) -> Iterator[Record]:
+    """Make the records of a tool's result; one without content when the result has none."""
+    raw = result.get("_meta")
+    meta = {key: value for key, value in raw.items() if key not in _OMITTED_META_KEYS} if isinstance(raw, dict) else {}
     beside = {"structuredContent": result["structuredContent"]} if result.get("structuredContent") is not None else {}
     beside |= {"_meta": meta} if meta else {}
     failed = {"isError": True} if result.get("isError") else {}
-    for item in _objects(result, "content") or [{}]:
-        yield {"type": "tool_result", "tool": tool, **(of_content(item) if item else {}), **failed, **beside}
+    for item in _get_objects(result, "content") or [{}]:
+        yield {"type": "tool_result", "tool": tool, **(make_content_fields(item) if item else {}), **failed, **beside}
         beside = {}
 
 
-def of_read(result: Mapping[str, Any]) -> Iterator[Record]:
-    """The records of a resource that was read."""
-    for content in _objects(result, "contents"):
-        yield {"type": "resource_content", **_of_resource(content)}
+def make_resource_records(result: Mapping[str, Any]) -> Iterator[Record]:
+    """Make the records of a resource."""
+    for content in _get_objects(result, "contents"):
+        yield {"type": "resource_content", **_make_resource_fields(content)}
 
 
-def of_prompt(prompt: str, result: Mapping[str, Any]) -> Iterator[Record]:
-    """The records of a prompt."""
-    for message in _objects(result, "messages"):
+def make_prompt_records(prompt: str, result: Mapping[str, Any]) -> Iterator[Record]:
+    """Make the records of a prompt."""
+    for message in _get_objects(result, "messages"):
         content = message.get("content") or {}
-        for item in _objects({"content": content if isinstance(content, list) else [content]}, "content"):
-            yield {"type": "prompt_message", "prompt": prompt, "role": message.get("role"), **of_content(item)}
+        for item in _get_objects({"content": content if isinstance(content, list) else [content]}, "content"):
+            yield {"type": "prompt_message", "prompt": prompt, "role": message.get("role"), **make_content_fields(item)}
 
 
-def of_list(what: str, items: Iterable[Mapping[str, Any]], container: str = "") -> Iterator[Record]:
-    """The records of a list; with `container`, those of a list of everything, which say what they are (JN-C14)."""
+def make_list_records(what: str, items: Iterable[Mapping[str, Any]], container: str = "") -> Iterator[Record]:
+    """Make the records of a list. With `container`, each record names its type and its server (`list=all`)."""
     kind = LIST_RECORDS[what]
     for item in items:
         mark = {"_type": kind, "_container": container} if container else {}
         yield {"type": kind, **item, **mark}
 
 
-def arguments_of(record: Mapping[str, Any]) -> Record:
-    """A record as arguments: without the keys that start with `_` (J-F8)."""
+def get_arguments(record: Mapping[str, Any]) -> Record:
+    """Get the arguments in a record: its fields, without the keys that start with `_`."""
     return {key: value for key, value in record.items() if not key.startswith("_")}

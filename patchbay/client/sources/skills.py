@@ -1,8 +1,8 @@
-"""Skills that a server lists (SEP-2640): nothing is read ahead of need, and nothing is used before it was verified.
+"""Skills that a server lists (SEP-2640): no file is read before it is needed, and none is used before it is verified.
 
-A file is what its entry says, or it is refused: its size, its SHA-256, and for a SKILL.md every field of its
-frontmatter.
-Sources: SPEC-DIGEST 1.14 (skills); SEP-2640, integrity and verification.
+A file that differs from its entry is refused: its size, its SHA-256, and for a SKILL.md every field of its frontmatter.
+
+Source: SEP-2640, integrity and verification.
 """
 
 from __future__ import annotations
@@ -20,63 +20,69 @@ from patchbay.client.connection.requests import Json
 from patchbay.client.errors import McpFailure
 
 EXTENSION = "io.modelcontextprotocol/skills"
-FENCE = "---"
-INTERNAL = -32603
+FRONTMATTER_FENCE = "---"
+INTERNAL_ERROR = -32603
 
 
-def listed(connection: Connection) -> list[Json]:
-    """The entries of all skills, without reading any of their files."""
-    return list(connection.pages("skills/list", "skills"))
+def list_skills(connection: Connection) -> list[Json]:
+    """List the entries of all skills, without reading their files."""
+    return list(connection.iterate_pages("skills/list", "skills"))
 
 
-def loaded(connection: Connection, entry: Mapping[str, Any]) -> str:
-    """The text of a skill's SKILL.md. Raises McpFailure when it is not what the entry says."""
+def load_skill(connection: Connection, entry: Mapping[str, Any]) -> str:
+    """Load the text of a skill's SKILL.md. Raises McpFailure when it differs from its entry."""
     uri = str(entry.get("uri"))
-    text = _text(uri, read(connection, entry, uri))
-    said, wanted = _frontmatter(uri, text), entry.get("frontmatter")
-    if said != wanted:
-        names = sorted(key for key in {*said, *(wanted or {})} if said.get(key) != (wanted or {}).get(key))
-        raise McpFailure(INTERNAL, f"{uri} was refused: its frontmatter differs from its entry in {', '.join(names)}")
+    text = _decode_text(uri, read_skill_file(connection, entry, uri))
+    found, wanted = _parse_frontmatter(uri, text), entry.get("frontmatter")
+    if found != wanted:
+        names = sorted(key for key in {*found, *(wanted or {})} if found.get(key) != (wanted or {}).get(key))
+        raise McpFailure(
+            INTERNAL_ERROR, f"{uri} was refused: its frontmatter differs from its entry in {', '.join(names)}"
+        )
     return text
 
 
-def read(connection: Connection, entry: Mapping[str, Any], uri: str) -> bytes:
-    """One file of a skill. Raises McpFailure when its size or digest is not what the entry says."""
+def read_skill_file(connection: Connection, entry: Mapping[str, Any], uri: str) -> bytes:
+    """Read one file of a skill. Raises McpFailure when its size or digest differs from its entry."""
     known = next((one for one in entry.get("resources") or () if one.get("uri") == uri), None)
     if known is None:
-        raise McpFailure(INTERNAL, f"{uri} was refused: the skill's entry does not list it")
-    data = b"".join(_parts(connection.read(uri)))
+        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: the skill's entry does not list it")
+    data = b"".join(_decode_contents(connection.read_resource(uri)))
     if len(data) != known.get("size"):
-        raise McpFailure(INTERNAL, f"{uri} was refused: it has {len(data)} bytes, its entry says {known.get('size')}")
+        raise McpFailure(
+            INTERNAL_ERROR, f"{uri} was refused: it has {len(data)} bytes, its entry says {known.get('size')}"
+        )
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     if digest != known.get("digest"):
-        raise McpFailure(INTERNAL, f"{uri} was refused: its digest is {digest}, its entry says {known.get('digest')}")
+        raise McpFailure(
+            INTERNAL_ERROR, f"{uri} was refused: its digest is {digest}, its entry says {known.get('digest')}"
+        )
     return data
 
 
-def _parts(result: Json) -> Iterator[bytes]:
+def _decode_contents(result: Json) -> Iterator[bytes]:
     for content in result.get("contents") or ():
         try:
             yield (
                 str(content["text"]).encode() if "text" in content else base64.b64decode(content["blob"], validate=True)
             )
         except (KeyError, binascii.Error) as problem:
-            raise McpFailure(INTERNAL, "a resource content has neither a text nor a base64 blob") from problem
+            raise McpFailure(INTERNAL_ERROR, "a resource content has neither a text nor a base64 blob") from problem
 
 
-def _text(uri: str, data: bytes) -> str:
+def _decode_text(uri: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:
-        raise McpFailure(INTERNAL, f"{uri} was refused: it is not UTF-8") from problem
+        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: it is not UTF-8") from problem
 
 
-def _frontmatter(uri: str, text: str) -> dict[str, Any]:
+def _parse_frontmatter(uri: str, text: str) -> dict[str, Any]:
     lines = text.splitlines()
-    if FENCE not in lines[1:] or lines[0] != FENCE:
-        raise McpFailure(INTERNAL, f"{uri} was refused: it has no frontmatter")
+    if FRONTMATTER_FENCE not in lines[1:] or lines[0] != FRONTMATTER_FENCE:
+        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: it has no frontmatter")
     try:
-        found = yaml.safe_load("\n".join(lines[1 : lines.index(FENCE, 1)]))
+        found = yaml.safe_load("\n".join(lines[1 : lines.index(FRONTMATTER_FENCE, 1)]))
     except yaml.YAMLError as problem:
-        raise McpFailure(INTERNAL, f"{uri} was refused: its frontmatter is not YAML") from problem
+        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: its frontmatter is not YAML") from problem
     return found if isinstance(found, dict) else {}

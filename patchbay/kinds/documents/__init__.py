@@ -1,1 +1,1 @@
-"""Folders of Markdown documents as servers that only read."""
+"""Folders of Markdown documents as read-only servers."""

@@ -1,8 +1,7 @@
-"""A folder of Markdown as a server that only reads: `"kind": "documents"` with its `root`.
+"""A folder of Markdown as a read-only server: `"kind": "documents"` with its `root`.
 
-Its tools list, search and read; `docs://<server>/<path>` is each document. Nothing is written into the folder: the
-index is in memory, and begins when the server is asked for the first time.
-Sources: issue "a library of documents", part 5; REQUIREMENTS JANE-8, JANE-17.
+Its tools list, search and read; `docs://<server>/<path>` is each document. The folder is never written to: the index is
+in memory, and is started at the first request.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from patchbay.events import Content, Data, Pause, Progress
 
 ENDINGS = (".md", ".markdown", ".mdx")
 IGNORED = ("node_modules",)
-WAIT = 20.0
-"""Seconds that a search waits for the first look at the folder; then it answers from what there is."""
+FIRST_SCAN_WAIT_SECONDS = 20.0
+"""Seconds that a search waits for the first scan of the folder; then it answers from the documents indexed so far."""
 
-FIRST_LOOK = 0.5
-"""Seconds that a list of resources waits for it; a longer look is told when it is done."""
+LIST_WAIT_SECONDS = 0.5
+"""Seconds that a list of resources waits for the first scan; a longer scan announces the list when it is done."""
 
 
 def documents_handler(server: str, root: str) -> Handler:
-    """What runs the tools and reads the resources of a folder. Raises ToolFailed for documents that are not there."""
+    """Return the handler of a folder's tools and resources. It raises ToolFailed for missing documents."""
     known = {"list_documents": _list, "get_document": _get, "search": _search, "read": _read, "paths": _paths}
 
     def handle(call: Call) -> Events:
@@ -40,36 +39,36 @@ def documents_handler(server: str, root: str) -> Handler:
         library = library_of(call.hub, server, root)
         function = call.target["function"]
         if function in ("list_documents", "search", "paths"):
-            yield from _settled(library)
+            yield from _wait_for_scan(library)
         yield from known[function](library, server, call.arguments)
 
     return handle
 
 
 def library_of(hub: Hub, server: str, root: str) -> Library:
-    """The library of a folder, opened when it is asked for the first time, closed when the hub ends."""
+    """Return the library of a folder, opened at the first request and closed when the hub ends."""
 
-    def made() -> Library:
-        library = Library(folder_of(root), ENDINGS, True, IGNORED, partial(_tell, hub, server))
+    def open_library() -> Library:
+        library = Library(folder_of(root), ENDINGS, True, IGNORED, partial(_announce_changes, hub, server))
         library.start()
         return library
 
-    # A server's name has no blank in it; another root is another library.
-    library: Library = hub.kept(f"{server} {root}", made)
+    # A server's name contains no space; another root is another library.
+    library: Library = hub.kept(f"{server} {root}", open_library)
     return library
 
 
 def folder_of(root: str) -> Path:
-    """The folder that a configuration names."""
+    """Return the folder that a configuration names."""
     return Path(root).expanduser()
 
 
 def uri_of(server: str, path: str) -> str:
-    """The address of a document."""
+    """Return the URI of a document."""
     return f"docs://{quote(server, safe='')}/{quote(path, safe='/')}"
 
 
-def _tell(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:
+def _announce_changes(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:
     for change in changes:
         if change.how != "added":
             hub.updated(server, uri_of(server, change.key))
@@ -77,41 +76,41 @@ def _tell(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:
         hub.changed(server, "resources")
 
 
-def _settled(library: Library) -> Events:
-    """Wait for the first look at the folder, saying how far it is."""
-    for _ in range(int(WAIT * 4)):
-        told: list[Progress] = []
-        note = partial(_note, told)
+def _wait_for_scan(library: Library) -> Events:
+    """Wait for the first scan of the folder, with progress events."""
+    for _ in range(int(FIRST_SCAN_WAIT_SECONDS * 4)):
+        reported: list[Progress] = []
+        note = partial(_add_progress, reported)
         if library.ready(0.25, note):
             library.catch_up()
             return
-        yield told[-1] if told else Pause()
+        yield reported[-1] if reported else Pause()
 
 
-def _note(told: list[Progress], done: int, total: int) -> None:
-    told.append(Progress(done, total, f"indexed {done} of {total} documents"))
+def _add_progress(reported: list[Progress], done: int, total: int) -> None:
+    reported.append(Progress(done, total, f"indexed {done} of {total} documents"))
 
 
 def _list(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
     folder = arguments.get("folder", "").strip("/")
     rows = library.rows(f"{folder}/" if folder else "")
     if folder and not rows:
-        raise ToolFailed(f"there are no documents in {folder}; list_documents without a folder says which there are")
-    documents = [summary(server, row) for row in rows]
+        raise ToolFailed(f"there are no documents in {folder}; list_documents without a folder lists all")
+    documents = [summarize(server, row) for row in rows]
     lines = [f"- {row.title} ({row.key})" for row in rows] or ["There are no documents yet."]
     yield Data({"documents": documents}, None, "\n".join(lines))
 
 
 def _get(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
     document = library.read(arguments["path"])
-    value = summary(server, document.row) | {"metadata": document.metadata, "content": document.front.body}
+    value = summarize(server, document.row) | {"metadata": document.metadata, "content": document.front.body}
     yield Data({**value, "cid": document.row.cid}, None, document.front.body)
 
 
 def _search(library: Library, server: str, arguments: Mapping[str, Any]) -> Events:
     given = {name: arguments[name] for name in ("limit", "offset") if name in arguments}
     with_content = bool(arguments.get("includeContent"))
-    value = answered(library, arguments["query"], {}, partial(summary, server), with_content=with_content, **given)
+    value = answered(library, arguments["query"], {}, partial(summarize, server), with_content=with_content, **given)
     yield Data(value, None, told(value))
 
 
@@ -130,11 +129,11 @@ def _paths(library: Library, server: str, arguments: Mapping[str, Any]) -> Event
     yield Data([row.key for row in library.rows()])
 
 
-def summary(server: str, row: DocumentRow) -> dict[str, Any]:
-    """What a list says of a document."""
-    return {"uri": uri_of(server, row.key), "path": row.key, "title": row.title, **dict(_further(row))}
+def summarize(server: str, row: DocumentRow) -> dict[str, Any]:
+    """Return the summary of a document for lists."""
+    return {"uri": uri_of(server, row.key), "path": row.key, "title": row.title, **dict(_optional_fields(row))}
 
 
-def _further(row: DocumentRow) -> Iterator[tuple[str, Any]]:
-    said = {"description": row.description, "author": row.author, "tags": list(row.tags), "problem": row.problem}
-    return ((name, value) for name, value in said.items() if value)
+def _optional_fields(row: DocumentRow) -> Iterator[tuple[str, Any]]:
+    fields = {"description": row.description, "author": row.author, "tags": list(row.tags), "problem": row.problem}
+    return ((name, value) for name, value in fields.items() if value)

@@ -1,7 +1,4 @@
-"""The row of folders of documents: its tools, its template, and each document as a resource.
-
-Sources: issue "a library of documents", part 5; DESIGN section 5.
-"""
+"""The kind of folders of documents: its tools, its template, and each document as a resource."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
-from patchbay.kinds.documents.handler import FIRST_LOOK, documents_handler, folder_of, library_of, uri_of
+from patchbay.kinds.documents.handler import LIST_WAIT_SECONDS, documents_handler, folder_of, library_of, uri_of
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}
-SOME = {"type": "string", "minLength": 1}
+NON_EMPTY = {"type": "string", "minLength": 1}
 SUMMARY = {
     **dict.fromkeys(("uri", "path", "title", "description", "author", "problem"), TEXT),
     "tags": {"type": "array", "items": TEXT},
@@ -42,7 +39,7 @@ def _check(fields: Fields, where: str) -> None:
 
 
 def _make_parts(server: ConfiguredServer) -> ServerParts:
-    """The parts of a folder's server; its hub gives the library whose documents are listed."""
+    """Return the parts of a folder's server; its hub supplies the library whose documents are listed."""
     name, root = server.name, server.fields["root"]
     template = _template(name)
     return ServerParts(
@@ -50,14 +47,14 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         {one.name: one for one in _tools()},
         _resources(name, root, server.hub) if server.hub is not None else {},
         {template.name: template},
-        problems=tuple(_without_folder(root)),
+        problems=tuple(_folder_problems(root)),
         description=f"The documents of {name}",
         fields={"completions": {template.name: {"path": {"function": "paths"}}}},
     )
 
 
-def _without_folder(root: str) -> list[Problem]:
-    """Why there is nothing to serve, where the folder is not there or nobody lets this hub look."""
+def _folder_problems(root: str) -> list[Problem]:
+    """Return a problem where the folder does not exist or this hub may not read it."""
     try:
         there = folder_of(root).is_dir()
     except OSError as problem:
@@ -67,7 +64,7 @@ def _without_folder(root: str) -> list[Problem]:
 
 def _resources(name: str, root: str, hub: Hub) -> dict[str, Descriptor]:
     library = library_of(hub, name, root)
-    library.ready(FIRST_LOOK)
+    library.ready(LIST_WAIT_SECONDS)
     found = {}
     for row in library.rows():
         uri = uri_of(name, row.key)
@@ -84,7 +81,7 @@ def _template(name: str) -> Descriptor:
 
 
 def _tools() -> list[Descriptor]:
-    path = {"path": {**SOME, "description": "The document's path, as list_documents says it."}}
+    path = {"path": {**NON_EMPTY, "description": "The document's path, as list_documents says it."}}
     folder = {"folder": {**TEXT, "description": "Only documents in this folder, and in those inside it."}}
     asked = {
         "query": {
@@ -108,8 +105,8 @@ def _tools() -> list[Descriptor]:
     listed = _object({"documents": {"type": "array", "items": _object(SUMMARY, NEEDED)}}, ["documents"])
     results = {"type": "array", "items": _object(hit, [*NEEDED, "score", "matches"])}
     count, flag = {"type": "integer"}, {"type": "boolean"}
-    said = {"query": TEXT, "total": count, "every": flag, "behind": flag, "pending": count, "nextOffset": count}
-    found = _object({**said, "didYouMean": TEXT, "results": results}, ["query", "total", "results"])
+    totals = {"query": TEXT, "total": count, "every": flag, "behind": flag, "pending": count, "nextOffset": count}
+    found = _object({**totals, "didYouMean": TEXT, "results": results}, ["query", "total", "results"])
     return [
         _tool("list_documents", "List documents", "List the documents of this folder.", _object(folder), listed),
         _tool("get_document", "Get a document", "Get one document.", _object(path, ["path"]), _object(whole, NEEDED)),

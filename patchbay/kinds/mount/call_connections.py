@@ -1,10 +1,9 @@
-"""Connections for calls that may not share one: each is one call's own while it runs.
+"""Connections for calls that may not share one: each belongs to one call while it runs.
 
-Before 2026-07-28 a server knows what its client can be asked from the handshake on, and a question of it need not say
-which call it belongs to. So a caller that can be asked gets a connection that declares what this caller can, and
-nobody else speaks on it meanwhile: a question can reach nobody but the caller it is for. Connections of one principal
-never serve another. One whose call did not end by itself is not used again: the server may still be at it.
-Sources: THREATS 1.3, 1.8; PEERS 4.
+Before 2026-07-28 a client declares in the handshake which questions it can answer, and a question of the server need
+not name its call. So a caller that can answer questions gets a connection that declares them and that no other call
+uses meanwhile: a question reaches only the caller it is for. Connections of one principal never serve another. A
+connection whose call was abandoned is not used again: the server may still work on the call.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS_PER_MOUNT = 32
-"""Connections of one mount at a time."""
+"""Maximum connections of one mount at a time."""
 
 IDLE_SECONDS = 60.0
-"""Seconds that one is kept while nobody uses it."""
+"""Seconds after which an idle connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Whose connection it is, and what that caller can be asked."""
+    """The principal of a connection, and the questions that its caller can answer."""
 
     principal: str
     questions: frozenset[str]
@@ -42,7 +41,7 @@ class Key:
 
 @dataclass
 class CallConnection:
-    """One connection, on its way or open."""
+    """One connection, opening or open."""
 
     key: Key
     opening: Future[Connection] = field(default_factory=Future)
@@ -50,7 +49,7 @@ class CallConnection:
 
 
 class CallConnections:
-    """The connections of one mount. `opener` opens one; it may take its time and raises PatchbayError."""
+    """The connections of one mount. `opener` opens one; it may take long, and raises PatchbayError."""
 
     def __init__(self, opener: Callable[[Key], Connection]) -> None:
         self._open = opener
@@ -60,7 +59,7 @@ class CallConnections:
         self._lock = threading.Lock()
 
     def take(self, key: Key) -> CallConnection:
-        """For one call: an idle one, else one that is being opened. Raises ToolFailed when there are too many."""
+        """Return an idle connection for one call, else one that is being opened. Raises ToolFailed at the maximum."""
         with self._lock:
             while self._idle[key]:
                 lane = self._idle[key].pop()
@@ -89,7 +88,7 @@ class CallConnections:
             raise
 
     def give_back(self, lane: CallConnection, clean: bool) -> None:
-        """A call is over; `clean` says that nothing of it can be under way any more."""
+        """Return a connection after its call; `clean` means that the server works on nothing of it any more."""
         lane.opening.add_done_callback(lambda opening: self._back(lane, clean))
 
     def _back(self, lane: CallConnection, clean: bool) -> None:
@@ -105,7 +104,7 @@ class CallConnections:
             self._end([lane])
 
     def reap(self, older: float = IDLE_SECONDS) -> None:
-        """Close those that nobody has used for so many seconds."""
+        """Close the connections that have been idle for this many seconds."""
         limit = time.monotonic() - older
         with self._lock:
             old = [lane for lanes in self._idle.values() for lane in lanes if lane.idle_since <= limit]
@@ -116,14 +115,14 @@ class CallConnections:
         self._end(old)
 
     def close(self) -> None:
-        """Close those that nobody uses, and from now on each one when its call is over."""
+        """Close the idle connections now, and each other one when its call is over."""
         with self._lock:
             self._ended = True
         self.reap(0)
 
     def _end(self, lanes: Iterable[CallConnection]) -> None:
         for lane in lanes:
-            # In a thread of its own: a program may take its time, and the caller has its answer already.
+            # On its own thread: a program may end slowly, and the caller has its answer already.
             threading.Thread(target=self._close, args=(lane,), name="closing an upstream", daemon=True).start()
 
     def _close(self, lane: CallConnection) -> None:

@@ -1,9 +1,8 @@
-"""A mount: how one server is reached, as the configuration says it.
+"""A mount: how one server is reached, according to its configuration.
 
-Rules: variables (`${NAME}`) are put in when the server is reached, never before, and what they hold is shown
-nowhere; what is named like a secret has to be such a variable. A mount is hashable: the same configuration is the
-same mount.
-Sources: REQUIREMENTS JN-13, JN-15, JN-22 to JN-31; DESIGN sections 3, 4 and 11; THREATS 1.8.
+Variables (`${NAME}`) are substituted when the server is reached, never before, and their values are shown nowhere; a
+value whose name is that of a secret must be such a variable. A mount is hashable: the same configuration is the same
+mount.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
-from patchbay.client.addresses.resolution import reached
-from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Reach, Stdio, is_secret_name
+from patchbay.client.addresses.resolution import resolve_address
+from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Stdio, Target, is_secret_name
 from patchbay.client.addresses.variables import substitute_env_vars_recursive
-from patchbay.client.profiles.lookup import Profiles, homes
+from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
 
 START_TIMEOUT = 60.0
-"""Seconds until a server has answered for the first time."""
+"""Seconds within which a server must answer for the first time."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _API = "openapi+"
 _SHORTEST_SECRET = 6
-"""Characters; a shorter value is no secret, and taking it out of a sentence would leave nothing to read."""
+"""Minimum characters of a secret; removing shorter values would make a sentence unreadable."""
 
 Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """How the server `name` is reached. `headers` and `environment` are as written, variables not yet put in.
+    """How the server `name` is reached. `headers` and `environment` are as written, without substitution.
 
-    `public` says that a URL may lead to public addresses only, for whoever may not look around where the hub is.
+    `public` restricts a URL to public addresses, for callers that may not explore the hub's network.
     """
 
     name: str
@@ -53,13 +52,13 @@ class Mount:
 
     @property
     def digest(self) -> str:
-        """The CID of how it is reached: lists that were read from elsewhere are not shown."""
+        """The CID of how it is reached: lists that were read from another address are not shown."""
         return cid_of(orjson.dumps([self.address, self.headers, self.environment, self.era]))
 
-    def reach(self, environ: Mapping[str, str]) -> Reach:
-        """How it is reached now. Raises ConfigError for a profile or a variable that is not there."""
+    def reach(self, environ: Mapping[str, str]) -> Target:
+        """Return how it is reached now. Raises ConfigError for a missing profile or variable."""
         address = parse_address(self.address)
-        found = reached(address, Profiles(homes(Path.cwd(), environ)), environ)
+        found = resolve_address(address, Profiles(find_homes(Path.cwd(), environ)), environ).target
         more = {"headers": dict(self.headers), "environment": dict(self.environment)}
         more = substitute_env_vars_recursive(more, environ, self.name)
         if isinstance(found, Http):
@@ -70,21 +69,21 @@ class Mount:
 
     @property
     def direct_reach(self) -> Http | Stdio | None:
-        """What the address itself says, variables not put in; None where a profile or a preset says it."""
+        """How the address itself reaches it, without substitution; None for a profile or a preset."""
         target = parse_address(self.address).target
         return target if isinstance(target, (Http, Stdio)) else None
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
-        """What the variables hold that it names."""
+        """Return the values of the variables that it names."""
         texts = [self.address, *(value for _, value in (*self.headers, *self.environment))]
         names = {name for text in texts for name in _VARIABLE.findall(text)}
         return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _SHORTEST_SECRET)
 
 
 def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
-    """The mount that a configuration of kind `upstream` describes. Raises ConfigError.
+    """Return the mount that a configuration of kind `upstream` describes. Raises ConfigError.
 
-    A field `public`, which no configuration can have, is what a Mount says of it.
+    A field `public`, which no configuration can have, sets `Mount.public`.
     """
     headers = tuple(sorted(fields.get("headers", {}).items()))
     environment = tuple(sorted(fields.get("environment", {}).items()))
@@ -119,12 +118,12 @@ def _checked(text: str, where: str) -> Address:
 
 
 def _may_be(address: Address, kind: type) -> bool:
-    """Whether it is reached in this way; of a profile that is not known before it is read."""
+    """Whether it is reached in this way; True for a profile, which is not read here."""
     return isinstance(address.target, kind) or not isinstance(address.target, (Http, Stdio))
 
 
 def _named(address: Address, headers: Pairs, environment: Pairs) -> Iterator[tuple[str, str, str]]:
-    """Everything that has a name: its place in the configuration, its name, its value."""
+    """Yield every named value: its place in the configuration, its name, its value."""
     yield from ((f"headers.{key}", key, value) for key, value in headers)
     yield from ((f"environment.{key}", key, value) for key, value in environment)
     target = address.target
@@ -147,7 +146,7 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def scrubbed(text: str, secrets: frozenset[str]) -> str:
-    """A sentence without any of these."""
+    """Return a sentence with each of these secrets masked."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text

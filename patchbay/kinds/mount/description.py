@@ -1,4 +1,4 @@
-"""What runs of a mounted server, where, and with which rights (issue 12 item 12)."""
+"""Describe which program of a mounted server runs, where, and with which rights."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import pwd
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-from patchbay.client.addresses.targets import Http, Reach, Stdio, masked_url
+from patchbay.client.addresses.targets import Http, Stdio, Target, mask_url
 from patchbay.kind import Confinement
 
 
-def mount_confinement(reach: Reach | None) -> Confinement:
-    """How the server behind a mount runs. `reach` is how it is reached, None as long as that is not known."""
-    if isinstance(reach, Stdio):
+def mount_confinement(target: Target | None) -> Confinement:
+    """Return how the server behind a mount runs. `target` is how it is reached, None while that is unknown."""
+    if isinstance(target, Stdio):
         sentence = (
-            f"the program {PurePath(reach.command).name} runs on this machine, started by the hub: unconfined, with all"
-            f" rights of the hub's user ({_user()}), its files and its network, without a bound of memory"
+            f"the program {PurePath(target.command).name} runs on this machine, started by the hub: unconfined,"
+            f" with all rights of the hub's user ({_user()}), its files and its network, without a bound of memory"
         )
         return Confinement("program", None, False, False, sentence)
-    if isinstance(reach, Http):
-        parts = urlsplit(masked_url(reach.url))
+    if isinstance(target, Http):
+        parts = urlsplit(mask_url(target.url))
         place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         return Confinement(
             "none", None, False, False, f"at {place}, with the rights it has there; the hub starts nothing"
@@ -30,7 +30,7 @@ def mount_confinement(reach: Reach | None) -> Confinement:
 
 
 def _user() -> str:
-    """The user that this process runs as."""
+    """Return the user of this process."""
     number = os.geteuid()
     try:
         return pwd.getpwuid(number).pw_name

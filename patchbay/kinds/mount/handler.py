@@ -1,16 +1,16 @@
-"""What runs calls of a mounted server: they go to the upstream as they came, and what it says comes back as events.
+"""Run calls of a mounted server: forward them unchanged, and return the upstream's messages as events.
 
-Which connection a call goes over is decided here:
+This module selects the connection of a call:
 
-* An upstream of 2026-07-28 keeps nothing between requests, and every request says what its caller can be asked: all
-  calls share the standing connection.
-* An older upstream keeps a session. Callers that can be asked nothing share the standing connection, where they are
-  of the hub's own principal; every other call has a connection of its own while it runs (see `upstreams/lanes.py`).
+* An upstream of 2026-07-28 is stateless, and every request declares the questions its caller can answer: all calls
+  share the standing connection.
+* An older upstream has a session. Callers that can answer no question share the standing connection, provided that
+  their principal is the hub's own; every other call has its own connection while it runs (see `call_connections.py`).
 
 Progress belongs to a call by its token, which is never used twice; a log line that could be of several calls is shown
-to none. A question is asked of the caller; where its revision ends the call for that, the upstream's call is cancelled
-and made again with the retry, and what was answered then is answered at once. A result is passed on as it came.
-Sources: issue 5 part 7; THREATS 1.3, 1.8; PEERS 4, 20, 22; SPEC-DIGEST 1.9; DESIGN section 1.
+to no caller. The caller is asked the upstream's questions; where its revision ends the call for that, the upstream's
+call is cancelled and repeated at the retry, and questions with recorded answers are answered at once. A result is
+passed on unchanged.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
 
 MAX_QUESTION_ROUNDS = 20
-"""How often one call may come back with questions (2026-07-28)."""
+"""Maximum number of rounds of questions in one call (2026-07-28)."""
 
 FIRST_START = 20.0
-"""Seconds that a call waits for an upstream that is being reached for the first time."""
+"""Seconds that a call waits for the first connection to an upstream."""
 
 OWN = "local"
-"""The principal of callers who did not say who they are: the hub's own."""
+"""The principal of unidentified callers: the hub's own."""
 
 ASKABLE = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
-"""Client capabilities and what the client calls the questions that they allow."""
+"""Client capabilities, with the client's names of the questions that they allow."""
 
 CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 PREFIX = "io.modelcontextprotocol/"
@@ -59,7 +59,7 @@ Talk = Generator[Event, Any, Json]
 
 
 class FromUpstream(PatchbayError):
-    """A JSON-RPC error that an upstream answered with."""
+    """A JSON-RPC error of an upstream."""
 
     def __init__(self, failure: McpFailure) -> None:
         super().__init__(failure.message, failure.data)
@@ -68,7 +68,7 @@ class FromUpstream(PatchbayError):
 
 
 def upstream_handler(keeper: StandingConnection) -> Handler:
-    """Runs what targets name: `{"method", "name" | "uri" | "params"}`; arguments are the call's."""
+    """Return the handler of targets `{"method", "name" | "uri" | "params"}`; arguments are the call's."""
 
     def run(call: Call) -> Events:
         method, params = _request(keeper, call)
@@ -88,7 +88,9 @@ def upstream_handler(keeper: StandingConnection) -> Handler:
 
 @dataclass
 class _Line:
-    """What a call goes over; `clean` says that nothing of it is under way any more. `lane` is None where it shares."""
+    """The connection of a call; `clean` means that the server works on nothing of it any more. `lane` is None where
+    shared.
+    """
 
     connection: Connection
     lane: CallConnection | None = None
@@ -96,7 +98,7 @@ class _Line:
 
 
 def _request(keeper: StandingConnection, call: Call) -> tuple[str, Json]:
-    """The method and params that go to the upstream. Raises ToolFailed for a call that leads back here."""
+    """Return the method and params for the upstream. Raises ToolFailed for a call that leads back here."""
     target, ways = call.target, ways_of(call.meta)
     if keeper.id in ways or len(ways) >= LONGEST_VIA:
         raise ToolFailed(f"this call leads in a circle: it came to {keeper.mount.name} by way of {len(ways)} mounts")
@@ -115,7 +117,7 @@ def _request(keeper: StandingConnection, call: Call) -> tuple[str, Json]:
 
 
 def _ready(keeper: StandingConnection, call: Call) -> Events:
-    """Wait for an upstream that was never reached yet. Raises ToolFailed at once for one that is away."""
+    """Wait for the first connection to an upstream. Raises ToolFailed at once for an unavailable one."""
     keeper.start()
     if not keeper.settled.is_set():
         call_by = min(call.left(), FIRST_START)
@@ -181,7 +183,7 @@ def _opened(lane: CallConnection, call: Call) -> Generator[Event, Any, Connectio
 
 
 def _rounds(connection: Connection, call: Call, method: str, params: Json) -> Talk:
-    """The result of a request; in 2026-07-28 an upstream may want it several times, each with more answers."""
+    """Return the result of a request; an upstream of 2026-07-28 may require several rounds, each with more answers."""
     asked = 0
     for _ in range(MAX_QUESTION_ROUNDS):
         result, asked = yield from _round(connection, call, method, params, asked)
@@ -220,7 +222,7 @@ def _round(
         progress=call.progress_token is not None,
         capabilities=capabilities,
         pauses=pauses(call),
-        by_hand=True,
+        manual_input=True,
     )
     answer: Answer | None = None
     try:
@@ -239,16 +241,16 @@ def _round(
 
 
 def _answered(question: Question, call: Call, number: int) -> Generator[Event, Any, Answer]:
-    """The caller's answer to a question that came over the connection."""
+    """Return the caller's answer to a question that came over the connection."""
     capability = CAPABILITY.get(question.method)
     if capability is None:
         return McpFailure(UNKNOWN_METHOD, f"the caller cannot be asked for {question.method}")
     if not isinstance(call.capabilities.get(capability), Mapping):
         if capability == "roots":
-            # Many servers ask for them as soon as they are connected: it may be no matter of this call at all.
+            # Many servers ask for roots right after the handshake: the question may not belong to this call.
             return McpFailure(UNKNOWN_METHOD, "the caller has no roots")
         raise MissingCapability({capability: {}})
-    # Asked again when the call is made again: the same question, and no other, finds the answer that was given.
+    # A repeated call asks again: only the same question finds the recorded answer.
     text = orjson.dumps([question.method, question.params], option=orjson.OPT_SORT_KEYS)
     key = f"{number}-{sha256(text).hexdigest()[:16]}"
     answers = yield Ask({key: question})
@@ -257,7 +259,7 @@ def _answered(question: Question, call: Call, number: int) -> Generator[Event, A
 
 
 def _error(failure: McpFailure, method: str, params: Mapping[str, Any]) -> PatchbayError:
-    """The error as a caller of any revision is to get it."""
+    """Return the error in a form for callers of any revision."""
     named = isinstance(failure.data, Mapping) and "uri" in failure.data
     if method == "resources/read" and (failure.code == OLD_NOT_FOUND or (failure.code == BAD_PARAMS and named)):
         missing = ResourceNotFound(str(params["uri"]))
@@ -267,7 +269,7 @@ def _error(failure: McpFailure, method: str, params: Mapping[str, Any]) -> Patch
 
 
 def _said(method: str, result: Json, name: str) -> Events:
-    """The events of a result, and the result itself."""
+    """Yield the events of a result, and the result itself."""
     meta = result.get("_meta")
     if isinstance(meta, Mapping):
         meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX)}

@@ -1,4 +1,4 @@
-"""Whether a mounted server answers, as a value for pages and for error messages."""
+"""The health of a mounted server, as a value for pages and error messages."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 State = Literal["connecting", "up", "down", "circle"]
-"""`circle`: its own lists lead back to this hub, and so it is not served from there."""
+"""`circle`: its own lists lead back to this hub, so it is not served."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How it is since `since` (Unix time, seconds).
+    """The state since `since` (Unix time, seconds).
 
-    `reason` says why it is down, without secrets; `tries` how often it was tried in vain, `retry` the seconds between
-    the last try and the next. `revision` is the protocol revision that is spoken, empty while none is.
+    `reason` explains `down`, without secrets; `tries` is the number of failed attempts, `retry` the seconds between the
+    last attempt and the next. `revision` is the protocol revision in use, empty without a connection.
     """
 
     state: State = "connecting"
@@ -27,7 +27,7 @@ class Health:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The state as a sentence."""
         if self.state == "up":
             return f"it answers, in revision {self.revision}"
         if self.state == "connecting":
@@ -37,7 +37,7 @@ class Health:
         return f"it does not answer: {self.reason}; it is tried again every {self.retry:g} s or so"
 
     def data(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the health as a JSON object."""
         return {
             "state": self.state,
             "reason": self.reason,

@@ -1,7 +1,6 @@
-"""The row of mounted servers: what the upstream said of itself last, under the rules that the configuration adds.
+"""The kind of mounted servers: the last lists of the upstream, under the rules of the configuration.
 
-Rules: what the upstream lists is shown as it came; what cannot be served is a Problem.
-Sources: issue 5 part 7; DESIGN sections 5 and 11; THREATS 1.8; REQUIREMENTS X-16, JN-C19.
+The upstream's lists are shown unchanged; an entry that cannot be served is a Problem.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def _check(fields: Fields, where: str) -> None:
 
 
 def _make_parts(server: ConfiguredServer) -> ServerParts:
-    """The parts of a mounted server. Raises ConfigError for an address or a header that cannot be."""
+    """Return the parts of a mounted server. Raises ConfigError for an invalid address or header."""
     if server.connections is None:
         raise ConfigError(server.origin, "kind", "expected no mounted server here: nothing reaches other servers")
     keeper = server.connections.of(mount_of(server.name, server.fields, server.origin))

@@ -1,6 +1,7 @@
-"""Bounds on what a mounted server may list: how much, how long, how deep, and which characters its names may have.
+"""Limits of the lists of a mounted server: number, size, depth, and the characters of names.
 
-What exceeds a bound is left out with a sentence for the server's page. What is within the bounds is relayed as it came.
+An entry beyond a limit is left out, with a sentence for the server's page. Other entries are passed on unchanged.
+
 Source: MCP specification, server/tools, tool names (1 to 128 characters).
 """
 
@@ -15,22 +16,22 @@ from patchbay.descriptors import Kind, Problem
 from patchbay.hidden_characters import find_hidden_character
 
 MAX_ENTRIES = 5_000
-"""Entries of one list (tools, resources, resource templates, prompts)."""
+"""Maximum entries of one list (tools, resources, resource templates, prompts)."""
 
 MAX_LIST_BYTES = 16 * 1024 * 1024
-"""Bytes of one list as JSON."""
+"""Maximum bytes of one list as JSON."""
 
 MAX_ENTRY_BYTES = 512 * 1024
-"""Bytes of one entry as JSON: schemas, descriptions, icons."""
+"""Maximum bytes of one entry as JSON: schemas, descriptions, icons."""
 
 MAX_SCHEMA_BYTES = 256 * 1024
-"""Bytes of one input or output schema as JSON."""
+"""Maximum bytes of one input or output schema as JSON."""
 
 MAX_DEPTH = 64
-"""Objects and arrays inside each other, in one entry."""
+"""Maximum nesting of objects and arrays in one entry."""
 
 MAX_NAME_CHARACTERS: dict[Kind, int] = {"tool": 128, "prompt": 128, "resource": 1024, "template": 1024}
-"""Characters of the name of a tool or a prompt, and of the URI of a resource or a resource template."""
+"""Maximum characters of the name of a tool or a prompt, and of the URI of a resource or a resource template."""
 
 MAX_TITLE_CHARACTERS = 1024
 MAX_DESCRIPTION_CHARACTERS = 32 * 1024
@@ -39,20 +40,20 @@ MAX_INFO_BYTES = 512 * 1024
 MAX_CAPABILITIES_BYTES = 64 * 1024
 
 MAX_PROBLEMS = 100
-"""Sentences about one server; a sentence with their number takes the place of the others."""
+"""Maximum sentences about one server; one more sentence has the number of the others."""
 
 Json = dict[str, Any]
 
 
 class ListReader:
-    """Reads one list of an upstream up to its bounds. `left_out` has a sentence for each reason to leave some out."""
+    """Reads one list of an upstream up to its limits. `left_out` has a sentence for each reason of omission."""
 
     def __init__(self, key: str) -> None:
         self.left_out: list[str] = []
         self._key = key
 
     def read(self, entries: Iterable[Any]) -> list[Json]:
-        """Return the entries that are objects and can be stored. Reading stops at the first bound that is exceeded."""
+        """Return the entries that are objects and can be stored. Reading stops at the first exceeded limit."""
         taken: list[Json] = []
         unwritable = total = 0
         for entry in entries:
@@ -80,7 +81,7 @@ class ListReader:
 
 
 def encoded_size(value: Any) -> int | None:
-    """Return the bytes of a value as JSON; None where it cannot be written (huge numbers, lone surrogates)."""
+    """Return the bytes of a value as JSON; None for a value without JSON form (huge numbers, lone surrogates)."""
     try:
         return len(orjson.dumps(value))
     except (orjson.JSONEncodeError, RecursionError):
@@ -104,7 +105,7 @@ def check_name(kind: Kind, key: str, name: Any) -> str | None:
 
 
 def check_entry(entry: Json) -> str | None:
-    """Return which bound an entry exceeds, or None. Its texts are texts already."""
+    """Return which limit an entry exceeds, or None. The types of its texts are checked already."""
     for field, longest in (("title", MAX_TITLE_CHARACTERS), ("description", MAX_DESCRIPTION_CHARACTERS)):
         if len(entry.get(field) or "") > longest:
             return f"its {field} has {len(entry[field])} characters; expected at most {longest}"

@@ -1,10 +1,8 @@
-"""What an upstream said of itself the last time it answered: kept in the store, so that it is still there when the
-upstream is not, or this hub was started again.
+"""The last answers of an upstream about itself, in the store for times when it is away and after a restart of the hub.
 
-The name `upstreams/<server>@<mount>` points to it, as canonical JSON: what was read elsewhere is never
-shown. An entry that is no object, has no name, is no tool that can be called, or exceeds a bound of `list_bounds.py` is
-left out, and the server's page says why. What is taken stays as it came.
-Sources: PEERS 22 (relay untouched) and 24 (serve the last known list); THREATS 1.8.
+The name `upstreams/<server>@<mount>` points to them, as canonical JSON: answers from another address are never shown.
+An entry is left out when it is not an object, has no name, is a tool that cannot be called, or exceeds a limit of
+`list_bounds.py`; the server's page gives the reason. Other entries are stored unchanged.
 """
 
 from __future__ import annotations
@@ -39,13 +37,13 @@ log = logging.getLogger(__name__)
 PREFIX = "upstreams/"
 WHO = "upstream"
 VIA = "io.patchbay/via"
-"""Key in `_meta` of lists and requests: the mounts that they come by."""
+"""Key in `_meta` of lists and requests: the mounts that they passed."""
 
 LONGEST_VIA = 16
-"""How many mounts may stand one behind the other."""
+"""Maximum number of mounts in a row."""
 
 TEXTS = ("title", "description", "mimeType")
-"""What is text in every entry that has it: pages and searches of all servers rely on that."""
+"""Fields that must be strings in every entry: pages and searches rely on that."""
 
 Json = dict[str, Any]
 KEYS: Mapping[Kind, str] = {"tool": "name", "resource": "uri", "template": "uriTemplate", "prompt": "name"}
@@ -59,9 +57,9 @@ LISTS: Sequence[tuple[Kind, str, str]] = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one upstream offers. `mount` is the digest of how it was reached; lists are as they came, by method.
+    """The offers of one upstream. `mount` is the digest of how it was reached; lists are unchanged, by method.
 
-    `left_out` has sentences about what was not even stored, by method, or by `initialize` for what is no list.
+    `left_out` has sentences about parts that are not stored, by method, or by `initialize` for parts outside lists.
     """
 
     mount: str
@@ -74,11 +72,11 @@ class Snapshot:
     left_out: Mapping[str, list[str]] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """As it is kept: with the keys in the order in which the upstream gave them, as people read it."""
+        """Return the stored form, with keys in the upstream's order, which people read best."""
         return orjson.dumps(asdict(self))
 
     def descriptors(self) -> tuple[dict[Kind, dict[str, Descriptor]], list[Problem]]:
-        """What can be served, by kind and key, and why the rest is not."""
+        """Return what can be served, by kind and key, and the reasons for the rest."""
         found: dict[Kind, dict[str, Descriptor]] = {kind: {} for kind in KEYS}
         problems = [Problem(method, sentence) for method, sentences in self.left_out.items() for sentence in sentences]
         for kind, method, _ in LISTS:
@@ -94,9 +92,10 @@ class Snapshot:
 
 
 def read(connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = ()) -> Snapshot:
-    """Ask an upstream for everything; a list that it fails to give is as `before`. Raises Unreachable.
+    """Read all lists of an upstream; a list that fails is taken from `before`. Raises Unreachable.
 
-    With `changed`, methods of notifications, only those lists are read that they tell of; the others are as `before`.
+    With `changed`, methods of notifications, only the lists that they announce are read; others are taken from
+    `before`.
     """
     lists: dict[str, list[Json]] = {}
     via: list[str] = []
@@ -111,7 +110,7 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None, cha
         try:
             reader = ListReader(key)
             lists[method] = reader.read(
-                connection.pages(method, key, lambda page: via.extend(ways_of(page.get("_meta"))))
+                connection.iterate_pages(method, key, lambda page: via.extend(ways_of(page.get("_meta"))))
             )
             left_out[method] = reader.left_out
         except McpFailure as problem:
@@ -125,7 +124,7 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None, cha
 
 
 def _bounded_introduction(connection: Connection) -> tuple[Json, list[str]]:
-    """What the upstream says of itself, without the parts that are too large, and a sentence for each of those."""
+    """Return the upstream's introduction without parts that are too large, and a sentence for each of those."""
     shown: Json = {"info": connection.info, "instructions": None, "capabilities": connection.capabilities}
     left_out = []
     for name, limit in (("info", MAX_INFO_BYTES), ("capabilities", MAX_CAPABILITIES_BYTES)):
@@ -142,18 +141,18 @@ def _bounded_introduction(connection: Connection) -> tuple[Json, list[str]]:
 
 
 def _told_by(method: str) -> str:
-    """The notification that says that a list has changed."""
+    """Return the notification that announces a change of a list."""
     return f"notifications/{method.partition('/')[0]}/list_changed"
 
 
 def ways_of(meta: Any) -> list[str]:
-    """The mounts that a `_meta` names."""
+    """Return the mounts in a `_meta`."""
     found = meta.get(VIA) if isinstance(meta, Mapping) else None
     return [one for one in found if isinstance(one, str)][: 2 * LONGEST_VIA] if isinstance(found, list) else []
 
 
 def keep(store: Store, name: str, snapshot: Snapshot) -> bool:
-    """Keep it; whether it is another than before."""
+    """Store a snapshot; return whether it differs from the last one."""
     cid, full = store.blobs.put(snapshot.encoded()), f"{PREFIX}{name}@{snapshot.mount}"
     if store.names.get(full) == cid:
         return False
@@ -162,7 +161,7 @@ def keep(store: Store, name: str, snapshot: Snapshot) -> bool:
 
 
 def names(store: Store) -> dict[str, tuple[str, ...]]:
-    """The CIDs of all that is kept, by server."""
+    """Return the CIDs of all stored snapshots, by server."""
     found: dict[str, tuple[str, ...]] = {}
     for full, cid in store.names.all(PREFIX).items():
         server = full.removeprefix(PREFIX).partition("@")[0]
@@ -171,7 +170,7 @@ def names(store: Store) -> dict[str, tuple[str, ...]]:
 
 
 def load(store: Store, name: str, mount: str) -> Snapshot | None:
-    """The last one of a mount; None when there is none."""
+    """Return the last snapshot of a mount, or None."""
     cid = store.names.get(f"{PREFIX}{name}@{mount}")
     try:
         fields = orjson.loads(store.blobs.get(cid)) if cid else None
@@ -219,7 +218,7 @@ def _is_named(argument: Json) -> bool:
 
 
 def target_of(kind: Kind, key: str) -> Json:
-    """What the handler is to ask for: a method and what it names."""
+    """Return the target for the handler: a method and its parameter."""
     if kind in ("resource", "template"):
         return {"method": "resources/read", "uri": key}
     return {"method": "tools/call" if kind == "tool" else "prompts/get", "name": key}

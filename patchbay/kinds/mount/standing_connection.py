@@ -1,10 +1,9 @@
-"""One mount kept: its standing connection, its last good lists, what changes there, and trying again.
+"""One mount: its standing connection, its last valid lists, announced changes, and reconnection.
 
-Rules: one thread for each mount; while the upstream is away calls fail at once and its last good lists stay; it is
-tried again after half a second, then twice as long each time, up to half a minute. A list of its own that leads back to
-this mount is a circle and is not served. What it says of itself stands in the health, without secrets and without what
-a program wrote to standard error, which goes to the log.
-Sources: issue 5 part 7; REQUIREMENTS JN-1, JN-70; THREATS 1.8; PEERS 4, 12, 17, 24; SPEC-DIGEST 1.8, 1.10.
+Each mount has one thread. While the upstream is away, calls fail at once and its last lists stay. It is tried again
+after half a second, then after twice the time each, up to half a minute. A list that leads back to this mount is a
+cycle and is not served. The upstream's errors are part of the health, without secrets; standard error of a program goes
+to the log.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Reach
-from patchbay.client.connection.environment import launch_environment
+from patchbay.client.addresses.targets import Era, Target
+from patchbay.client.connection.environment import make_launch_environment
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
@@ -37,30 +36,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_RETRY, LONGEST_RETRY, JITTER = 0.5, 30.0, 0.2
-"""Seconds until the next try, and the part of it that is left to chance."""
+"""Seconds until the next attempt, and the random part of it."""
 
 PROBE, PROBE_TIMEOUT = 15.0, 5.0
-"""Seconds of silence after which an upstream is asked whether it is there; how long it may take to say so."""
+"""Seconds of silence after which an upstream is pinged, and seconds until it must answer."""
 
 REST, LONGEST_REST = 0.1, 10.0
-"""Seconds between two readings of the lists, whatever the upstream says; twice as long each time, up to the longest,
-for one that says so again as soon as it may."""
+"""Seconds between two readings of the lists; doubled up to the maximum for an upstream that announces changes without
+pause.
+"""
 
 MOST_URIS, MOST_NEWS, LONGEST_URI = 1024, 4096, 8192
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 LONGEST_REASON = 300
 
 LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
-"""News beside the methods of notifications."""
+"""Events beside the methods of notifications."""
 
 
 class MountCycle(PatchbayError):
-    """What is mounted leads back to the mount."""
+    """A mounted server leads back to the mount."""
 
 
 @dataclass(frozen=True)
 class MountContext:
-    """What mounts stand on. `hub` names this hub, `version` is its own; `told` says that the names moved."""
+    """The environment of mounts. `hub` identifies this hub, `version` is its version; `told` announces moved names."""
 
     store: Store
     environ: Mapping[str, str]
@@ -70,21 +70,21 @@ class MountContext:
 
 
 class EventQueue:
-    """What happened, each thing once, in order; bounded. For many writers and one reader."""
+    """A bounded queue of events, each event once, in order. For many writers and one reader."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, str], None] = {}
         self._changed = threading.Condition()
 
     def put(self, what: str, about: str = "") -> None:
-        """Never waits. An update of a resource is dropped when too many wait."""
+        """Add an event without waiting. An update of a resource is dropped when the queue is full."""
         with self._changed:
             if len(self._waiting) < MOST_NEWS or not about:
                 self._waiting[what, about] = None
                 self._changed.notify()
 
     def take(self, seconds: float) -> list[tuple[str, str]]:
-        """All there is, waiting up to so many seconds for the first."""
+        """Return all events, after waiting up to this many seconds for the first."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting, seconds)
             taken, self._waiting = list(self._waiting), {}
@@ -92,15 +92,15 @@ class EventQueue:
 
 
 class StandingConnection:
-    """Keeps one mount once it is started. Safe to use from many threads."""
+    """Maintains one mount once it is started. Thread-safe."""
 
     def __init__(self, mount: Mount, ground: MountContext) -> None:
         self.mount = mount
         self.id = f"{ground.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
-        self.reach: Reach | None = mount.direct_reach
-        """How it was reached last; before that what the address alone says, None where that is in a file."""
+        self.reach: Target | None = mount.direct_reach
+        """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         self.lanes = CallConnections(self._lane)
         self.settled = threading.Event()
         """Set once it is known whether the upstream answers."""
@@ -113,7 +113,7 @@ class StandingConnection:
         self._rest = REST
 
     def start(self) -> None:
-        """Begin to keep it; a second time does nothing."""
+        """Start the thread; does nothing the second time."""
         with self._lock:
             if self._thread is None and not self._ending.is_set():
                 name = f"upstream {self.mount.name}"
@@ -121,21 +121,21 @@ class StandingConnection:
                 self._thread.start()
 
     def stop(self) -> None:
-        """End it: its connections and what they started are gone when its thread is, which `join` waits for."""
+        """End it: its connections and their processes end with its thread, which `join` waits for."""
         self._ending.set()
         self._news.put(ENDING)
 
     def join(self, seconds: float) -> None:
-        """Wait up to so many seconds for the end."""
+        """Wait up to this many seconds for the end."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def suspect(self) -> None:
-        """Somebody got no answer: see whether it is still there."""
+        """Check the connection, because a call got no answer."""
         self._news.put(SUSPECT)
 
     def want(self, uris: Iterable[str]) -> None:
-        """Have the upstream tell of updates of these resources. The oldest are forgotten beyond MOST_URIS."""
+        """Subscribe to updates of these resources. Beyond MOST_URIS, the oldest are dropped."""
         with self._lock:
             fresh = [uri for uri in uris if uri not in self._uris]
             self._uris |= dict.fromkeys(fresh)
@@ -144,7 +144,7 @@ class StandingConnection:
         if fresh:
             self._news.put(WANTED)
 
-    # the thread
+    # methods of the thread
 
     def _run(self) -> None:
         tries = 0
@@ -163,14 +163,14 @@ class StandingConnection:
             if problem is not None and not self._ending.is_set():
                 tries = 1 if answered else tries + 1
                 self._wait(self._down(problem, tries))
-        # A call that still runs has its connection; nobody would come for it afterwards.
+        # A running call keeps its connection; later ones have none.
         self.lanes.close()
 
     def _wait(self, seconds: float) -> None:
         self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
 
     def _live(self) -> None:
-        # It declares all that may be asked, so that the upstream lists all it has for callers who can be asked that.
+        # It declares every question, so that the upstream lists everything for callers that can answer.
         with self._open() as connection:
             self._refresh(connection)
             self.connection = connection
@@ -182,22 +182,22 @@ class StandingConnection:
                 missed = self._attend(connection, missed, subscribed)
 
     def _open(self, questions: Iterable[str] | None = None, era: Era | None = None) -> Connection:
-        """A connection that declares these questions, or all there are."""
+        """Open a connection that declares these questions, or all of them."""
         environ = self._ground.environ
-        # The official SDK takes half a second to load: a hub that mounts nothing does without.
+        # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
-        reach = self.reach = self.mount.reach(environ)
+        target = self.reach = self.mount.reach(environ)
         connection: Connection = connections.Connection.open(
-            reach,
+            target,
             era=era or self.mount.era,
             version=self._ground.version,
             start_timeout=START_TIMEOUT,
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
             listener=self._heard,
-            environ=launch_environment(environ),
+            environ=make_launch_environment(environ),
         )
         if not connection.modern and "logging" in connection.capabilities:
-            # All of it: what each caller wants to see is decided here, and differs.
+            # All levels: the level of each caller is applied here.
             self._try(connection, "logging/setLevel", {"level": "debug"})
         return connection
 
@@ -212,11 +212,11 @@ class StandingConnection:
             self._news.put(method, uri)
 
     def _attend(self, connection: Connection, missed: bool, subscribed: set[str]) -> bool:
-        """Do what there is to do until the upstream is to be listened to anew. Raises when it is gone.
+        """Handle events until the upstream must be subscribed to anew. Raises when it is gone.
 
-        `missed` says that nobody listened since the lists were read; answers whether that is so again: always in
-        2026-07-28, where the list of resources to hear of is part of listening. `subscribed` are the resources that
-        this connection has been subscribed to, one by one (before 2026-07-28).
+        `missed` means that there was no subscription since the lists were read. Returns whether that is so again:
+        always in 2026-07-28, where the list of resources is part of the subscription. `subscribed` are the resources
+        that this connection has been subscribed to, one by one (before 2026-07-28).
         """
         uris = list(self._uris)
         for uri in () if connection.modern else [uri for uri in uris if uri not in subscribed]:
@@ -233,7 +233,7 @@ class StandingConnection:
                 self._hear(connection)
                 listens.clear()
         except McpFailure as problem:
-            # It may be asked all the same: only what changes there is not known for a while.
+            # It still answers requests: only its changes are unknown for a while.
             log.info("the upstream %s does not tell what changes: %s", self.mount.name, problem.message)
             self._probe(connection)
             self._ending.wait(PROBE)
@@ -241,7 +241,7 @@ class StandingConnection:
         return connection.modern
 
     def _hear(self, connection: Connection) -> None:
-        """Until it is to be listened to anew."""
+        """Handle events until a new subscription is needed."""
         while not self._ending.is_set():
             begun = time.monotonic()
             news = self._news.take(PROBE)
@@ -256,7 +256,7 @@ class StandingConnection:
                 self._rest = min(LONGEST_REST, 2 * self._rest) if quiet < self._rest else REST
                 self._ending.wait(self._rest)
             if LOST in words:
-                # One that never tells for long is not asked all the time.
+                # Pause, for an upstream that ends each subscription at once.
                 self._ending.wait(FIRST_RETRY)
             if words & {LOST, WANTED}:
                 return
@@ -265,31 +265,31 @@ class StandingConnection:
         self, connection: Connection, uris: list[str]
     ) -> AbstractContextManager[Future[None]] | AbstractContextManager[None]:
         if not connection.modern:
-            return connection.listening()
+            return connection.listen()
         offered = connection.capabilities
         kinds = [kind for kind in ("tools", "resources", "prompts") if (offered.get(kind) or {}).get("listChanged")]
         uris = uris if (offered.get("resources") or {}).get("subscribe") else []
-        return connection.listening(kinds, uris) if kinds or uris else nullcontext()
+        return connection.listen(kinds, uris) if kinds or uris else nullcontext()
 
     def _try(self, connection: Connection, method: str, params: Mapping[str, Any]) -> None:
-        """Ask for something that the upstream may refuse. Raises Unreachable."""
+        """Send a request that the upstream may refuse. Raises Unreachable."""
         try:
-            connection.result(method, params, timeout=PROBE_TIMEOUT)
+            connection.get_result(method, params, timeout=PROBE_TIMEOUT)
         except McpFailure as problem:
             log.info("the upstream %s refused %s: %s", self.mount.name, method, problem.message)
 
     def _probe(self, connection: Connection) -> None:
-        """Raises Unreachable, also where it knows this client no more."""
+        """Raise Unreachable without an answer, or when the upstream has dropped this session."""
         if connection.closed:
             raise Unreachable("the connection ended")
         try:
-            connection.result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT)
+            connection.get_result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT)
         except McpFailure as problem:
-            if problem.code != MethodNotFound.code:  # whoever says that it knows no ping is there
+            if problem.code != MethodNotFound.code:  # an upstream without ping has answered
                 raise Unreachable(problem.message) from problem
 
     def _refresh(self, connection: Connection, changed: Iterable[str] = ()) -> None:
-        """Read all lists, or those that these notifications tell of; keep them where they are others than before."""
+        """Read all lists, or those that these notifications announce; store them when they differ."""
         name, mount, store = self.mount.name, self.mount.digest, self._ground.store
         fresh = snapshots.read(connection, mount, snapshots.load(store, name, mount), frozenset(changed))
         if self.id in fresh.via:
@@ -304,7 +304,7 @@ class StandingConnection:
             self._ground.store.bus.publish(f"updated/{self.mount.name}", uri.encode("utf-8", "replace"))
 
     def _down(self, problem: PatchbayError, tries: int) -> float:
-        """Mark it; answers the seconds until the next try."""
+        """Record the failure; return the seconds until the next attempt."""
         circle = isinstance(problem, MountCycle)
         retry = LONGEST_RETRY if circle else min(LONGEST_RETRY, FIRST_RETRY * 2 ** min(tries - 1, 10))
         secrets = self.mount.secrets(self._ground.environ)
@@ -317,5 +317,5 @@ class StandingConnection:
         return retry
 
     def last(self) -> Snapshot | None:
-        """What it offered when it last answered."""
+        """Return its offers at its last answer."""
         return snapshots.load(self._ground.store, self.mount.name, self.mount.digest)

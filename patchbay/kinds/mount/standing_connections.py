@@ -1,7 +1,7 @@
-"""All mounts of one hub, in one process: which are kept, and their end.
+"""All mounts of one hub, in one process.
 
-A keeper belongs to a mount, not to a version of a server: a changed description or a new list leaves the connections
-as they are. Rules: `keep` never waits; `close` waits until everything that was started has ended.
+A StandingConnection belongs to a mount, not to a version of a server: a changed description or list leaves it
+unchanged. `keep` never waits; `close` waits until everything has ended.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.standing_connection import MountContext, StandingConnection
 
 CLOSE_SECONDS = 20.0
-"""Seconds that the end of all of them may take."""
+"""Seconds that the end of all mounts may take."""
 
 SPARE = 64
-"""How many keepers of mounts that are not kept (of older versions) are remembered."""
+"""Maximum number of connections of mounts that are not current (of older versions)."""
 
 
 class StandingConnections:
-    """StandingConnections by mount."""
+    """Standing connections by mount."""
 
     def __init__(self, ground: MountContext) -> None:
         self._ground = ground
@@ -30,7 +30,7 @@ class StandingConnections:
         self._closed = False
 
     def of(self, mount: Mount) -> StandingConnection:
-        """The keeper of a mount; it is started when the mount is kept or called."""
+        """Return the standing connection of a mount; it is started when the mount is current or called."""
         with self._lock:
             keeper = self._known.get(mount)
             if keeper is None:
@@ -40,7 +40,7 @@ class StandingConnections:
             return keeper
 
     def keep(self, mounts: Iterable[Mount]) -> None:
-        """Keep exactly these: others end, new ones begin."""
+        """Maintain exactly these mounts: end others, start new ones."""
         wanted = frozenset(mounts)
         with self._lock:
             if self._closed:
@@ -55,7 +55,7 @@ class StandingConnections:
             self.of(mount).start()
 
     def close(self) -> None:
-        """End all of them and wait for it."""
+        """End all of them and wait for their end."""
         with self._lock:
             self._closed = True
             keepers = list(self._known.values())

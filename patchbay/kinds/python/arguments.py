@@ -1,9 +1,8 @@
-"""JSON arguments as the Python values that a function's annotations ask for.
+"""Convert JSON arguments to the Python values that a function's annotations require.
 
-Parameters of plain JSON types are passed untouched; only the others (dates, enumerations,
-dataclasses, sets, ...) get a converter, built once per function. That arguments fit the tool's
-schema has been checked before; what is found here is told as the tool's own failure.
-Sources: DESIGN section 5; REQUIREMENTS T5.2, T5.3, V-F5, V-F6; T13.5 to T13.7.
+Parameters of plain JSON types are passed unchanged. Others (dates, enumerations, dataclasses, sets, ...) get a
+converter, built once per function. The arguments fit the tool's schema already; an error here is the tool's own
+failure.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from patchbay.errors import ToolFailed
 
 PLAIN = (Any, object, str, int, float, bool, None, type(None), list, dict, inspect.Parameter.empty)
 CONTEXT = "context"
-"""The parameter through which a function gets its Context; it is never an argument."""
+"""The parameter through which a function receives its Context; it is never an argument."""
 
 
 class Function:
-    """A function and how it is called with JSON arguments."""
+    """A function with the converters of its JSON arguments."""
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         self.name = name
@@ -44,8 +43,13 @@ class Function:
         hints = annotations_of(call)
         self._converters = {key: made for key in named if (made := converter(hints.get(key, Any))) is not None}
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its arguments are JSON values as they come, and it takes no context."""
+        return not self._converters and not self.takes_context
+
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments for the function. Raises ToolFailed naming the argument that does not fit."""
+        """Return keyword arguments for the function. Raises ToolFailed that names the wrong argument."""
         if not self._open and not arguments.keys() <= self._names:
             extra = ", ".join(repr(key) for key in arguments if key not in self._names)
             known = ", ".join(self._names) or "no arguments"
@@ -56,7 +60,7 @@ class Function:
         bound = dict(arguments)
         for key, adapter in self._converters.items():
             if key in bound:
-                bound[key] = _converted(key, bound[key], adapter)
+                bound[key] = _convert(key, bound[key], adapter)
         return bound
 
 
@@ -71,7 +75,7 @@ def _signature(name: str, call: Callable[..., Any]) -> inspect.Signature:
     return signature
 
 
-def _converted(name: str, value: Any, adapter: TypeAdapter[Any]) -> Any:
+def _convert(name: str, value: Any, adapter: TypeAdapter[Any]) -> Any:
     try:
         return adapter.validate_json(to_json(value))
     except ValidationError as problem:
@@ -82,15 +86,15 @@ def _converted(name: str, value: Any, adapter: TypeAdapter[Any]) -> Any:
 
 
 def annotations_of(call: Callable[..., Any]) -> dict[str, Any]:
-    """Annotations as types; one that cannot be resolved (imported for type checkers only) is left out."""
+    """Return annotations as types, without those that cannot be resolved (imported for type checkers only)."""
     call = inspect.unwrap(call)
     try:
         return typing.get_type_hints(call, include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError):
-        return dict(_one_by_one(getattr(call, "__annotations__", {}), getattr(call, "__globals__", {})))
+        return dict(_resolve_one_by_one(getattr(call, "__annotations__", {}), getattr(call, "__globals__", {})))
 
 
-def _one_by_one(annotations: Mapping[str, Any], names: dict[str, Any]) -> typing.Iterator[tuple[str, Any]]:
+def _resolve_one_by_one(annotations: Mapping[str, Any], names: dict[str, Any]) -> typing.Iterator[tuple[str, Any]]:
     for key, annotation in annotations.items():
         holder = types.SimpleNamespace(__annotations__={key: annotation})
         try:
@@ -100,14 +104,14 @@ def _one_by_one(annotations: Mapping[str, Any], names: dict[str, Any]) -> typing
 
 
 def converter(annotation: Any) -> TypeAdapter[Any] | None:
-    """What makes a value of this type out of JSON; None where JSON is right as it is, or no such thing is known."""
+    """Return a converter from JSON to this type; None where JSON needs no conversion, or for an unsupported type."""
     if is_plain(annotation):
         return None
-    annotation = _modern(annotation)
+    annotation = _readable_by_pydantic(annotation)
     try:
         return TypeAdapter(annotation, config=ConfigDict(val_json_bytes="base64"))
     except PydanticUserError:
-        pass  # a model, dataclass or TypedDict brings its own configuration, and must not be given one
+        pass  # a model, dataclass or TypedDict has its own configuration and accepts no other
     try:
         return TypeAdapter(annotation)
     except PydanticUserError:
@@ -128,27 +132,27 @@ def is_plain(annotation: Any) -> bool:
     return False
 
 
-def _modern(annotation: Any) -> Any:
-    """The same type with each TypedDict rebuilt as the kind that pydantic reads on this Python (below 3.12)."""
+def _readable_by_pydantic(annotation: Any) -> Any:
+    """Return the type with each TypedDict rebuilt in the form that pydantic reads on this Python (below 3.12)."""
     if isinstance(annotation, type) and typing.is_typeddict(annotation):
-        return _rebuilt(annotation)
+        return _rebuild_typed_dict(annotation)
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is None or origin is Literal:
         return annotation
     if origin is typing.Annotated:
-        return typing.Annotated[(_modern(inner[0]), *inner[1:])]
-    parts = tuple(_modern(part) for part in inner)
+        return typing.Annotated[(_readable_by_pydantic(inner[0]), *inner[1:])]
+    parts = tuple(_readable_by_pydantic(part) for part in inner)
     if parts == inner:
         return annotation
     return Union[parts] if origin in (Union, types.UnionType) else origin[parts]  # noqa: UP007 (built at run time)
 
 
-def _rebuilt(annotation: Any) -> Any:
+def _rebuild_typed_dict(annotation: Any) -> Any:
     fields = {}
     for key, hint in typing.get_type_hints(annotation, include_extras=True).items():
-        # `__required_keys__` misses a NotRequired that stands in a string annotation, so the hint is asked first.
+        # `__required_keys__` misses a NotRequired inside a string annotation, so the hint is checked first.
         required = key in annotation.__required_keys__
         if get_origin(hint) in (Required, NotRequired):
             required, hint = get_origin(hint) is Required, get_args(hint)[0]
-        fields[key] = Required[_modern(hint)] if required else NotRequired[_modern(hint)]
+        fields[key] = Required[_readable_by_pydantic(hint)] if required else NotRequired[_readable_by_pydantic(hint)]
     return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]

@@ -1,10 +1,10 @@
-"""What a Python function can do with its `context` parameter: report, ask, remember, use the hub.
+"""The `context` parameter of a Python function: report, ask, store state, use the hub.
 
-All methods are plain calls, in `def` and `async def` alike. A question raises MissingCapability
-before anything is sent when the caller did not declare that it can answer. Questions get the keys
-ask-1, ask-2, ... in the order in which they are asked, unless the author names them: a retry
-replays the answers by key, so a function has to ask in the same order each time.
-Sources: DESIGN sections 1 and 5; SPEC-DIGEST 2.2 (InputRequiredResult); MCP client features.
+All methods are plain calls, in `def` and `async def` alike. A question raises MissingCapability before it is sent when
+the caller did not declare that it can answer. Questions get the keys ask-1, ask-2, ... in order, unless the author
+names them: a retry replays the answers by key, so a function must ask in the same order each time.
+
+Source: MCP specification, client features, and InputRequiredResult of revision 2026-07-28.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ CAPABILITY = {
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-"""The client capability that each kind of question needs."""
+"""The client capability that each method of a question needs."""
 
 KINDS = ("tools", "resources", "prompts")
 
 PARTS = ("variables", "servers")
-"""What the context holds by name."""
+"""The keys of the context."""
 
 
 class Context:
-    """A running call, as the function that serves it sees it."""
+    """A running call, as its function sees it."""
 
     def __init__(self, call: Call, emit: Callable[[Event], None], ask: Callable[[Mapping[str, Question]], Any]) -> None:
         self._call = call
@@ -44,23 +44,24 @@ class Context:
         self._asked = 0
 
     def __getitem__(self, part: str) -> dict[str, str]:
-        """`context["variables"]` and `context["servers"]`: texts of variables and definitions of servers, by name.
+        """Return the texts of variables (`context["variables"]`) or the definitions of servers (`context["servers"]`),
+        by name.
 
-        Raises KeyError for anything else: secrets are never given out.
+        Raises KeyError for any other key: secrets are never returned.
         """
         if part not in PARTS:
             raise KeyError(f"the context has {' and '.join(PARTS)}; not {part!r:.80}")
         return self._hub(f"the {part} of the context").configured(part)
 
     def get(self, part: str, default: Any = None) -> Any:
-        """The same; the default for a part that the context does not have."""
+        """Return a part of the context, or the default for an unknown part."""
         return self[part] if part in PARTS else default
 
     def __contains__(self, part: object) -> bool:
         return part in PARTS
 
     def keys(self) -> tuple[str, ...]:
-        """The parts that the context has."""
+        """Return the parts of the context."""
         return PARTS
 
     def __iter__(self) -> Iterator[str]:
@@ -68,7 +69,7 @@ class Context:
 
     @property
     def server(self) -> str:
-        """The name of the server the function belongs to."""
+        """The name of the function's server."""
         return self._call.server
 
     @property
@@ -83,24 +84,24 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller no longer wants the answer."""
+        """Whether the caller has cancelled the call."""
         return bool(self._call.cancelled)
 
     def left(self) -> float:
-        """Seconds until the call's deadline, never negative."""
+        """Return the seconds until the call's deadline, never negative."""
         return self._call.left()
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far the work is: a finite number that grows, in the unit of `total`. Raises ToolFailed."""
+        """Report progress: a finite number that grows, in the unit of `total`. Raises ToolFailed."""
         for name, value in (("progress", progress), ("total", total)):
             if not (value is None and name == "total") and not _is_finite(value):
-                raise ToolFailed(f"{name} is a finite number; not {value!r:.80}")
+                raise ToolFailed(f"{name} must be a finite number; not {value!r:.80}")
         self._emit(Progress(progress, total, message if message is None else _text("message", message)))
 
     def log(self, message: Any, level: str = "info", logger: str | None = None) -> None:
         """Send a log line (any JSON value).
 
-        Raises ToolFailed for a level that MCP does not know, and for a logger that is no text.
+        Raises ToolFailed for a level that MCP does not define, and for a logger that is not a string.
         """
         if level not in LOG_LEVELS:
             raise ToolFailed(f"no log level {level!r}; expected one of {', '.join(LOG_LEVELS)}")
@@ -109,14 +110,14 @@ class Context:
         self._emit(Log(level, shown.text if isinstance(shown, Text) else shown.value, logger))
 
     def ask(self, questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
-        """Ask the caller several things at once; the answers come under the same keys.
+        """Ask the caller several questions at once; the answers have the same keys.
 
-        Raises MissingCapability, and ToolFailed when a question stays without an answer, or a form was
-        filled in with what its schema does not allow (MCP, client/elicitation).
+        Raises MissingCapability, and ToolFailed when a question has no answer, or the content of a form does not fit
+        its schema (MCP specification, client/elicitation).
         """
         for question in questions.values():
             self._check(question.method)
-            _form(question)
+            _form_validator(question)
         answers = self._ask(dict(questions))
         unanswered = [key for key in questions if not isinstance(_of(answers, key), Mapping)]
         if unanswered:
@@ -128,8 +129,8 @@ class Context:
     def elicit(self, message: str, schema: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
         """Ask the user to fill in a form: `{"action": "accept" | "decline" | "cancel", "content": {...}}`.
 
-        `schema` is a JSON Schema of an object with properties of primitive types. Raises ToolFailed for a
-        schema that is none, and when what the user accepted does not fit it.
+        `schema` is a JSON Schema of an object with properties of primitive types. Raises ToolFailed for an invalid
+        schema, and when accepted content does not fit it.
         """
         return self._one("elicitation/create", {"message": message, "requestedSchema": dict(schema)}, key)
 
@@ -142,8 +143,8 @@ class Context:
     ) -> dict[str, Any]:
         """Ask the caller's language model: `{"role", "content", "model", ...}`.
 
-        `messages` is a text or a list of MCP sampling messages; `options` are further members of
-        the request, such as `system_prompt` or `temperature`.
+        `messages` is a text or a list of MCP sampling messages; `options` are further members of the request, such as
+        `system_prompt` or `temperature`.
         """
         if isinstance(messages, str):
             messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
@@ -156,68 +157,71 @@ class Context:
         return list(self._one("roots/list", {}, key).get("roots", []))
 
     def background(self, required: bool = False) -> None:
-        """Say that the rest takes long: the caller may hang up and fetch the result later.
+        """Declare that the rest takes long: the caller may disconnect and fetch the result later.
 
-        A client of 2026-07-28 that knows tasks gets a task, one of 2025-11-25 with a session comes back to
-        the stream; any other stays on the line, unless the background is `required`.
+        A client of 2026-07-28 that supports tasks gets a task, one of 2025-11-25 with a session resumes the stream. Any
+        other client stays connected; with `required`, the call fails for it.
         """
         self._emit(Detach(required))
 
     @property
     def state(self) -> Memory:
-        """The server's own small memory: JSON values under string keys."""
+        """The server's own state: JSON values under string keys."""
         return self._hub("its state").state(self.server)
 
     def read(self, uri: str) -> dict[str, Any]:
-        """A resource of the hub: `{"uri", "mimeType", "text" | "blob"}`. Raises ResourceNotFound, ToolFailed."""
+        """Read a resource of the hub: `{"uri", "mimeType", "text" | "blob"}`. Raises ResourceNotFound, ToolFailed."""
         return self._hub(f"reading {uri}").read(uri, self._call)
 
     def call(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Use a tool of a server: its result with `content`, `structuredContent` and `isError`."""
+        """Call a tool of a server and return its result with `content`, `structuredContent` and `isError`."""
         hub = self._hub(f"calling {server}.{tool}")
         self._emit(ToolUse(f"{server}.{tool}", arguments))
         return hub.call(server, tool, arguments, self._call)
 
     def call_quietly(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The same as `call`, without telling the caller of it: for what a server keeps with the help of another."""
+        """Call a tool like `call`, without reporting it to the caller: for a server that stores data through another
+        one.
+        """
         return self._hub(f"calling {server}.{tool}").call(server, tool, arguments, self._call)
 
     def start(self, function: str, /, **arguments: Any) -> None:
-        """Have another function of this definition run by itself, with JSON arguments: it goes on after this call.
+        """Start another function of this definition independently, with JSON arguments; it continues after this call.
 
-        Nobody waits for it and its result goes nowhere: it says what it has to say in `state`. It ends with the
-        hub, and has an hour. Raises ToolFailed when too many run.
+        Its result is discarded, so it stores results in `state`. It ends with the hub, and at the latest after one
+        hour. Raises ToolFailed when too many run.
         """
         self._hub(f"starting {function}").start(function, arguments, self._call)
 
     @property
     def folder(self) -> Path:
-        """The folder for files of this server's own, in the hub's data folder unless a setting says otherwise.
+        """The folder for this server's own files, in the hub's data folder unless a setting says otherwise.
 
-        It need not be there yet. For definitions that run inside the hub: a sandbox does not see it.
+        It may not exist yet. For definitions that run inside the hub: a sandbox does not see it.
         """
         return self._hub("its folder").folder(self.server)
 
     def kept(self, make: Callable[[Context], Any]) -> Any:
-        """What `make` gave the first time in this process, for all functions and transforms of this server.
+        """Return the object that `make` made at the first request in this process, shared by all functions of this
+        server.
 
-        It lasts until the hub ends, which calls its `close`. `make` gets a context that outlives the call, through
-        which changes can be announced. For definitions that run inside the hub: raises ToolFailed elsewhere.
+        It lasts until the hub ends, which calls its `close`. `make` gets a context that outlives the call and can
+        announce changes. For definitions that run inside the hub: raises ToolFailed elsewhere.
         """
         return self._hub("keeping something").kept(self.server, lambda: make(self))
 
     def uses(self, name: str, input: Any = None, id: str | None = None) -> None:
-        """Say that the work uses a tool that is none of this hub's: an agent's own, for example. Raises ToolFailed."""
+        """Report that the work uses a tool outside this hub, such as an agent's own tool. Raises ToolFailed."""
         self._emit(ToolUse(_text("name", name), input, id if id is None else _text("id", id)))
 
     def changed(self, kind: str = "tools") -> None:
-        """Say that this server's `tools`, `resources` or `prompts` may have changed."""
+        """Announce that this server's `tools`, `resources` or `prompts` may have changed."""
         if kind not in KINDS:
             raise ToolFailed(f"{kind!r} cannot change; expected one of {', '.join(KINDS)}")
         self._hub("announcing a change").changed(self.server, kind)
 
     def updated(self, uri: str) -> None:
-        """Say that the content of one of this server's resources changed."""
+        """Announce that the content of one of this server's resources changed."""
         self._hub("announcing an update").updated(self.server, uri)
 
     def _hub(self, purpose: str) -> Hub:
@@ -228,7 +232,7 @@ class Context:
     def _check(self, method: str) -> None:
         capability = CAPABILITY.get(method)
         if capability is None:
-            raise ToolFailed(f"{method!r} is no question; expected one of {', '.join(CAPABILITY)}")
+            raise ToolFailed(f"{method!r} is not a question; expected one of {', '.join(CAPABILITY)}")
         if capability not in self.capabilities:
             raise MissingCapability({capability: {}})
 
@@ -242,20 +246,20 @@ def _of(answers: Any, key: str) -> Any:
     return answers.get(key) if isinstance(answers, Mapping) else None
 
 
-def _form(question: Question) -> Any:
-    """The validator of the form that a question shows; None when it shows none. Raises ToolFailed."""
+def _form_validator(question: Question) -> Any:
+    """Return the validator of a question's form; None for a question without a form. Raises ToolFailed."""
     schema = question.params.get("requestedSchema")
     if question.method != "elicitation/create" or not isinstance(schema, Mapping):
         return None
     try:
         return validator(schema)
     except (ConfigError, TypeError) as problem:
-        raise ToolFailed(f"the form of a question has no proper schema: {problem}") from problem
+        raise ToolFailed(f"the form of a question has an invalid schema: {problem}") from problem
 
 
 def _check_form(key: str, question: Question, answer: Mapping[str, Any]) -> None:
-    """Raises ToolFailed naming the field of an accepted form that does not fit its schema."""
-    form = _form(question) if answer.get("action") == "accept" else None
+    """Raise ToolFailed that names the field of an accepted form that does not fit its schema."""
+    form = _form_validator(question) if answer.get("action") == "accept" else None
     wrong = [] if form is None else problems(form, answer.get("content", {}))
     if wrong:
         raise ToolFailed(f"the answer to {key!r} does not fit its form: {describe_problems(wrong)}")
@@ -264,17 +268,17 @@ def _check_form(key: str, question: Question, answer: Mapping[str, Any]) -> None
 def _is_finite(value: Any) -> bool:
     try:
         return isinstance(value, (int, float)) and math.isfinite(value)
-    except OverflowError:  # an integer beyond all that a JSON reader keeps
+    except OverflowError:  # an integer that is too large for a float
         return False
 
 
 def _text(what: str, value: Any) -> str:
-    """A text as UTF-8 can say it. Raises ToolFailed for what is none."""
+    """Return a string that UTF-8 can encode. Raises ToolFailed for any other type."""
     if not isinstance(value, str):
-        raise ToolFailed(f"{what} is a text; not {value!r:.80}")
+        raise ToolFailed(f"{what} must be a string; not {value!r:.80}")
     return clean(value)
 
 
 def _camel(name: str) -> str:
-    """`system_prompt` as MCP spells it: `systemPrompt`."""
+    """Return the MCP spelling of a name: `systemPrompt` for `system_prompt`."""
     return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)

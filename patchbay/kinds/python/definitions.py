@@ -1,8 +1,7 @@
-"""Python definitions as live modules: compiled and run once per CID, at the first call, on a runner thread.
+"""Python definitions as loaded modules: compiled and run once per CID, at the first call, on a runner thread.
 
-So an import that hangs ends with the call's deadline, and one that fails is told as the tool's
-failure; the next call tries again. A failing definition leaves nothing behind.
-Sources: DESIGN sections 4 and 6; REQUIREMENTS V-F5, T12.5.
+An import that hangs therefore ends with the call's deadline, and a failing one is the tool's failure; the next call
+tries again. A definition that fails to load leaves no module behind.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from patchbay.errors import ToolFailed
 from patchbay.kinds.python.arguments import Function
 from patchbay.kinds.python.runner_threads import Pool
 
-KEPT = 256
-"""How many definitions are kept live; the one not used for longest goes."""
+MAX_LOADED_DEFINITIONS = 256
+"""Maximum number of loaded definitions; the least recently used one is dropped."""
 
 LOAD_POLL_SECONDS = 0.01
-"""Seconds between two looks at whether another thread has loaded the definition."""
+"""Seconds between two checks whether another thread has loaded the definition."""
 
 
 class Definition:
@@ -41,20 +40,22 @@ class Definition:
         self._functions: dict[str, Function] = {}
 
     def function(self, name: str) -> Function:
-        """A function of the module, ready to be called. Raises ToolFailed when it cannot be loaded or is not there."""
+        """Return a function of the module, ready to be called. Raises ToolFailed when it cannot be loaded or is
+        missing.
+        """
         found = self._functions.get(name)
         if found is None:
-            target = getattr(self._loaded(), name, None)
+            target = getattr(self._load_module(), name, None)
             if not callable(target):
                 raise ToolFailed(f"{self.name} has no function {name!r}")
             found = self._functions[name] = Function(name, target)
         return found
 
     def load(self) -> None:
-        """Run the source unless that has been done. Raises ToolFailed when it cannot be loaded."""
-        self._loaded()
+        """Run the source unless it was run already. Raises ToolFailed when it fails."""
+        self._load_module()
 
-    def _loaded(self) -> ModuleType:
+    def _load_module(self) -> ModuleType:
         while self._module is None:
             if self._claim():
                 try:
@@ -66,8 +67,8 @@ class Definition:
         return self._module
 
     def _claim(self) -> bool:
-        """Become the one that loads, unless another is at it. No lock is held while loading: one that is
-        stopped in an unlucky moment would keep it, while a thread that is stopped is sure to end.
+        """Become the loading thread, unless another one is loading. No lock is held while loading: a thread that is
+        stopped at a bad moment would keep it, while a stopped thread always ends.
         """
         with self._lock:
             if self._loader is not None and self._loader.is_alive():
@@ -76,7 +77,7 @@ class Definition:
             return True
 
     def _run(self) -> ModuleType:
-        """Run the source in a fresh module, known to `sys.modules` because dataclasses and pydantic look there."""
+        """Run the source in a new module, registered in `sys.modules` because dataclasses and pydantic look there."""
         module = ModuleType(self._module_name)
         module.__file__ = self._file
         sys.modules[module.__name__] = module
@@ -85,15 +86,15 @@ class Definition:
             exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)
             loaded = True
         except Exception as problem:
-            raise ToolFailed(f"{self.name} cannot be loaded: {self._told(problem)}") from problem
+            raise ToolFailed(f"{self.name} cannot be loaded: {self._describe(problem)}") from problem
         finally:
             if not loaded:
                 sys.modules.pop(module.__name__, None)
         weakref.finalize(self, _forget, module.__name__, module).atexit = False
         return module
 
-    def _told(self, problem: Exception) -> str:
-        """Type, message and, where it is known, line of what went wrong."""
+    def _describe(self, problem: Exception) -> str:
+        """Return type, message and, where it is known, line of an error."""
         if isinstance(problem, SyntaxError):
             return f"{type(problem).__name__}: {problem.msg} (line {problem.lineno})"
         frames = traceback.extract_tb(problem.__traceback__)
@@ -108,7 +109,7 @@ def _forget(name: str, module: ModuleType) -> None:
 
 
 class _Source:
-    """Source bytes that compare by their CID, so that the cache below holds one definition per CID."""
+    """Source bytes that compare by their CID, so that the cache holds one definition per CID."""
 
     __slots__ = ("cid", "data", "name")
 
@@ -122,11 +123,11 @@ class _Source:
         return isinstance(other, _Source) and self.cid == other.cid
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_LOADED_DEFINITIONS)
 def _definition(source: _Source) -> Definition:
     return Definition(source.data, source.cid, source.name)
 
 
 def definition_of(source: bytes, cid: str, name: str) -> Definition:
-    """The live definition of a CID. `name` is for messages; servers that share a CID share one module."""
+    """Return the loaded definition of a CID. `name` is for messages; servers with one CID share one module."""
     return _definition(_Source(source, cid, name))

@@ -1,8 +1,7 @@
-"""How one function of a Python definition is run, wherever that happens: a runner thread or a host process.
+"""Run one function of a Python definition, on a runner thread or in a worker process.
 
-Call it with the arguments it asks for, send up what it yields, give back the events of what it
-returns. Where events go and questions are answered is the Job's affair.
-Sources: DESIGN sections 5 and 6; REQUIREMENTS T5.5, T5.7, T5.8, T12.5, T13.*, V-F5.
+Call it with its arguments, emit the values it yields, and return the events of its result. The FunctionCall delivers
+events and questions.
 """
 
 from __future__ import annotations
@@ -15,55 +14,65 @@ from patchbay.activation import Call
 from patchbay.events import Event, Question
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.redirects import follow
+from patchbay.kinds.python.redirects import follow_redirect
 from patchbay.outputs import Redirected, events_of
 
 
 class FunctionCall(Protocol):
-    """One call as the code that runs it sees it. `loop` is the event loop it runs in, where it needs one."""
+    """One call as the code that runs it sees it. `loop` is its event loop, where it has one."""
 
     loop: asyncio.AbstractEventLoop | None
 
     def emit(self, event: Event) -> None:
-        """Send an event up; waits while nobody takes it. Raises Stopped when the call is over."""
+        """Emit an event; waits until it is taken. Raises Stopped when the call has ended."""
         ...
 
     def ask(self, questions: Mapping[str, Question]) -> Any:
-        """Send questions up and wait for a map of results, or None. Raises Stopped when the call is over."""
+        """Send questions and wait for a map of results, or None. Raises Stopped when the call has ended."""
         ...
 
 
-def work(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
-    """Call the function, send up what it yields; answers the events of what it returns. Raises what it raises."""
+def run_function(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
+    """Call the function, emit the values it yields, return the events of its result. Raises the function's errors."""
+    return emit_value(call_function(definition, call, job), call, job)
+
+
+def call_function(definition: Definition, call: Call, job: FunctionCall | None) -> Any:
+    """Return the value of the function. Without `job` the function takes no context. Raises the function's errors."""
     function = definition.function(call.target.get("function", "main"))
     arguments = function.bind(call.arguments)
-    if function.takes_context:
+    if function.takes_context and job is not None:
         arguments["context"] = Context(call, job.emit, job.ask)
-    value = function.call(**arguments)
+    return function.call(**arguments)
+
+
+def emit_value(value: Any, call: Call, job: FunctionCall) -> list[Event]:
+    """Emit what a returned iterator yields; return the events of the result. Raises the function's errors."""
     if not isinstance(value, str):
         if isinstance(value, (Awaitable, AsyncIterator)):
-            value = asyncio.run(_awaited(value, call, job))
+            value = asyncio.run(_await_value(value, call, job))
         if isinstance(value, Iterator):
-            value = _drained(value, call, job)
-    return list(_events(value, call))
+            value = _drain(value, call, job)
+    return list(events_of_value(value, call))
 
 
-def _events(value: Any, call: Call) -> Iterator[Event]:
+def events_of_value(value: Any, call: Call) -> Iterator[Event]:
+    """The events of a value that a function returned or yielded."""
     try:
         yield from events_of(value)
     except Redirected as elsewhere:
-        yield from follow(elsewhere.location, call)
+        yield from follow_redirect(elsewhere.location, call)
 
 
-def _drained(stream: Iterator[Any], call: Call, job: FunctionCall) -> Any:
-    """Send up what an iterator yields; answers what a generator returns in the end."""
+def _drain(stream: Iterator[Any], call: Call, job: FunctionCall) -> Any:
+    """Emit the values of an iterator; return the return value of a generator."""
     try:
         while True:
             try:
                 value = next(stream)
             except StopIteration as end:
                 return end.value
-            for event in _events(value, call):
+            for event in events_of_value(value, call):
                 job.emit(event)
     finally:
         close = getattr(stream, "close", None)
@@ -71,14 +80,14 @@ def _drained(stream: Iterator[Any], call: Call, job: FunctionCall) -> Any:
             close()
 
 
-async def _awaited(value: Awaitable[Any] | AsyncIterator[Any], call: Call, job: FunctionCall) -> Any:
-    """The same for what needs an event loop, which lives as long as the call."""
+async def _await_value(value: Awaitable[Any] | AsyncIterator[Any], call: Call, job: FunctionCall) -> Any:
+    """Await a value or emit the values of an async iterator, in an event loop that lives as long as the call."""
     job.loop = asyncio.get_running_loop()
     if isinstance(value, Awaitable):
         return await value
     try:
         async for item in value:
-            for event in _events(item, call):
+            for event in events_of_value(item, call):
                 job.emit(event)
     finally:
         close = getattr(value, "aclose", None)

@@ -1,26 +1,21 @@
-"""Python definitions inside the hub (`isolation: inline`): for code that ships with it or that an operator trusts.
+"""Python definitions inside the hub process (`isolation: inline`), for shipped code and code that an operator trusts.
 
-`target["function"]` names the function, arguments come by keyword. It runs on a runner thread of
-its definition, so a call that hangs keeps nobody waiting; a crash takes the hub with it.
-Sources: DESIGN section 6; REQUIREMENTS T12.5, V-F5.
+`target["function"]` names the function, arguments are passed by keyword. It runs on a runner thread of its definition,
+so a call that hangs blocks no other call; a quick function that cannot hang runs on the calling thread
+(`direct_calls.py`). A crash ends the hub process.
 """
 
 from __future__ import annotations
 
-from patchbay.activation import Call, Events, Handler
+from patchbay.activation import Handler
 from patchbay.kinds.python.definitions import definition_of
-from patchbay.kinds.python.functions import work
+from patchbay.kinds.python.direct_calls import DirectCalls
 
 
 def python_handler(source: bytes, cid: str, name: str) -> Handler:
-    """What runs the functions of a definition. Nothing is compiled before the first call.
+    """Return the handler of a definition's functions. The first call compiles the definition.
 
-    The handler raises what the function raises, and ToolFailed when the definition cannot be
-    loaded, the arguments do not fit, or all threads are taken.
+    The handler raises the function's errors, and ToolFailed when the definition cannot be loaded, the arguments do not
+    fit, or all threads are busy.
     """
-    definition = definition_of(source, cid, name)
-
-    def handle(call: Call) -> Events:
-        return definition.pool.run(lambda job: work(definition, call, job), call)
-
-    return handle
+    return DirectCalls(definition_of(source, cid, name)).run

@@ -1,4 +1,4 @@
-"""The row of Python definitions: their functions, and where these run."""
+"""The kind of Python definitions: their functions, and the process in which they run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from patchbay.activation import Handler
 from patchbay.kind import Confinement, EntryContext, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
-from patchbay.kinds.python.discovery.functions import python
-from patchbay.kinds.python.discovery.syntax import module_of
+from patchbay.kinds.python.discovery.functions import discover_functions
+from patchbay.kinds.python.discovery.syntax import parse_source
 from patchbay.kinds.python.inline import python_handler
 from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.registry import INLINE, Handlers
@@ -25,13 +25,13 @@ def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Han
 
 
 def _is_inline(config: Fields, isolation: str) -> bool:
-    """Whether it runs inside the hub. A server with an environment of its own needs processes of its own."""
+    """Whether a server runs inside the hub process. One with its own environment needs its own processes."""
     return bool(config.get("isolation", "process" if config.get("environment") else isolation) == INLINE)
 
 
 def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
-    """Every function at the top of a definition that parses, with the names of its parameters in order."""
-    body = module_of(source).body
+    """Return every top-level function of a definition, with the names of its parameters in order."""
+    body = parse_source(source).body
     functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
 
@@ -54,7 +54,7 @@ KIND = Kind(
     "Python",
     language="python",
     endings=(".py",),
-    discover=python,
+    discover=discover_functions,
     functions=_functions,
     tool_target=_tool_target,
     make_handler=_make_handler,

@@ -1,8 +1,7 @@
-"""Redirects of a tool: what lies inside the hub is followed, what lies outside is shown as a link.
+"""Redirects of a tool: a target inside the hub is read, a target outside is returned as a link.
 
-Nothing outside is ever fetched. Each hop is a word in the call's chain, so that the bound holds
-across servers that redirect to each other.
-Sources: DESIGN section 5; REQUIREMENTS T13.8, V-F2, V-F9.
+Nothing outside is ever fetched. Each redirect is an entry of the call's chain, so that the limit also holds across
+servers that redirect to each other.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Content, Event, Text
 from patchbay.outputs import clean
 
-HOPS = 5
-HOP = "redirect to "
-INSIDE = ("cid", "variable", "server")
+MAX_REDIRECTS = 5
+REDIRECT_PREFIX = "redirect to "
+HUB_SCHEMES = ("cid", "variable", "server")
 
 
-def follow(location: str, call: Call) -> Iterator[Event]:
-    """The events of what a redirect points to. Raises ToolFailed, and ResourceNotFound where nothing lies there."""
+def follow_redirect(location: str, call: Call) -> Iterator[Event]:
+    """Yield the events of a redirect's target. Raises ToolFailed, and ResourceNotFound for a missing target."""
     scheme = location.partition("://")[0] if "://" in location else ""
     if scheme in ("http", "https"):
         yield Content({"type": "resource_link", "uri": location, "name": _name(location)})
         return
-    uri = location if scheme in INSIDE else inside(location)
-    hops = [word for word in call.chain if word.startswith(HOP)]
-    if len(hops) >= HOPS:
-        trail = " -> ".join(word.removeprefix(HOP) for word in (*hops, HOP + uri))
-        raise ToolFailed(f"more than {HOPS} redirects: {trail}")
+    uri = location if scheme in HUB_SCHEMES else resource_uri_of(location)
+    hops = [word for word in call.chain if word.startswith(REDIRECT_PREFIX)]
+    if len(hops) >= MAX_REDIRECTS:
+        trail = " -> ".join(word.removeprefix(REDIRECT_PREFIX) for word in (*hops, REDIRECT_PREFIX + uri))
+        raise ToolFailed(f"more than {MAX_REDIRECTS} redirects: {trail}")
     if call.hub is None:
-        raise ToolFailed(f"the tool redirects to {uri}, but there is no hub here to follow it in")
-    yield _content(call.hub.read(uri, replace(call, chain=(*call.chain, HOP + uri))))
+        raise ToolFailed(f"the tool redirects to {uri}, but this call runs without a hub")
+    yield _content(call.hub.read(uri, replace(call, chain=(*call.chain, REDIRECT_PREFIX + uri))))
 
 
-def inside(path: str) -> str:
-    """The resource URI of a path of this hub. Raises ToolFailed for what is no such path.
+def resource_uri_of(path: str) -> str:
+    """Return the resource URI of a path of this hub. Raises ToolFailed for any other path.
 
-    A server alone means its main tool, which bears its name, as in the address bar; a query is its arguments.
+    A server alone means its main tool, which has its name, as in an address; a query is its arguments.
     """
     bare, _, query = path.partition("#")[0].partition("?")
     if not bare.startswith("/") or bare.startswith("//") or len(bare) < 2:
@@ -59,7 +58,7 @@ def inside(path: str) -> str:
 
 
 def _content(found: dict[str, Any]) -> Event:
-    """One resource content as the event it would have been, had the tool returned it."""
+    """Return a resource content as the event of a tool that returns the same content."""
     if isinstance(found.get("text"), str):
         return Text(clean(found["text"]))
     family = str(found.get("mimeType", "")).partition("/")[0]

@@ -1,11 +1,9 @@
-"""Runner threads: where a Python tool runs while the thread that asked for it waits, with a deadline.
+"""Runner threads: a Python tool runs on one, while the calling thread waits with a deadline.
 
-A fast call costs one hand-off there and one back, over two `SimpleQueue`s and nothing else.
-A runner whose call is given up (deadline, cancellation, caller gone) gets `Stopped` raised in its
-Python code and ends; only one that finished its call in peace goes back to the pool. A thread that
-is stuck in C code cannot be stopped: it counts against the pool's bound until it comes back.
-Each pool belongs to one definition, so one that hangs starves nobody else.
-Sources: DESIGN section 6; REQUIREMENTS T12.5, X-15, X-19; THREATS X2.
+A fast call costs two hand-offs over `SimpleQueue`s. When a call is abandoned (deadline, cancellation, disconnected
+caller), `Stopped` is raised in its Python code and its thread ends; only a thread that finished its call normally
+returns to the pool. A thread that is stuck in C code cannot be stopped: it counts against the pool's limit until it
+returns. Each definition has its own pool, so that one that hangs blocks no other.
 """
 
 from __future__ import annotations
@@ -24,27 +22,29 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Question
 
 MAX_THREADS = 512
-"""Most threads of one pool."""
+"""Maximum threads of one pool."""
 
-IN_FLIGHT = 256
-"""Most events of one call that nobody has taken yet; then the tool waits."""
+MAX_PENDING_EVENTS = 256
+"""Maximum events of one call that are not yet taken; at this number the tool waits."""
 
 IDLE_SECONDS = 60.0
-"""Seconds after which a runner without work ends."""
+"""Seconds after which an idle runner ends."""
 
-RECHECK = 1.0
-"""Seconds between two looks of a blocked tool at whether its call is over."""
+RECHECK_SECONDS = 1.0
+"""Seconds between two checks of a blocked tool whether its call has ended."""
 
 CLEANUP_SECONDS = 1.0
-"""Seconds that a process which ends waits for a tool to clean up whose call is over."""
+"""Seconds that an ending process waits for the cleanup of an abandoned tool."""
 
 
 class Stopped(SystemExit):
-    """Raised in a tool whose call is over. No `except Exception` holds it, and a thread that it ends stays quiet."""
+    """Raised in a tool whose call has ended. `except Exception` does not catch it, and a thread that it ends logs
+    nothing.
+    """
 
 
 class PendingEvent:
-    """An event on its way out, with the place where its answer is waited for."""
+    """An event on its way to the caller, with the queue for its answer."""
 
     __slots__ = ("event", "reply")
 
@@ -70,40 +70,40 @@ class RunnerCall:
         self.abandoned = False
 
     def emit(self, event: Event | PendingEvent) -> None:
-        """Send an event up; waits while too many are on their way. Raises Stopped when the call is over.
+        """Emit an event; waits while too many are pending. Raises Stopped when the call has ended.
 
-        A Detach is waited for: what comes after it may need the time that it gives, or not be allowed at all.
+        For a Detach it waits for the answer: later events may depend on the time that it grants, or be refused.
         """
         if isinstance(event, Detach):
-            self._answer_to(event)
+            self._wait_for_answer(event)
             return
         if self.room is None:
-            self.room = threading.Semaphore(IN_FLIGHT)
-        while not self.room.acquire(timeout=RECHECK):
-            self._go_on()
-        self._go_on()
+            self.room = threading.Semaphore(MAX_PENDING_EVENTS)
+        while not self.room.acquire(timeout=RECHECK_SECONDS):
+            self._check_abandoned()
+        self._check_abandoned()
         self.out.put(event)
 
     def ask(self, questions: Mapping[str, Question]) -> Any:
-        """Send questions up and wait for what comes back: a map of results, or None. Raises Stopped."""
-        return self._answer_to(Ask(questions))
+        """Send questions and wait for the answer: a map of results, or None. Raises Stopped."""
+        return self._wait_for_answer(Ask(questions))
 
-    def _answer_to(self, event: Ask | Detach) -> Any:
-        asked = PendingEvent(event)
-        self.emit(asked)
+    def _wait_for_answer(self, event: Ask | Detach) -> Any:
+        pending = PendingEvent(event)
+        self.emit(pending)
         while True:
             try:
-                return asked.reply.get(timeout=RECHECK)
+                return pending.reply.get(timeout=RECHECK_SECONDS)
             except Empty:
-                self._go_on()
+                self._check_abandoned()
 
-    def _go_on(self) -> None:
+    def _check_abandoned(self) -> None:
         if self.abandoned:
             raise Stopped
 
 
 class Runner:
-    """One thread of a pool. `lock` guards `job`: only a thread still at its job may be stopped."""
+    """One thread of a pool. `lock` guards `job`: only a thread that still runs its job may be stopped."""
 
     __slots__ = ("inbox", "job", "lock", "pool", "thread")
 
@@ -112,9 +112,9 @@ class Runner:
         self.inbox: SimpleQueue[RunnerCall] = SimpleQueue()
         self.lock = threading.Lock()
         self.job: RunnerCall | None = None
-        self.thread = threading.Thread(target=self._live, name=f"runner of {pool.name}", daemon=True)
+        self.thread = threading.Thread(target=self._run_jobs, name=f"runner of {pool.name}", daemon=True)
 
-    def _live(self) -> None:
+    def _run_jobs(self) -> None:
         going = True
         with suppress(Stopped):
             while going:
@@ -129,13 +129,13 @@ class Runner:
             self.job = None
             if job.abandoned:
                 return False
-        # Idle first: whoever reads the result and calls again at once finds this runner.
+        # Idle first: a caller that reads the result and calls again at once finds this runner.
         self.pool.idle.append(self)
         job.out.put(result)
         return True
 
     def abandon(self, job: RunnerCall) -> None:
-        """Give a job up: stop its Python code, wake its event loop. Does nothing when it has ended."""
+        """Abandon a job: stop its Python code and wake its event loop. Does nothing when it has ended."""
         with self.lock:
             if self.job is not job:
                 return
@@ -144,17 +144,17 @@ class Runner:
                 ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(Stopped)
             )
         if job.loop is not None:
-            with suppress(RuntimeError):  # the loop has been closed in the meantime, which is what we want
-                job.loop.call_soon_threadsafe(_nothing)
+            with suppress(RuntimeError):  # the loop was closed in the meantime
+                job.loop.call_soon_threadsafe(_do_nothing)
 
-        with suppress(RuntimeError):  # no more threads: then nobody waits for what it still does
+        with suppress(RuntimeError):  # no more threads can start, because the interpreter ends
             threading.Thread(
                 target=self.thread.join, args=(CLEANUP_SECONDS,), name="end of a tool", daemon=False
             ).start()
 
 
-def _nothing() -> None:
-    """Wakes an event loop, so that its thread notices that it has to stop."""
+def _do_nothing() -> None:
+    """Do nothing; scheduled to wake an event loop, so that its thread notices that it must stop."""
 
 
 def _outcome(job: RunnerCall) -> list[Event] | Exception:
@@ -180,7 +180,7 @@ class Pool:
         self._runners: list[Runner] = []
 
     def start(self, work: Work) -> RunnerCall:
-        """Begin some work on an idle runner or a new one. Raises ToolFailed when all are busy."""
+        """Start work on an idle runner or a new one. Raises ToolFailed when all are busy."""
         try:
             runner = self.idle.pop()
         except IndexError:
@@ -193,15 +193,17 @@ class Pool:
         with self._lock:
             self._runners = [runner for runner in self._runners if runner.thread.is_alive()]
             if len(self._runners) >= self.limit:
-                stuck = f", {self.stuck} of them by calls that were given up and do not stop" if self.stuck else ""
-                raise ToolFailed(f"{self.name} is busy: all its {self.limit} threads are taken{stuck}; try again later")
+                stuck = f", {self.stuck} of them by abandoned calls that do not stop" if self.stuck else ""
+                raise ToolFailed(
+                    f"{self.name} is busy: all its {self.limit} threads are in use{stuck}; try again later"
+                )
             runner = Runner(self)
             runner.thread.start()
             self._runners.append(runner)
             return runner
 
     def retire(self, runner: Runner) -> bool:
-        """Let an idle runner end; False when work is already on its way to it."""
+        """Remove an idle runner; False when work is already on its way to it."""
         try:
             self.idle.remove(runner)
         except ValueError:
@@ -210,12 +212,12 @@ class Pool:
 
     @property
     def stuck(self) -> int:
-        """How many threads still sit in a call that was given up."""
+        """The number of threads that are still in an abandoned call."""
         jobs = [runner.job for runner in self._runners if runner.thread.is_alive()]
         return sum(job is not None and job.abandoned for job in jobs)
 
     def run(self, work: Work, call: Call) -> Events:
-        """Do some work on a runner: its events as they come. Raises what the work raises."""
+        """Run work on a runner and yield its events. Raises the errors of the work."""
         job = self.start(work)
         silence = pauses(call)
         ended = False

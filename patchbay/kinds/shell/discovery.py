@@ -1,7 +1,4 @@
-"""Shell definitions: exactly one tool, called like the server; and what tells a shell script from Python.
-
-Sources: REQUIREMENTS VWR-23, V-C6, V-F10, V-F11, T11.2.
-"""
+"""Shell definitions: exactly one tool, named like the server; recognize shell scripts."""
 
 from __future__ import annotations
 
@@ -12,12 +9,12 @@ from typing import Any
 from patchbay.descriptors import Descriptor, Discovery, encodable
 from patchbay.errors import ConfigError
 
-MARK = "@bash_command"
+ONE_LINER = "@bash_command"
 """The first word of a definition that is one command: `@bash_command jq`."""
 
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish"))
 NOT_WORDS = re.compile(r"#\s*(?:shellcheck\s|-\*-|vim?:|!)")
-"""Comments meant for programs."""
+"""Comments that are directives for programs."""
 
 INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -29,44 +26,44 @@ INPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-def shell(name: str, text: str) -> Discovery:
-    """The one tool of a shell definition called `name`. Raises ConfigError when it names no command."""
+def discover_tool(name: str, text: str) -> Discovery:
+    """Return the one tool of a shell definition. Raises ConfigError when it names no command."""
     lines = text.splitlines() or [""]
     command = name
-    if lines[0].startswith(MARK):
-        command = lines[0].removeprefix(MARK).strip()
+    if lines[0].startswith(ONE_LINER):
+        command = lines[0].removeprefix(ONE_LINER).strip()
         if not command:
-            raise ConfigError(name, "line 1", f"expected the name of a command after {MARK}")
-    description = comment(lines) or f"Run {command}"
+            raise ConfigError(name, "line 1", f"expected the name of a command after {ONE_LINER}")
+    description = opening_comment(lines) or f"Run {command}"
     wire = {"name": name, "description": description, "inputSchema": INPUT_SCHEMA}
     return Discovery((Descriptor("tool", name, wire, {}, "discovered"),), (), description)
 
 
-def comment(lines: Sequence[str]) -> str:
-    """The first paragraph of the comment that opens a script, on one line; empty when there is none."""
-    opening = lines[1:] if lines and lines[0].startswith((MARK, "#!")) else lines
+def opening_comment(lines: Sequence[str]) -> str:
+    """Return the first paragraph of the opening comment of a script, on one line; empty without one."""
+    opening = lines[1:] if lines and lines[0].startswith((ONE_LINER, "#!")) else lines
     words: list[str] = []
     for line in opening:
         text = line.strip()
         if text.startswith("#") and not NOT_WORDS.match(text):
-            said = text.strip("# \t")
-            if not said and words:
+            content = text.strip("# \t")
+            if not content and words:
                 break
-            words.extend(said.split())
+            words.extend(content.split())
         elif words or (text and not text.startswith("#")):
             break
     return encodable(" ".join(words))
 
 
 def is_shell(source: bytes) -> bool:
-    """Whether a definition begins with a shell's shebang or `@bash_command` (V-F10)."""
+    """Whether a definition begins with a shell's shebang or `@bash_command`."""
     first = source[:1024].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
-    marked = first.split(maxsplit=1)[:1] == [MARK]
+    marked = first.split(maxsplit=1)[:1] == [ONE_LINER]
     return marked or interpreter(first) in SHELLS
 
 
 def interpreter(first: str) -> str:
-    """The program that a first line such as `#!/usr/bin/env -S bash -e` names, without its folder; else empty."""
+    """Return the program of a first line such as `#!/usr/bin/env -S bash -e`, without its folder; empty without one."""
     if not first.startswith("#!"):
         return ""
     names = (word.rpartition("/")[2] for word in first[2:].split() if not word.startswith("-") and "=" not in word)

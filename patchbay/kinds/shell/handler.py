@@ -1,18 +1,16 @@
 """Shell definitions as tools. Arguments become whole elements of an argument vector, never a shell string.
 
-Two forms of definition (V-F11):
+Two forms of definition:
 
-    @bash_command jq -r      one program; `args` is handed over whole, as its one last argument (`_`: none)
+    @bash_command jq -r      one program; `args` becomes its one last argument (`_`: omitted)
     anything else            a script, run by its shebang's interpreter or by bash, with `args` as $1 ... $9
 
-A static tool may say `"argv": ["--max={n}", "{file}"]`: each placeholder takes the argument of that
-name, an element whose argument is not given is left out, a list in an element of its own becomes
-several elements, and `{{` is a brace. A tool with a single property of another name uses it as `args`.
-A value may begin with `-`; a definition that minds puts `--` before it.
-`input` is stdin. A child sees its arguments, stdin, an empty folder of its own and the few variables
-listed here; never the hub's settings or secrets. What it may use of the machine stands in `limits.py` and
-`processes.py`, what it may see of it in `sandbox.py`.
-Sources: DESIGN section 5; REQUIREMENTS V-C6, V-F10 to V-F13, VWR-23, X-16.
+A static tool may say `"argv": ["--max={n}", "{file}"]`: each placeholder is replaced by the argument of that name, an
+element without its argument is omitted, a list in an element of its own becomes several elements, and `{{` is a brace.
+A tool with a single property of another name uses it as `args`. A value may begin with `-`; a definition that must
+prevent this puts `--` before it. `input` is stdin. A child sees its arguments, stdin, an empty folder of its own and
+the few variables listed here; never the hub's settings or secrets. `processes/limits.py` bounds it, `program.py` ends
+it, `sandbox.py` and `confinement/` restrict its view.
 """
 
 from __future__ import annotations
@@ -37,20 +35,20 @@ from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
 from patchbay.outputs import events_of, may_become_media, media_type_of
-from patchbay.processes.confinement.paths import AllowedPaths, existing
+from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
 from patchbay.processes.confinement.threads import Confiner
-from patchbay.processes.limits import Limits, bounded, tasks_of_user
+from patchbay.processes.limits import Limits, count_user_tasks, limit_command
 from patchbay.processes.program import Channel, Command, run
-from patchbay.processes.sandbox import walls
+from patchbay.processes.sandbox import sandbox_command
 from patchbay.settings import environment, resolved
 
 ONE_LINER = "@bash_command"
 ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
-TAIL = 2000
-"""Characters of stderr that a failure shows."""
+MAX_TAIL_CHARACTERS = 2000
+"""Maximum characters of stderr in the message of a failure."""
 
-LINE = 64 * 1024
-"""Characters of stderr without a line break that are kept waiting for one."""
+MAX_LINE_CHARACTERS = 64 * 1024
+"""Maximum characters of an incomplete line of stderr."""
 
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
 
@@ -65,35 +63,37 @@ def shell_handler(
     protections: Sequence[str] = (),
     kept: Sequence[Path] = (),
 ) -> Handler:
-    """What runs a shell definition. `cid` is not needed: nothing of a definition is kept between calls.
+    """Return the handler of a shell definition. `cid` is unused: calls share nothing of a definition.
 
-    A child sees `variables` (with their references, `settings.resolved`) beside those of ALLOWED, and nothing of the
-    folders `hidden`, by `protections` (`confinement/`) or the sandbox. It changes nothing of those `kept`.
+    A child sees `variables` (with resolved references, `settings.resolved`) and those of ALLOWED. `protections`
+    (`confinement/`) or the sandbox hide the folders `hidden` from it and make the folders `kept` read-only.
     """
-    before = tasks_of_user()
-    places = AllowedPaths(hidden=tuple(hidden), writes=existing(limits.writes), kept=tuple(kept))
-    room = _Room(places, () if limits.sandbox else protections)
+    before = count_user_tasks()
+    places = AllowedPaths(hidden=tuple(hidden), writes=existing_folders(limits.writes), kept=tuple(kept))
+    workspace = _Workspace(places, () if limits.sandbox else protections)
     first = source.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     one_liner = first.partition(" ")[0] == ONE_LINER
 
     def handle(call: Call) -> Events:
         arguments = arguments_of(call, one_liner)
-        stdin = _input(call.arguments)
-        with TemporaryDirectory(dir=room.folder(), prefix="call-", ignore_cleanup_errors=True) as folder:
+        stdin = _encode_input(call.arguments)
+        with TemporaryDirectory(dir=workspace.folder(), prefix="call-", ignore_cleanup_errors=True) as folder:
             start = _program(first, name) if one_liner else _script(source, name, Path(folder))
             home = Path(folder) / "work"
             home.mkdir()
-            seen = environment(ALLOWED) | {"TMPDIR": str(home)} | resolved(variables or {}, name)
-            around = bounded(limits, call.left(), before)
+            variables_of_call = environment(ALLOWED) | {"TMPDIR": str(home)} | resolved(variables or {}, name)
+            around = limit_command(limits, call.left(), before)
             if limits.sandbox:
-                around += walls(hidden, Path(folder))
-            yield from _events(Command([*start, *arguments], seen, home, stdin, around, room.confine()), name, call)
+                around += sandbox_command(hidden, Path(folder))
+            yield from _events(
+                Command([*start, *arguments], variables_of_call, home, stdin, around, workspace.confine()), name, call
+            )
 
     return handle
 
 
-class _Room:
-    """The folder of one definition, in which each call has one of its own, and what confines its commands."""
+class _Workspace:
+    """The folder of one definition, in which each call has its own folder, and the confinement of its commands."""
 
     def __init__(self, places: AllowedPaths, protections: Sequence[str]) -> None:
         self._places = places
@@ -103,7 +103,7 @@ class _Room:
         self._confiner: Confiner | None = None
 
     def folder(self) -> Path:
-        """The folder, which goes with this definition."""
+        """Return the folder, which is deleted with this definition."""
         with self._lock:
             if self._folder is None or not self._folder.is_dir():
                 self._folder = Path(mkdtemp(prefix="tool-")).resolve()
@@ -112,23 +112,23 @@ class _Room:
             return self._folder
 
     def confine(self) -> Confiner | None:
-        """What confines the thread that begins a command."""
+        """Return the function that confines the thread that starts a command."""
         return self._confiner if self._protections else None
 
 
 def _program(line: str, name: str) -> list[str]:
-    """The program of a one-liner, with the arguments that the definition itself gives it."""
+    """Return the program of a one-line definition, with the arguments in the definition itself."""
     try:
         words = shlex.split(line)[1:]
     except ValueError as problem:
         raise ToolFailed(f"{name}: the line {line!r} cannot be read: {str(problem).lower()}") from problem
     if not words:
-        raise ToolFailed(f"{name}: the line {ONE_LINER} has to name a program, such as {ONE_LINER} date")
+        raise ToolFailed(f"{name}: the line {ONE_LINER} must name a program, such as {ONE_LINER} date")
     return words
 
 
 def _script(source: bytes, name: str, folder: Path) -> list[str]:
-    """The interpreter and the script's file, as the kernel would put them together."""
+    """Return the interpreter and the script's file, combined like the kernel does."""
     file = folder / name
     file.write_bytes(source)
     first = source.split(b"\n", 1)[0]
@@ -137,21 +137,19 @@ def _script(source: bytes, name: str, folder: Path) -> list[str]:
 
 
 def arguments_of(call: Call, one: bool) -> list[str]:
-    """The argument vector behind the program or script; `one` hands `args` over whole. Raises ToolFailed."""
+    """Return the arguments of the program or script; `one` passes `args` as one argument. Raises ToolFailed."""
     argv = call.target.get("argv")
     if argv is not None:
-        return filled(argv, call.arguments)
+        return fill_argv(argv, call.arguments)
     given = {key: value for key, value in call.arguments.items() if key != "input" and value is not None}
     if not given:
         return []
     key, value = next(iter(given.items()))
     if "takes" in call.target and set(given) != {call.target["takes"]}:
-        # What the tool's schema does not name was not checked by it either, so it never reaches the command.
+        # The schema check ignores arguments that the schema does not name, so they never reach the command.
         raise ToolFailed(f"expected {call.target['takes'] or 'no argument'}, got {', '.join(map(repr, given))}")
     if len(given) > 1:
-        raise ToolFailed(
-            f"expected 'args' and 'input', got {', '.join(map(repr, given))}; several need argv in the config"
-        )
+        raise ToolFailed(f"expected 'args' and 'input', got {', '.join(map(repr, given))}; several arguments need argv")
     if not isinstance(value, str):
         raise ToolFailed(f"argument {key!r}: expected a string, got {_text(value)[:80]}")
     if key not in ("args", "command_args"):
@@ -161,11 +159,11 @@ def arguments_of(call: Call, one: bool) -> list[str]:
     try:
         return shlex.split(value)
     except ValueError as problem:
-        raise ToolFailed(f"argument {key!r}: {str(problem).lower()}; quotes have to come in pairs") from problem
+        raise ToolFailed(f"argument {key!r}: {str(problem).lower()}; each quote must be closed") from problem
 
 
-def filled(argv: Sequence[str], arguments: Mapping[str, Any]) -> list[str]:
-    """An argv of the configuration with its placeholders filled in."""
+def fill_argv(argv: Sequence[str], arguments: Mapping[str, Any]) -> list[str]:
+    """Return an argv of the configuration with its placeholders replaced."""
     found: list[str] = []
     for element in argv:
         names = [name for name in PLACEHOLDER.findall(element) if name]
@@ -183,7 +181,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _input(arguments: Mapping[str, Any]) -> bytes | None:
+def _encode_input(arguments: Mapping[str, Any]) -> bytes | None:
     given = arguments.get("input")
     if given is None:
         return None
@@ -192,8 +190,8 @@ def _input(arguments: Mapping[str, Any]) -> bytes | None:
     return given.encode("utf-8", "replace")
 
 
-class _Told:
-    """What a child says, as events: stdout as text (as one content when it begins as no text), stderr as log lines."""
+class _OutputEvents:
+    """The output of a child as events: stdout as text, or as one content when it is binary; stderr as log lines."""
 
     def __init__(self) -> None:
         self._out = codecs.getincrementaldecoder("utf-8")("replace")
@@ -204,11 +202,13 @@ class _Told:
         self.tail = ""
 
     def take(self, channel: Channel, data: bytes) -> list[Event]:
-        """The events of one more piece; none while a line of stderr, a character or a binary output is not complete."""
+        """Return the events of one more piece; an empty list while a line, a character or a binary output is
+        incomplete.
+        """
         return self._stderr(data) if channel == "stderr" else self._stdout(data)
 
     def rest(self) -> list[Event]:
-        """The events of what was not complete when the child ended."""
+        """Return the events of the incomplete output when the child ends."""
         text = self._out.decode(self._head or b"", True)
         events: list[Event] = [Log("warning", self._line, "stderr")] if self._line else []
         if self._binary is not None:
@@ -231,16 +231,16 @@ class _Told:
 
     def _stderr(self, data: bytes) -> list[Event]:
         text = self._err.decode(data)
-        self.tail = (self.tail + text)[-TAIL:]
+        self.tail = (self.tail + text)[-MAX_TAIL_CHARACTERS:]
         *lines, self._line = (self._line + text).split("\n")
-        if len(self._line) > LINE:
+        if len(self._line) > MAX_LINE_CHARACTERS:
             lines, self._line = [*lines, self._line], ""
         return [Log("warning", line, "stderr") for line in lines]
 
 
 def _events(command: Command, name: str, call: Call) -> Events:
-    """Run a command to its end. Raises ToolFailed when it cannot be started, says too much, or ends badly."""
-    told = _Told()
+    """Run a command to its end. Raises ToolFailed when it cannot be started, writes too much, or fails."""
+    output = _OutputEvents()
     silence = pauses(call)
     due = time.monotonic() + next(silence)
     with closing(run(command)) as pieces:
@@ -250,15 +250,15 @@ def _events(command: Command, name: str, call: Call) -> Events:
             except StopIteration as end:
                 code: int = end.value
                 break
-            events = told.take(*piece) if piece is not None else []
+            events = output.take(*piece) if piece is not None else []
             if not events and (call.cancelled or time.monotonic() >= due):
                 events = [PAUSE]
             if events:
                 yield from events
                 due = time.monotonic() + next(silence)
-    yield from told.rest()
+    yield from output.rest()
     if code != 0:
-        raise ToolFailed(_failure(name, code, told.tail.strip()), {"exitCode": code})
+        raise ToolFailed(_failure(name, code, output.tail.strip()), {"exitCode": code})
 
 
 def _failure(name: str, code: int, tail: str) -> str:

@@ -1,4 +1,4 @@
-"""The row of shell definitions, and what a tool of one runs."""
+"""The kind of shell definitions, and the command of their tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from patchbay.activation import Handler
 from patchbay.kind import Confinement, EntryContext, Fields, Kind
 from patchbay.kinds.confinement_description import confine_process
 from patchbay.kinds.registry import Handlers
-from patchbay.kinds.shell.discovery import is_shell, shell
+from patchbay.kinds.shell.discovery import discover_tool, is_shell
 from patchbay.kinds.shell.handler import shell_handler
 from patchbay.processes.confinement.protections import NAMESPACES
 
@@ -26,7 +26,7 @@ def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, An
 
 
 def _text_property(entry: Fields) -> str | None:
-    """The one text that a shell tool without an argv hands to its command (V-C6); None when it takes none."""
+    """Return the one text property that a shell tool without argv passes to its command; None without one."""
     if "inputSchema" not in entry:
         return "args"
     properties = entry["inputSchema"].get("properties", {})
@@ -44,7 +44,7 @@ KIND = Kind(
     language="shell",
     endings=(".sh",),
     recognizes=is_shell,
-    discover=shell,
+    discover=discover_tool,
     tool_target=_tool_target,
     make_handler=_make_handler,
     confine=_confine,

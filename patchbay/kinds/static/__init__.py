@@ -1,1 +1,1 @@
-"""Servers without code: a JSON document that says all that they list."""
+"""Servers without code: a JSON document contains everything that they list."""

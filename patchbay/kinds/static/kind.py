@@ -1,4 +1,4 @@
-"""The row of servers without code."""
+"""The kind of servers without code."""
 
 from __future__ import annotations
 

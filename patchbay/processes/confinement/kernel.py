@@ -1,6 +1,7 @@
 """System calls of Linux that Python has no function for, as functions that raise OSError.
 
-On other systems `LINUX` is False and nothing here may be called.
+On other systems `LINUX` is False, and callers must not call these functions.
+
 Sources: landlock(7), unshare(2), mount(2), capset(2), prctl(2).
 """
 
@@ -18,7 +19,7 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 4
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 
-PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 3, 4, 24
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NAME, PR_CAPBSET_DROP = 1, 3, 4, 15, 24
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 LAST_CAPABILITY = 63
 CAPABILITY_VERSION = 0x20080522
@@ -31,16 +32,25 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def system_call(number: int, first: int | bytes, second: int, third: int | bytes = 0, fourth: int = 0) -> int:
-    """A system call by its number; its result. Raises OSError. Numbers fit into 31 bits; bytes are only read."""
+    """Make a system call by its number and return its result. Raises OSError.
+
+    Numbers fit into 31 bits; bytes are only read.
+    """
     assert _LIBC is not None, "only Linux has these system calls"
     return _checked(_LIBC.syscall(number, first, second, third, fourth), number)
 
 
 def control_process(option: int, value: int = 0, third: int = 0) -> int:
-    """`prctl`; its result. Raises OSError."""
+    """Call `prctl` and return its result. Raises OSError."""
     assert _LIBC is not None, "only Linux has prctl"
     words = (ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0))
     return _checked(_LIBC.prctl(option, *words), f"prctl({option})")
+
+
+def set_process_name(name: bytes) -> None:
+    """Set the name of this thread in process lists, of at most 15 bytes. Raises OSError."""
+    assert _LIBC is not None, "only Linux has prctl"
+    _checked(_LIBC.prctl(PR_SET_NAME, ctypes.c_char_p(name), 0, 0, 0), "prctl(PR_SET_NAME)")
 
 
 def unshare(flags: int) -> None:
@@ -50,18 +60,18 @@ def unshare(flags: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount something. Raises OSError."""
+    """Mount a file system. Raises OSError."""
     assert _LIBC is not None, "only Linux mounts this way"
     words = (os.fsencode(source), os.fsencode(target), os.fsencode(kind) if kind else None)
     _checked(_LIBC.mount(*words, ctypes.c_ulong(flags), os.fsencode(options)), f"mount({target})")
 
 
 def drop_capabilities() -> None:
-    """Give up every capability of this thread, for programs that it begins too."""
+    """Drop every capability of this thread, also for programs that it starts."""
     assert _LIBC is not None, "only Linux has capabilities"
     for capability in range(LAST_CAPABILITY + 1):
         if _LIBC.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) != 0:
-            break  # an ordinary user may not, and needs not: there is nothing to drop; or the kernel has no more
+            break  # an ordinary user may not and has nothing to drop, or the kernel has no further capability
     _LIBC.prctl(PR_CAP_AMBIENT, ctypes.c_ulong(PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
     header = _CapabilityHeader(CAPABILITY_VERSION, 0)
     nothing = (ctypes.c_uint32 * 6)()

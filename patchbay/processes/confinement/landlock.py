@@ -1,10 +1,11 @@
-"""Landlock: the kernel refuses this thread, and all that it begins, what no rule allows.
+"""Landlock: the kernel denies this thread, and everything that it starts, each access without a rule.
 
 Files since ABI 1 (Linux 5.13), TCP ports since 4 (6.7), signals to processes outside since 6 (6.12). A restricted
-process can also not debug, or read through `/proc`, a process that is not restricted by the same rules.
-Connecting is free; listening is allowed on ports that the kernel chooses, so that no tool listens beside the hub on
-the hub's own port (the workers share it, and the kernel would share it with the tool too).
-Sources: landlock(7); THREATS 1.6.
+process can also not debug, or read through `/proc`, a process that is not restricted by the same rules. Connecting is
+allowed. Listening is allowed only on ports that the kernel chooses, so that no tool listens on the hub's own port (the
+workers share that port, and the kernel would share it with the tool too).
+
+Source: landlock(7).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from patchbay.processes.confinement.kernel import (
 from patchbay.processes.confinement.paths import AllowedPaths
 
 NETWORK_ABI, SCOPE_ABI = 4, 6
-"""The first versions that know ports, and signals."""
+"""The first versions that can restrict ports, and signals."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE = 1 << 13, 1 << 14
@@ -35,8 +36,8 @@ FIRST_RIGHTS = (1 << 13) - 1
 """All rights on files of ABI 1."""
 
 READ = EXECUTE | READ_FILE | READ_DIR
-ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
-"""The rights that a rule for something other than a folder may name."""
+FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+"""The rights that a rule for a single file may contain."""
 
 BIND_TCP = 1 << 0
 SCOPE_ABSTRACT_UNIX_SOCKET, SCOPE_SIGNAL = 1 << 0, 1 << 1
@@ -50,7 +51,7 @@ _PORT = Struct("=QQ")
 
 @lru_cache(maxsize=1)
 def version() -> int:
-    """The version of Landlock that this kernel has; 0 without."""
+    """Return the version of Landlock that this kernel has; 0 without Landlock."""
     if not LINUX:
         return 0
     try:
@@ -60,9 +61,9 @@ def version() -> int:
 
 
 def restrict(places: AllowedPaths, covered: bool = False) -> None:
-    """Restrict this thread, and what it begins, for good. Raises OSError.
+    """Restrict this thread, and everything that it starts, permanently. Raises OSError.
 
-    `covered` says that mounts lie over what is hidden, so that whole trees may be allowed.
+    `covered` means that mounts already hide the hidden folders, so that whole trees may be allowed.
     """
     ruleset = make_ruleset(places, covered)
     try:
@@ -72,7 +73,7 @@ def restrict(places: AllowedPaths, covered: bool = False) -> None:
 
 
 def make_ruleset(places: AllowedPaths, covered: bool = False) -> int:
-    """The rules for places as a descriptor, which may be enforced many times. Raises OSError."""
+    """Return the rules for these paths as a file descriptor, which can be enforced many times. Raises OSError."""
     abi = version()
     handled = _rights(abi)
     scope = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL if abi >= SCOPE_ABI else 0
@@ -91,7 +92,7 @@ def make_ruleset(places: AllowedPaths, covered: bool = False) -> int:
 
 
 def enforce(ruleset: int) -> None:
-    """Restrict this thread, and what it begins, by rules that were made before. Raises OSError."""
+    """Restrict this thread, and everything that it starts, by an existing ruleset. Raises OSError."""
     control_process(PR_SET_NO_NEW_PRIVS, 1)
     system_call(LANDLOCK_RESTRICT_SELF, ruleset, 0)
 
@@ -111,7 +112,7 @@ def _new(files: int, network: int, scope: int, abi: int) -> int:
 
 
 def _allow(ruleset: int, place: str, rights: int) -> None:
-    """Allow rights below a place; one that is gone, or a symbolic link, is left out."""
+    """Allow rights below a path; skip one that does not exist or is a symbolic link."""
     try:
         found = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -119,7 +120,7 @@ def _allow(ruleset: int, place: str, rights: int) -> None:
     try:
         kind = os.fstat(found).st_mode
         if not stat.S_ISLNK(kind):
-            allowed = rights if stat.S_ISDIR(kind) else rights & ON_FILES
+            allowed = rights if stat.S_ISDIR(kind) else rights & FILE_RIGHTS
             system_call(LANDLOCK_ADD_RULE, ruleset, RULE_PATH_BENEATH, _PATH.pack(allowed, found), 0)
     finally:
         os.close(found)

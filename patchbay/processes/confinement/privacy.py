@@ -1,7 +1,8 @@
-"""A process whose memory, environment and descriptors other processes of its user cannot read.
+"""Hide the memory, environment and descriptors of a process from other processes of its user.
 
-The kernel checks this for every look through `/proc` and for debuggers. A program that is begun later is readable
-again. A debugger of the operator's own needs it switched off (setting `protections`).
+The kernel checks this for every read through `/proc` and for debuggers. A program that is started later is readable
+again. Debugging the hub needs it switched off (setting `protections`).
+
 Sources: prctl(2) PR_SET_DUMPABLE; ptrace(2).
 """
 
@@ -11,7 +12,7 @@ from patchbay.processes.confinement.kernel import LINUX, PR_GET_DUMPABLE, PR_SET
 
 
 def hide_memory() -> None:
-    """Make this process unreadable; nothing where the kernel is not Linux."""
+    """Make this process unreadable; does nothing where the kernel is not Linux."""
     if LINUX:
         control_process(PR_SET_DUMPABLE, 0)
 

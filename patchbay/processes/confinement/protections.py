@@ -1,8 +1,8 @@
-"""Which protections of the hub against tools hold on this machine, and how a process takes them on.
+"""Which protections of the hub against tools are active on this machine, and how a process applies them.
 
-`wanted` are the names of the setting `protections`. A protection that is wanted and can be had is in force: when it
-then fails for one process, that process runs nothing. `describe_protections` names one that cannot be had; the others
-hold.
+`wanted` are the names of the setting `protections`. A protection that is wanted and available is active: when it then
+fails for one process, that process runs no code. `describe_protections` names the ones that are not available; the
+others stay active.
 """
 
 from __future__ import annotations
@@ -18,38 +18,42 @@ from patchbay.processes.confinement.paths import AllowedPaths
 LANDLOCK, NAMESPACES, PRIVACY = "landlock", "namespaces", "privacy"
 ALL = (LANDLOCK, NAMESPACES, PRIVACY)
 
-LARGEST_SHARED_MIB = 1 << 20
-"""MiB of shared memory that a host may have, however much memory it may fill."""
+MAX_SHARED_MIB = 1 << 20
+"""Upper limit in MiB of a worker process's shared memory, whatever its memory limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protections:
-    """What holds for the hosts of one fork server: the names in force, the folders that are hidden from all of them,
-    and those that are kept from being changed.
+    """The protections of the worker processes of one fork server: the active names, the folders hidden from all of
+    them, and the folders that they may not change.
     """
 
     names: tuple[str, ...] = ()
     hidden: tuple[Path, ...] = ()
     kept: tuple[Path, ...] = ()
 
-    def take_on(self, places: AllowedPaths, memory_mib: int) -> None:
-        """Put this process, a host that has run nothing yet, under them for good. Raises OSError.
+    def apply(self, places: AllowedPaths, memory_mib: int) -> None:
+        """Apply the protections to this worker process, before it runs any definition. Permanent. Raises OSError.
 
-        `places` is what its server may use; what is hidden from all is added.
+        `places` are the paths of its server; the folders hidden from all are added.
         """
         known = replace(places, hidden=(*places.hidden, *self.hidden), kept=(*places.kept, *self.kept))
         covered = NAMESPACES in self.names
         if covered:
-            namespaces.cover(known, min(memory_mib, LARGEST_SHARED_MIB))
+            namespaces.cover(known, min(memory_mib, MAX_SHARED_MIB))
         if self.names:
             drop_capabilities()
         if LANDLOCK in self.names:
             landlock.restrict(known, covered)
 
 
-def in_force(wanted: Collection[str]) -> tuple[str, ...]:
-    """Those of the wanted names that this machine has; to be asked by a process of one thread."""
-    has = {LANDLOCK: landlock.version() > 0, NAMESPACES: NAMESPACES in wanted and namespaces.work(), PRIVACY: LINUX}
+def active_protections(wanted: Collection[str]) -> tuple[str, ...]:
+    """Return the wanted protections that this machine has; the calling process must have one thread."""
+    has = {
+        LANDLOCK: landlock.version() > 0,
+        NAMESPACES: NAMESPACES in wanted and namespaces.is_available(),
+        PRIVACY: LINUX,
+    }
     return tuple(name for name in ALL if name in wanted and has[name])
 
 
@@ -60,9 +64,9 @@ def protect_hub(wanted: Collection[str]) -> None:
 
 
 def describe_protections(names: Collection[str], version: int) -> Sequence[tuple[str, bool, str]]:
-    """Each protection in words: its title, whether it holds, and what holds or what is missing.
+    """Return a row for each protection: its title, whether it is active, and what it does or what is missing.
 
-    `names` are in force, `version` is that of Landlock.
+    `names` are the active protections, `version` is that of Landlock.
     """
     locked = LANDLOCK in names
     ports = locked and version >= landlock.NETWORK_ABI

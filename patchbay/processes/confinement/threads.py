@@ -1,7 +1,7 @@
-"""Confines the thread that begins a command, and thereby the command, by what needs no namespaces.
+"""Confine the thread that starts a command, and thereby the command, by the protections that need no namespaces.
 
-The rules for one definition are kept for some seconds, because making them takes a good part of the time that a
-short command takes. A file that comes to be beside a hidden folder is readable after that time.
+The ruleset of one definition is reused for `FRESH_SECONDS`, because making it takes a good part of the time of a short
+command. A new file beside a hidden folder becomes readable after that time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.protections import LANDLOCK
 
 FRESH_SECONDS = 5.0
-"""Age of the rules from which they are made anew."""
+"""Age in seconds after which the ruleset is made again."""
 
 
 class Confiner:
-    """Called in a thread, confines it for good. `names` are the protections that are wanted. Raises OSError."""
+    """Called in a thread, confines it permanently. `names` are the wanted protections. Raises OSError."""
 
     def __init__(self, places: AllowedPaths, names: Collection[str]) -> None:
         self._places = places

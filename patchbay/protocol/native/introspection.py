@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.events import Data
 from patchbay.protocol.native.names import CannotBegin, Params, TooMany, activations, bound
 
@@ -21,15 +21,17 @@ DIGITS = 16
 
 Known = Mapping[str, tuple[Server, tuple[str, ...]]]
 
+_HASHES: ServerCache[str, str] = ServerCache()
+
 
 def plexus_hash(whole: Aggregate) -> str:
     """16 hexadecimal digits that change when a namespace, its version or its methods do."""
-    found: str | None = whole.rendered.get("plexus_hash")
-    if found is None:
+
+    def compute() -> str:
         parts = (f"{name}:{server.version}:{','.join(keys)}" for name, (server, keys) in activations(whole).items())
-        digest = sha256(";".join(sorted(parts)).encode()).hexdigest()[:DIGITS]
-        found = whole.rendered["plexus_hash"] = digest
-    return found
+        return sha256(";".join(sorted(parts)).encode()).hexdigest()[:DIGITS]
+
+    return _HASHES.get(whole, "", compute)
 
 
 def introspect(method: str, params: Params, whole: Aggregate) -> Data | None:

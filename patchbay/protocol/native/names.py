@@ -14,12 +14,13 @@ from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate, Owner
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed, UnknownServer
 from patchbay.views.native import Kind
 
 Params = Mapping[str, Any] | Sequence[Any]
+Activations = dict[str, tuple[Server, tuple[str, ...]]]
 
 
 class CannotBegin(ToolFailed):
@@ -34,15 +35,19 @@ class CannotBegin(ToolFailed):
         self.segments = segments
 
 
-def activations(whole: Aggregate) -> dict[str, tuple[Server, tuple[str, ...]]]:
+_ACTIVATIONS: ServerCache[str, Activations] = ServerCache()
+
+
+def activations(whole: Aggregate) -> Activations:
     """Every namespace that has methods, sorted: its server and the sorted names of its methods."""
-    found: dict[str, tuple[Server, tuple[str, ...]]] | None = whole.rendered.get("activations")
-    if found is None:
+
+    def compute() -> Activations:
         servers = {server.name: server for server, _ in whole.dotted["tools"].values()}
         owned = sorted((server.name, key) for server, key in whole.dotted["tools"].values())
         names = {name: tuple(key for of, key in owned if of == name) for name in sorted(servers)}
-        found = whole.rendered["activations"] = {name: (servers[name], keys) for name, keys in names.items()}
-    return found
+        return {name: (servers[name], keys) for name, keys in names.items()}
+
+    return _ACTIVATIONS.get(whole, "", compute)
 
 
 def find(catalogue: Catalogue, method: str) -> tuple[Server, Descriptor]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +27,7 @@ from patchbay.events import Pause
 from patchbay.jsonrpc import Id, encode, failure
 from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.streams.subscriptions import ENDING
-from patchbay.protocol.tasks.records import BEAT, LOST, TaskStore
+from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.store import JournalEntry, Store, Wait
 
 log = logging.getLogger(__name__)
@@ -48,47 +47,6 @@ NOT_KEPT = "the answer to this call could not be kept for replay: the store of t
 _OPENED, _MESSAGE, _ENDED, _GONE = b"o", b"m", b"e", b"g"
 
 
-class Heartbeat:
-    """The signs of life of one process, while it writes streams. Safe to use from many threads."""
-
-    def __init__(self, store: Store) -> None:
-        self.ledger = TaskStore(store)
-        self._lock = threading.Lock()
-        self._streams = 0
-        self._beating = False
-        self._never = threading.Event()
-
-    def begin(self) -> None:
-        """A stream begins. There has been a sign of life when this returns."""
-        with self._lock:
-            if not self._beating:
-                self.ledger.beat()
-            self._streams += 1
-            if self._beating:
-                return
-            self._beating = True
-        threading.Thread(target=self._beat, name="pulse", daemon=True).start()
-
-    def end(self) -> None:
-        """A stream has ended."""
-        with self._lock:
-            self._streams -= 1
-
-    def _beat(self) -> None:
-        """In the thread: beat until no streams are left."""
-        try:
-            while True:
-                self._never.wait(BEAT)
-                with self._lock:
-                    if not self._streams or self.ledger.store.check() is not None:
-                        self._beating = False
-                        return
-                    self.ledger.beat()
-        except Exception:
-            self._beating = False
-            log.exception("this process can give no sign of life; its streams will be taken for lost")
-
-
 class Recorder:
     """Keeps the messages of one stream of one session for `seconds`. `id` is the request that it answers.
 
@@ -98,19 +56,19 @@ class Recorder:
     """
 
     def __init__(
-        self, store: Store, session: LegacySession, seconds: float, id: Id, pulse: Heartbeat, most: int
+        self, store: Store, session: LegacySession, seconds: float, id: Id, heartbeat: Heartbeat, most: int
     ) -> None:
         self.name = secrets.token_hex(8)
         self._store = store
         self._topic = f"stream/{session.nonce}/{self.name}"
         self._seconds = seconds
-        self._pulse = pulse
+        self._heartbeat = heartbeat
         self._left = most
         self._count = 0
         self._id = id
         self._missed = False
-        self._append(_OPENED + orjson.dumps({"owner": pulse.ledger.owner, "id": id}))
-        pulse.begin()
+        self._append(_OPENED + orjson.dumps({"owner": heartbeat.liveness.process, "id": id}))
+        heartbeat.begin()
 
     def keep(self, data: bytes, needed: bool = True) -> str | None:
         """Keep one message; answers its event id. None for one that is not kept; one that is `needed` is tried."""
@@ -129,7 +87,7 @@ class Recorder:
 
     def leave(self) -> None:
         """Write nothing more; without an end before, the stream was lost."""
-        self._pulse.end()
+        self._heartbeat.end()
 
     def _kept(self, entry: bytes) -> bool:
         try:
@@ -157,11 +115,11 @@ class Replay:
     """
 
     def __init__(
-        self, ledger: TaskStore, session: LegacySession, stream: str, keepalive: float, seconds: float
+        self, liveness: ProcessLiveness, session: LegacySession, stream: str, keepalive: float, seconds: float
     ) -> None:
         self.name = stream
-        self._ledger = ledger
-        self._store = ledger.store
+        self._liveness = liveness
+        self._store = liveness.store
         self._topic = f"stream/{session.nonce}/{stream}"
         self._keepalive = keepalive
         self._seconds = seconds
@@ -197,7 +155,7 @@ class Replay:
                         return
                 if entries or self._lost():
                     continue
-                yield Wait(mailbox, min(self._keepalive, LOST))
+                yield Wait(mailbox, min(self._keepalive, LOST_SECONDS))
                 got = mailbox.get(0)
                 # Streams of changes speak on the session's topic too, among themselves.
                 if got is not None and (got[0] == ENDING or got[1] == ENDED):
@@ -216,7 +174,7 @@ class Replay:
 
     def _lost(self) -> bool:
         """End the stream when the process that wrote it is gone; whether it was, and there is more to read now."""
-        if self._ledger.alive(self._opened["owner"]):
+        if self._liveness.is_alive(self._opened["owner"]):
             return False
         if self._store.journal.last(self._topic) > self._seq:
             return True

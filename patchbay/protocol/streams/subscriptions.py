@@ -117,11 +117,11 @@ class Listeners:
         self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
             wait = Wait(mailbox, self._keepalive)
-            newest = self._store.journal.last(f"changes/{server.heard}")
+            newest = self._store.journal.last(f"changes/{server.announced_as}")
             last = newest if after is None else min(after, newest)
             yield NumberedMessage(last, None)
             while True:
-                for entry in self._store.journal.read(f"changes/{server.heard}", last):
+                for entry in self._store.journal.read(f"changes/{server.announced_as}", last):
                     last = entry.seq
                     news = _told("changed/", entry.data, kinds, set())
                     told: list[Message | None] = [Notification(*one) for one in news]
@@ -170,7 +170,7 @@ def cancelled_topic(owner: str) -> str:
 def _topics(server: Server) -> list[str]:
     if server.pinned:
         return [ENDING]
-    heard = server.heard or "*"
+    heard = server.announced_as or "*"
     return [f"changed/{heard}", f"updated/{heard}", ENDING]
 
 

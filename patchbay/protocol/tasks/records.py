@@ -5,10 +5,9 @@ The journal topic `task/<id>` is the whole truth. Its entries are `made`, `asked
 `ended` stands and an answer counts only while its question is open. After each entry the bus says so on
 the topic of the same name: a hint, which may be lost.
 
-Who runs a task is in its `made` entry. A process that runs tasks writes `alive/<owner>` every `BEAT`
-seconds; when the last beat is older than `LOST`, the process is gone (killed, restarted, asleep for too
-long), and whoever looks at one of its tasks ends it as failed. So a task never stays "working" with
-nobody at work, and a process that was only slow finds its task ended and gives it up.
+The `made` entry names the process that runs the task. When that process is lost (`process_liveness.py`), the next
+process that reads one of its tasks ends it as failed. So no task stays "working" without a process, and a process that
+was only slow finds its task ended and abandons it.
 Sources: SPEC-DIGEST 1.14 (tasks); SEP-2663; DESIGN section 1 (journal and bus).
 """
 
@@ -24,16 +23,10 @@ from typing import Any
 import orjson
 
 from patchbay.jsonrpc import Notification, encode
+from patchbay.protocol.tasks.process_liveness import ProcessLiveness
 from patchbay.store import JournalEntry, Store
 
 TOPIC = "task/"
-ALIVE = "alive/"
-
-BEAT = 1.0
-"""Seconds between two signs of life of a process that runs tasks."""
-
-LOST = 6.0
-"""Seconds without a sign of life after which a process counts as gone."""
 
 POLL_MILLISECONDS = 500
 """Milliseconds that a client is told to wait between two looks."""
@@ -124,16 +117,16 @@ def _moment(seconds: float) -> str:
 
 
 class TaskStore:
-    """Reads and writes tasks. `owner` names this process; safe to use from many threads."""
+    """Reads and writes tasks; `liveness` identifies this process. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.owner = secrets.token_hex(8)
+        self.liveness = ProcessLiveness(store)
 
     def make(self, principal: str, endpoint: str, ttl: float) -> Task:
         """A new task that this process runs; every process can read it when this returns."""
         task = Task(secrets.token_urlsafe(24), ttl=ttl, created=time.time())
-        made = {"principal": principal, "endpoint": endpoint, "owner": self.owner, "ttl": ttl}
+        made = {"principal": principal, "endpoint": endpoint, "owner": self.liveness.process, "ttl": ttl}
         self.append(task, "made", made)
         self.catch_up(task)
         return task
@@ -164,14 +157,3 @@ class TaskStore:
         task = Task(id)
         self.catch_up(task)
         return task if task.owner and task.left() > 0 else None
-
-    def beat(self) -> None:
-        """Say that this process lives."""
-        self.store.journal.append(ALIVE + self.owner, b"", LOST * 10)
-
-    def alive(self, owner: str) -> bool:
-        """Whether a process has given a sign of life lately."""
-        topic = ALIVE + owner
-        last = self.store.journal.last(topic)
-        beats = self.store.journal.read(topic, last - 1, 1) if last else []
-        return bool(beats) and time.time() - beats[0].at <= LOST

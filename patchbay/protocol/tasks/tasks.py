@@ -24,7 +24,8 @@ from patchbay.events import Ask, Done, Event, Failed
 from patchbay.jsonrpc import failure
 from patchbay.protocol.client_requests import fits
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.tasks.records import BEAT, TOPIC, Task, TaskStore
+from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS
+from patchbay.protocol.tasks.records import TOPIC, Task, TaskStore
 from patchbay.store import Store
 from patchbay.views.fold import Fold
 
@@ -71,7 +72,7 @@ class Tasks:
         if self._left() != float("inf") or not self._room.acquire(blocking=False):
             return None
         try:
-            self._ledger.beat()
+            self._ledger.liveness.beat()
             task = self._ledger.make(work.call.principal, endpoint, 2 * self._seconds)
         except BaseException:
             self._room.release()
@@ -130,7 +131,8 @@ class Tasks:
         return task
 
     def _at_work(self, task: Task) -> bool:
-        return task.id in self._running if task.owner == self._ledger.owner else self._ledger.alive(task.owner)
+        liveness = self._ledger.liveness
+        return task.id in self._running if task.owner == liveness.process else liveness.is_alive(task.owner)
 
     def _run(self, task: Task, work: TaskWork) -> None:
         """In the task's thread: go on to the end, then write it down."""
@@ -193,7 +195,7 @@ class Tasks:
                     return {own: task.answers[key] for key, own in keys.items()}
                 if call.left() <= 0:
                     raise TimedOut("timed out waiting for the client's answer")
-                mailbox.get(min(BEAT, call.left()))
+                mailbox.get(min(BEAT_SECONDS, call.left()))
 
     def _keep(self) -> None:
         """In the keeper's thread: keep this process's tasks until there are none."""
@@ -201,14 +203,14 @@ class Tasks:
             with self._ledger.store.bus.subscribe([TOPIC + "*"], 1024) as mailbox:
                 beaten = time.monotonic()
                 while self._wanted():
-                    got = mailbox.get(min(BEAT, self._left()))
+                    got = mailbox.get(min(BEAT_SECONDS, self._left()))
                     closed = self._ledger.store.check() if got is None else None
                     if closed:
                         raise ContentError(closed)
                     ids = [got[0].removeprefix(TOPIC)] if got else list(self._running)
-                    if time.monotonic() - beaten >= BEAT:
+                    if time.monotonic() - beaten >= BEAT_SECONDS:
                         beaten = time.monotonic()
-                        self._ledger.beat()
+                        self._ledger.liveness.beat()
                     for id in ids:
                         self._heed(id)
         except Exception:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchbay.errors import ContentError
-from patchbay.store import DATABASE_FILE, Blobs, Bus, Journal, Names
+from patchbay.store import DATABASE_FILE, Blobs, Bus, Collection, Journal, Names
 from patchbay.stores.folder_lock import FolderLock
 from patchbay.stores.sqlite.blobs import SqliteBlobs
 from patchbay.stores.sqlite.bus import SqliteBus
+from patchbay.stores.sqlite.collection import SqliteCollection
 from patchbay.stores.sqlite.database import Database
 from patchbay.stores.sqlite.journal import SqliteJournal
 from patchbay.stores.sqlite.names import SqliteNames
@@ -34,6 +35,7 @@ class SqliteStore:
             self._unlock()
             raise
         self.blobs: Blobs = SqliteBlobs(self._database)
+        self.collection: Collection = SqliteCollection(self._database)
         self.names: Names = SqliteNames(self._database)
         self.journal: Journal = SqliteJournal(self._database)
         self._bus = SqliteBus(self._database)

@@ -1,12 +1,21 @@
-"""Blobs as rows. Bytes are hashed before they are written and each time they are read."""
+"""Blobs as rows. Bytes are hashed before they are written and each time they are read.
+
+The time of the last `put` or `renew` stands in a table of its own, because SQLite reads through a large blob to reach
+a column behind it. A time that is less than RENEW_SECONDS old is not written again: so `put` of a known blob is a read.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from patchbay.cid import canonical, cid_of, content_in, verify
 from patchbay.errors import CorruptBlob, MissingBlob
+from patchbay.sqlite import sqlite3
 from patchbay.stores.sqlite.database import Database
+
+RENEW_SECONDS = 600.0
+"""How old the time of a blob may be before `put` and `renew` write it again."""
 
 
 class SqliteBlobs:
@@ -19,13 +28,37 @@ class SqliteBlobs:
         name = cid_of(data) if cid is None else verify(cid, data)
         if cid is not None and content_in(name) is not None:
             return name
-        with self._database.read() as connection:
-            row = connection.execute("SELECT data = ? FROM blobs WHERE cid = ?", (data, name)).fetchone()
-        if row is None or not row[0]:
-            # A row whose bytes rotted is healed by the right ones.
+        if not self._is_fresh(name, data):
             with self._database.write() as connection:
-                connection.execute("INSERT OR REPLACE INTO blobs (cid, data) VALUES (?, ?)", (name, data))
+                _write(connection, name, data)
         return name
+
+    def put_many(self, contents: Iterable[bytes]) -> list[str]:
+        named = [(cid_of(data), data) for data in contents]
+        fresh = [(name, data) for name, data in named if not self._is_fresh(name, data)]
+        if fresh:
+            with self._database.write() as connection:
+                for name, data in fresh:
+                    _write(connection, name, data)
+        return [name for name, _ in named]
+
+    def renew(self, cids: Iterable[str]) -> None:
+        names = dict.fromkeys(canonical(cid) for cid in cids)
+        now = time.time()
+        with self._database.read() as connection:
+            query = "SELECT 1 FROM blob_times WHERE cid = ? AND at < ?"
+            old = [name for name in names if connection.execute(query, (name, now - RENEW_SECONDS)).fetchone()]
+        if old:
+            with self._database.write() as connection:
+                query = "UPDATE blob_times SET at = ? WHERE cid = ?"
+                connection.executemany(query, [(now, name) for name in old])
+
+    def _is_fresh(self, name: str, data: bytes) -> bool:
+        """Whether these bytes are stored, undamaged, with a recent time."""
+        query = "SELECT data = ? AND at >= ? FROM blobs JOIN blob_times USING (cid) WHERE cid = ?"
+        with self._database.read() as connection:
+            row = connection.execute(query, (data, time.time() - RENEW_SECONDS, name)).fetchone()
+        return row is not None and bool(row[0])
 
     def get(self, cid: str) -> bytes:
         name = canonical(cid)
@@ -51,3 +84,10 @@ class SqliteBlobs:
     def count(self) -> int:
         with self._database.read() as connection:
             return int(connection.execute("SELECT count(*) FROM blobs").fetchone()[0])
+
+
+def _write(connection: sqlite3.Connection, name: str, data: bytes) -> None:
+    """Store a blob and its time. Bytes that are damaged on the disk are replaced."""
+    if not connection.execute("SELECT 1 FROM blobs WHERE cid = ? AND data = ?", (name, data)).fetchone():
+        connection.execute("INSERT OR REPLACE INTO blobs (cid, data) VALUES (?, ?)", (name, data))
+    connection.execute("INSERT OR REPLACE INTO blob_times (cid, at) VALUES (?, ?)", (name, time.time()))

@@ -22,8 +22,14 @@ from patchbay.sqlite import known_defect, sqlite3
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 """Of the schema, kept in `user_version`."""
+
+INCREMENTAL = 2
+"""The value of `PRAGMA auto_vacuum` with which free pages are given back in steps."""
+
+VACUUM_STEP_PAGES = 1000
+"""Pages that one short step gives back to the file system: 4 MiB."""
 
 LOCK_WAIT_SECONDS = 15.0
 """Seconds to wait for another process that writes."""
@@ -46,6 +52,14 @@ CREATE TABLE messages (seq INTEGER PRIMARY KEY AUTOINCREMENT, process TEXT NOT N
                        message BLOB NOT NULL, at REAL NOT NULL);
 CREATE INDEX messages_by_time ON messages (at);
 """
+
+BLOB_TIMES = """
+CREATE TABLE blob_times (cid TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX blob_times_by_time ON blob_times (at);
+INSERT INTO blob_times (cid, at) SELECT cid, 9e999 FROM blobs;
+"""
+"""From version 1 to 2: when each blob was last put. Blobs of before are never collected, because profiles outside of
+the store may refer to them."""
 
 
 @contextmanager
@@ -114,6 +128,25 @@ class Database:
                 self._idle.append(connection)
                 self._trim(0 if self._closed else MAX_IDLE_READERS)
 
+    def give_back(self, whole: bool) -> int:
+        """Give free pages back to the file system; answers the bytes. With `whole`, rewrite a file that cannot do so.
+
+        Source: https://sqlite.org/pragma.html#pragma_auto_vacuum.
+        """
+        with self._lock, own_errors():
+            self._open()
+            connection = self._quick
+            before, size = (_pragma(connection, name) for name in ("page_count", "page_size"))
+            if _pragma(connection, "auto_vacuum") == INCREMENTAL:
+                pages = _pragma(connection, "freelist_count") if whole else VACUUM_STEP_PAGES
+                connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            elif whole:
+                connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")
+                connection.execute("VACUUM")
+            if whole:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return (before - _pragma(connection, "page_count")) * size
+
     def close(self) -> None:
         """Close every connection; those in use are closed when their reader is done. Closing twice is harmless."""
         with self._lock:
@@ -153,6 +186,7 @@ def _prepare(path: Path) -> None:
     while True:
         connection = connect(path, "FULL")
         try:
+            connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")  # counts for a file without tables only
             connection.execute("PRAGMA journal_mode = WAL")
             _migrate(connection)
             return
@@ -177,7 +211,18 @@ def _migrate(connection: sqlite3.Connection) -> None:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if tables:
             raise ContentError("the database belongs to another program: it has tables but no schema version")
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        _run(connection, SCHEMA)
+    if version < 2:
+        _run(connection, BLOB_TIMES)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
+
+
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    """Run statements that `;` separates within the present transaction, which `executescript` would end."""
+    for statement in statements.split(";"):
+        connection.execute(statement)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

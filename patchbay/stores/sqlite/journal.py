@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from patchbay.errors import StaleUpdate
+from patchbay.sqlite import sqlite3
 from patchbay.store import JournalEntry
 from patchbay.stores.sqlite.database import Database
 
@@ -14,10 +16,12 @@ class SqliteJournal:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
         at = time.time()
         row = (topic, data, at, None if keep is None else at + keep)
         with self._database.write(durable=keep is None) as connection:
+            if last is not None and last != _last(connection, topic):
+                raise StaleUpdate(f"{topic} has a newer entry")
             query = "INSERT INTO journal (topic, data, at, until) VALUES (?, ?, ?, ?)"
             return int(connection.execute(query, row).lastrowid or 0)
 
@@ -28,8 +32,7 @@ class SqliteJournal:
 
     def last(self, topic: str) -> int:
         with self._database.read() as connection:
-            query = "SELECT coalesce(max(seq), 0) FROM journal WHERE topic = ?"
-            return int(connection.execute(query, (topic,)).fetchone()[0])
+            return _last(connection, topic)
 
     def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[JournalEntry]:
         query = (
@@ -49,3 +52,8 @@ class SqliteJournal:
     def sweep(self) -> int:
         with self._database.write(durable=False) as connection:
             return connection.execute("DELETE FROM journal WHERE until <= ?", (time.time(),)).rowcount
+
+
+def _last(connection: sqlite3.Connection, topic: str) -> int:
+    row = connection.execute("SELECT coalesce(max(seq), 0) FROM journal WHERE topic = ?", (topic,)).fetchone()
+    return int(row[0])

@@ -17,8 +17,8 @@ from flask import Blueprint, Response, redirect, request
 from werkzeug.datastructures import ETags
 from werkzeug.wrappers import Response as Answer
 
-from patchbay.boot import change
-from patchbay.catalogue.contents.configuration import DESCRIBING
+from patchbay.boot import change_names
+from patchbay.catalogue.contents.configuration import CONFIGURATION_PREFIXES
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
@@ -119,7 +119,7 @@ class _Views:
 
     def _seen(self) -> tuple[str, ...]:
         """The prefixes of the names that the sender of the present request may see; empty for all names."""
-        return () if self._site.operators.shown().operator else DESCRIBING
+        return () if self._site.operators.shown().operator else CONFIGURATION_PREFIXES
 
     def put(self, address: str) -> Response:
         """PUT /cid/<cid>: keep the body if it is the content of the CID. 201, or 200 when it was there."""
@@ -167,7 +167,7 @@ class _Views:
             expected = {full: before} if _check_condition(before) else None
             cid = None if body is None else self._store.blobs.put(body)
             try:
-                root = change(self._store, {full: cid}, WHO, why, expected)
+                root = change_names(self._store, {full: cid}, WHO, why, expected)
             except StaleUpdate as problem:  # by another process, which has a lock of its own
                 raise PreconditionFailed(problem.message) from problem
             except ConfigError as problem:

@@ -21,7 +21,7 @@ from werkzeug.exceptions import MethodNotAllowed
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.activity.tracing import KEYS
-from patchbay.catalogue.reading.queries import arguments_of
+from patchbay.catalogue.reading.queries import parse_arguments
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed, WrongArguments
 from patchbay.events import Data, Event, Text
@@ -72,11 +72,11 @@ class _Views:
         if request.method != "POST":
             if not tool.read_only:
                 raise MethodNotAllowed(["POST"], f"{tool.name} may change something: send its arguments by POST.")
-            return arguments_of(_pairs(request.query_string), schema)
+            return parse_arguments(_pairs(request.query_string), schema)
         body = read_body(request.environ, self._site.settings.body_limit)
         kind = media_type(request.environ.get("CONTENT_TYPE") or "")
         if kind == FORM:
-            return arguments_of(_pairs(body), schema)
+            return parse_arguments(_pairs(body), schema)
         if not body and not kind:
             return {}
         if kind != "application/json":

@@ -14,11 +14,11 @@ from urllib.parse import quote
 from flask import Blueprint, Response
 
 from patchbay.catalogue.previews import Preview, preview
-from patchbay.catalogue.saving import Saving
+from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, Refused, StaleUpdate, UnknownServer
 from patchbay.kind import DEFAULT_KIND, kind_named
-from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect
+from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect_kind
 from patchbay.web.operator.changes import WHO, reason, typed, why_not
 from patchbay.web.operator.login import seen_elsewhere
 from patchbay.web.pages.answers import render_answer
@@ -65,7 +65,7 @@ class _Views:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
-        self._saving = Saving(self._store, site.settings.servers)
+        self._saving = ServerEditor(self._store, site.settings.servers)
 
     def new(self) -> Response:
         return self._page(DefinitionDraft("", DEFAULT_KIND, SAMPLE))
@@ -109,7 +109,7 @@ class _Views:
             return self._page(draft)
         source = draft.text.encode("utf-8", "replace")
         seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current)
-        if not seen.good and (draft.current is None or not draft.fields.get("anyway")):
+        if not seen.is_valid and (draft.current is None or not draft.fields.get("anyway")):
             return self._page(draft, problem="It was not saved: see what is wrong with it.", status=422)
         why = reason(draft.fields.get("why", ""), f"{'edited' if draft.current else 'made'} {draft.name} on a page")
         try:
@@ -143,7 +143,7 @@ class _Views:
 
 def _new(name: str, fields: dict[str, str]) -> DefinitionDraft:
     text = fields.get("source", "")
-    return DefinitionDraft(name, detect(text.encode()), text, fields=fields)
+    return DefinitionDraft(name, detect_kind(text.encode()), text, fields=fields)
 
 
 def _told(draft: DefinitionDraft, seen: Preview) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.boot.changes import CHANGED
+from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.watching.mount_files import write_mount
-from patchbay.client.addresses.address import Named, configuration, parse_address, preset_named
-from patchbay.client.contracts.contract import keep
-from patchbay.client.profiles.files import checked_name
-from patchbay.client.profiles.layouts import profile_from
-from patchbay.client.profiles.lookup import Profiles, homes
-from patchbay.client.profiles.updates import with_contract
+from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
+from patchbay.client.contracts.contract import store_snapshot
+from patchbay.client.profiles.files import check_name
+from patchbay.client.profiles.layouts import parse_profile
+from patchbay.client.profiles.lookup import Profiles, find_homes
+from patchbay.client.profiles.updates import record_contract
 from patchbay.errors import ConfigError, UnknownServer
 from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
@@ -58,12 +58,12 @@ def _text(value: Any) -> str:
 
 
 def _profiles() -> Profiles:
-    return Profiles(homes(Path.cwd(), whole_environment()))
+    return Profiles(find_homes(Path.cwd(), whole_environment()))
 
 
 def profile_place(name: str) -> str | None:
     """The folder of a profile, None when there is none of this name."""
-    found = _profiles().names().get(name)
+    found = _profiles().find_directories().get(name)
     return str(found) if found else None
 
 
@@ -72,21 +72,21 @@ def keep_profile(name: str, server: Server, wanted: InspectionTarget, replace: b
 
     Raises ProfileError, AddressError, and ConfigError for a name that is taken unless it is to be replaced.
     """
-    checked_name(name)
+    check_name(name)
     profiles = _profiles()
-    if name in profiles.names() and not replace:
+    if name in profiles.find_directories() and not replace:
         raise ConfigError(f"@{name}", "", "expected a name that no profile has yet, or that it is to be replaced")
     target = parse_address(wanted.address).target
-    if not isinstance(target, Named):
-        launch = configuration(target)
+    if not isinstance(target, NamedServer):
+        launch = to_profile_fields(target)
     elif target.kind == "preset":
-        launch = configuration(preset_named(target.name, *profiles.presets()))
+        launch = to_profile_fields(find_preset(target.name, *profiles.load_presets()))
     else:
         launch = dict(profiles.load(target.name).launch)
-    made = profile_from(name, {"plugin": "mcp", "server": name, **launch}, {}, "the address")
+    made = parse_profile(name, {"plugin": "mcp", "server": name, **launch}, {}, "the address")
     tools = [dict(each.wire) for each in server.tools.values()]
-    keep(tools, blobs)
-    return profiles.save(with_contract(made, tools), None)
+    store_snapshot(tools, blobs)
+    return profiles.save(record_contract(made, tools), None)
 
 
 def mount_guest(catalogue: Catalogue, name: str, wanted: InspectionTarget, replace: bool) -> str:
@@ -94,7 +94,7 @@ def mount_guest(catalogue: Catalogue, name: str, wanted: InspectionTarget, repla
     folder = catalogue.settings.servers
     if not replace and name in {one.name for one in catalogue.all()}:
         raise ConfigError("name", "", f"expected a name that no server of this hub has; there is {name}")
-    with catalogue.store.bus.subscribe([CHANGED]) as mailbox:
+    with catalogue.store.bus.subscribe([NAMES_CHANGED]) as mailbox:
         write_mount(folder, name, wanted.fields, replace, "what is ticked for that")
         end = time.monotonic() + SERVED
         while (left := end - time.monotonic()) > 0 and not _settled(_served(catalogue, name, wanted)):

@@ -48,8 +48,8 @@ class ContentPages:
             code=source(text or "", kind) if shown else None,
             nodes=markdown(text or "") if kind == "markdown" and len(text or "") <= MOST_RENDERED else None,
             dump=dump(data) if kind == "binary" else None,
-            into=[_told(each) for each in self._links.into(cid, prefixes)],
-            out=self._links.out(cid, data),
+            into=[_told(each) for each in self._links.incoming(cid, prefixes)],
+            out=self._links.outgoing(cid, data),
         )
 
     def links(self, cid: str, data: bytes, prefixes: Sequence[str]) -> Response:
@@ -59,8 +59,8 @@ class ContentPages:
                 "cid": cid,
                 "kind": kind_of(data, self._known_as(cid)),
                 "bytes": len(data),
-                "into": [asdict(each) for each in self._links.into(cid, prefixes)],
-                "out": [asdict(each) for each in self._links.out(cid, data)],
+                "into": [asdict(each) for each in self._links.incoming(cid, prefixes)],
+                "out": [asdict(each) for each in self._links.outgoing(cid, data)],
             }
         )
 

@@ -16,8 +16,8 @@ from flask import Blueprint, Response, request
 
 from patchbay.boot import current_image, parse_image
 from patchbay.boot.changes import PARTS
-from patchbay.catalogue.contents.configuration import DESCRIBING
-from patchbay.catalogue.saving import Saving
+from patchbay.catalogue.contents.configuration import CONFIGURATION_PREFIXES
+from patchbay.catalogue.saving import ServerEditor
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import NameChange, Store
@@ -51,7 +51,7 @@ class _Views:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
-        self._saving = Saving(self._store, site.settings.servers)
+        self._saving = ServerEditor(self._store, site.settings.servers)
 
     def history(self) -> Response:
         """Roots, newest first; `before` is the seq of the last one seen."""
@@ -70,7 +70,7 @@ class _Views:
         """
         name = request.args.get("name", "")
         operator = self._site.operators.shown().operator
-        prefixes = () if operator else DESCRIBING
+        prefixes = () if operator else CONFIGURATION_PREFIXES
         found = self._store.names.past(name, PAGE + 1, before := _before(), prefixes)
         rows = [asdict(move) for move in found[:PAGE]]
         older = rows[-1]["seq"] if len(found) > PAGE else None

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
-from patchbay.catalogue.directory import KINDS, DirectoryEntry, plain
+from patchbay.catalogue.directory import KINDS, DirectoryEntry, without_marks
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.answers import list_answer
 from patchbay.web.pages.data import SHOWN
@@ -30,7 +30,7 @@ class _Views:
         query, kind, found = self._found()
         self._site.directory.prepare(self._site.catalogue.all())
         rows = [row(entry) for entry in found]
-        plainly = [row(entry) | {"snippet": plain(entry.snippet)} for entry in found]
+        plainly = [row(entry) | {"snippet": without_marks(entry.snippet)} for entry in found]
         return list_answer(
             self._site,
             "search.html",

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
-from patchbay.catalogue.previews import line_in
+from patchbay.catalogue.previews import find_line
 from patchbay.catalogue.servers import Server
-from patchbay.client.contracts.drift import detect_schema_changes, gravest_change
+from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_kind
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
@@ -105,7 +105,7 @@ def meaning(old: Server, new: Server) -> dict[str, Any]:
     tools = detect_schema_changes(before, after)
     pairs = [(kind, _listed(old, group), _listed(new, group)) for kind, group in GROUPS]
     rest = [row for kind, before, after in pairs for row in listing_changes(kind, before, after)]
-    return {"worst": gravest_change(tools), "tools": [one.to_json() for one in tools], "rest": rest}
+    return {"worst": find_gravest_kind(tools), "tools": [one.to_json() for one in tools], "rest": rest}
 
 
 def listing_changes(
@@ -149,7 +149,7 @@ def definition_text(store: Store, server: Server) -> str | None:
 def wrong_lines(server: Server) -> dict[int, str]:
     """Lines of a definition that something is wrong with, each with a sentence."""
     found = {each.line: f"{each.where}: {each.reason}" for each in reversed(server.problems) if each.line}
-    line = line_in(server.broken) if server.broken else None
+    line = find_line(server.broken) if server.broken else None
     if server.broken and line:
         found[line] = server.broken.partition(f"line {line}: ")[2] or server.broken
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.errors import ContentError, MissingBlob
 from patchbay.web.operator.changes import why_not
 from patchbay.web.pages.answers import render_answer
@@ -37,7 +37,7 @@ class _Views:
         cid = self._store.names.get(f"variables/{name}")
         if cid is None:
             raise UnknownVariable(name)
-        value = variable(self._store, name) or b""
+        value = read_variable(self._store, name) or b""
         definition = self._store.blobs.get(cid)
         text = text_of(value)
         response = render_answer(
@@ -60,7 +60,7 @@ class _Views:
     def _row(self, name: str, cid: str) -> dict[str, Any]:
         """One line of the list; a value that cannot be had says so."""
         try:
-            value = variable(self._store, name) or b""
+            value = read_variable(self._store, name) or b""
         except MissingBlob:
             return {"name": name, "cid": cid, "bytes": None, "gist": "its value is not in the store"}
         except ContentError:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from patchbay.kind import known_kinds, recognized_kind
-from patchbay.kinds.python.discovery.syntax import module_of
+from patchbay.kinds.python.discovery.syntax import parse_source
 
 IMAGES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -92,7 +92,7 @@ def dump(data: bytes, most: int = 512) -> list[dict[str, Any]]:
 
 def _is_python(text: str) -> bool:
     try:
-        body = module_of(text).body
+        body = parse_source(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(isinstance(node, _STATEMENTS) for node in body)

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot.image import reference_in
+from patchbay.boot.image import cid_in_definition
 from patchbay.errors import ContentError
 from patchbay.store import Store
 from patchbay.web.pages.past_roots import ChangedName, difference
@@ -79,7 +79,7 @@ def _parts(store: Store, old: Row, new: Row) -> Iterator[ComparedText]:
         if old.get(key) != new.get(key):
             yield ComparedText(label, old.get(key), new.get(key), _compared(store, old.get(key), new.get(key)))
     if old.get("definition") != new.get("definition"):
-        cids = [reference_in(row.get("definition", "")) for row in (old, new)]
+        cids = [cid_in_definition(row.get("definition", "")) for row in (old, new)]
         texts = [
             _text(store, cid) if cid else row.get("definition", "") for row, cid in zip((old, new), cids, strict=True)
         ]

@@ -1,12 +1,14 @@
-"""Work of a page that may take long for some texts: done on a thread, and broken off when its time is over.
+"""Work of a page that may take long for some texts: it runs on a thread, and is interrupted when its time is over.
 
-Python code is broken off between two steps; a step in a library ends by itself, so texts are bounded too. At most
-`MOST_AT_ONCE` pieces of such work run at the same time: others are refused rather than made to wait.
-Source: issue "Safe as shipped", item 6; THREATS 1.4.
+The time is processor time of that thread where the system measures it, so that a busy machine refuses no text that a
+quiet one renders. Python code is interrupted between two steps; a step in a library ends by itself, so texts are
+bounded too. At most `MAX_CONCURRENT_JOBS` pieces of such work run at the same time; more are refused at once.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from queue import Empty
 from typing import TypeVar
@@ -17,28 +19,50 @@ from patchbay.kinds.python.runner_threads import Pool
 
 T = TypeVar("T")
 
-MOST_AT_ONCE = 8
+MAX_CONCURRENT_JOBS = 8
 
-_POOL = Pool("pages", MOST_AT_ONCE)
+MAX_WAIT_FACTOR = 10
+"""How many times its processor time a piece of work may take by the clock, on a machine that has other work."""
+
+RECHECK_SECONDS = 0.1
+"""Seconds between two looks at the processor time of work that is over its time by the clock."""
+
+_POOL = Pool("pages", MAX_CONCURRENT_JOBS)
 
 
 class TookTooLong(PatchbayError):
-    """The work was broken off, or there was no place for it."""
+    """The work was interrupted, or no thread was free for it."""
 
     code, status = -32600, 413
 
 
 def within(seconds: float, work: Callable[[], T], what: str) -> T:
-    """What the work returns. Raises what it raises, and TookTooLong, which names `what`."""
+    """Return the result of the work, which may take `seconds` of processor time.
+
+    Raises its errors, and TookTooLong, which names `what`.
+    """
+    spent = _ProcessorTime()
+
+    def measured() -> T:
+        spent.begin()
+        return work()
+
     try:
-        job = _POOL.start(lambda _: [Data(work())])
+        job = _POOL.start(lambda _: [Data(measured())])
     except ToolFailed as problem:
-        raise TookTooLong(f"{what}: {MOST_AT_ONCE} others are being rendered; try again later") from problem
-    try:
-        found = job.out.get(timeout=seconds)
-    except Empty as problem:
-        job.runner.abandon(job)
-        raise TookTooLong(f"{what} takes longer than {seconds:g} seconds to render; send less at a time") from problem
+        raise TookTooLong(f"{what}: {MAX_CONCURRENT_JOBS} others are being rendered; try again later") from problem
+    wait, until = seconds, time.monotonic() + seconds * MAX_WAIT_FACTOR
+    while True:
+        try:
+            found = job.out.get(timeout=wait)
+            break
+        except Empty as problem:
+            if spent.seconds() < seconds and time.monotonic() < until:
+                wait = RECHECK_SECONDS
+                continue
+            job.runner.abandon(job)
+            sentence = f"{what} takes longer than {seconds:g} seconds to render; send less at a time"
+            raise TookTooLong(sentence) from problem
     if isinstance(found, Exception):
         raise found
     assert isinstance(found, list), found
@@ -46,3 +70,25 @@ def within(seconds: float, work: Callable[[], T], what: str) -> T:
     assert isinstance(only, Data)
     value: T = only.value
     return value
+
+
+class _ProcessorTime:
+    """The processor time of one thread since `begin` was called on it."""
+
+    def __init__(self) -> None:
+        self._clock: int | None = None
+        self._begun = 0.0
+        self._started = False
+
+    def begin(self) -> None:
+        """Start to measure the present thread."""
+        if hasattr(time, "pthread_getcpuclockid"):
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+            self._begun = time.clock_gettime(self._clock)
+        self._started = True
+
+    def seconds(self) -> float:
+        """Seconds so far: 0 before the start, infinite where the system has no clock for a thread."""
+        if self._clock is None:
+            return float("inf") if self._started else 0.0
+        return time.clock_gettime(self._clock) - self._begun

@@ -1,4 +1,4 @@
-"""Links to large results at the address of a mounted server: the hub's own are read here, the others there."""
+"""Links to large results at the address of a mounted server: the hub reads its own, the mounted server the others."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LARGE = b"large result " * 1000
 
 
 def is_own(hub: Hub, uri: str, principal: str = "local") -> bool:
-    """Whether the hub itself answers for a URI at the address of the mounted server."""
+    """Whether the hub itself answers a URI at the address of the mounted server."""
     server: Server = hub.catalogue.find("away")
     return find_resource(hub.catalogue, server, uri, principal).descriptor is None
 
 
 @pytest.mark.parametrize("other", ["another key", "another principal", "no key"])
 def test_a_large_result_is_read_where_its_key_was_made(tmp_path: Path, other: str) -> None:
-    """The hub and the mounted server may keep the same bytes, each under a key of its own."""
+    """The hub and the mounted server may store the same bytes, each under its own key."""
     hub = Hub(tmp_path, FILES)
     uri = hub.catalogue.contents.results.keep(LARGE, "local")
     assert is_own(hub, uri)

@@ -1,23 +1,23 @@
-"""The last output of a tool: one per server and tool, and none of them for ever."""
+"""The last output of a tool: one per server and tool, stored for a limited time."""
 
 from __future__ import annotations
 
-from patchbay.catalogue.reading.last_outputs import keep_output, last_output
+from patchbay.catalogue.reading.last_outputs import last_output, store_output
 from patchbay.store import Store
 
 
 def test_the_last_output_is_the_one_that_was_kept_last(store: Store) -> None:
     """V-C10"""
     assert last_output(store, "my", "echo") is None
-    for said in (b"one", b"two", b""):
-        keep_output(store, "my", "echo", said)
-        keep_output(store, "my", "add", b"other")
-        assert last_output(store, "my", "echo") == said
+    for output in (b"one", b"two", b""):
+        store_output(store, "my", "echo", output)
+        store_output(store, "my", "add", b"other")
+        assert last_output(store, "my", "echo") == output
 
 
 def test_outputs_are_no_names_and_go_in_time(store: Store) -> None:
-    """DESIGN section 5: a busy tool does not fill the store"""
-    keep_output(store, "my", "echo", b"one")
+    """A busy tool does not fill the store."""
+    store_output(store, "my", "echo", b"one")
     assert store.names.all() == {}
     assert store.names.past() == []
     assert store.blobs.count() == 0

@@ -54,36 +54,36 @@ def get(bench: Any, hub: Any, name: str, **arguments: Any) -> dict[str, Any]:
     return {"messages": prompt_messages(found, prompt)}
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def text_message(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": {"type": "text", "text": text}}
 
 
 def test_a_prompt_without_arguments_is_as_written(bench: Any, hub: Any) -> None:
     """T7.2"""
-    assert get(bench, hub, "plain") == {"messages": [said("Say something")]}
+    assert get(bench, hub, "plain") == {"messages": [text_message("Say something")]}
 
 
 def test_arguments_are_filled_in_everywhere_once(bench: Any, hub: Any) -> None:
     """T7.3, V-C12"""
     got = get(bench, hub, "greet", who="{{how}}", how="well")
     assert got["messages"] == [
-        said("Greet {{how}} well, not {{other}}"),
+        text_message("Greet {{how}} well, not {{other}}"),
         {"role": "assistant", "content": {"type": "resource", "resource": {"uri": "a://{{how}}", "text": ""}}},
     ]
 
 
 def test_an_optional_argument_that_is_not_given_is_empty(bench: Any, hub: Any) -> None:
     """T7.3"""
-    assert get(bench, hub, "greet", who="Ada")["messages"][0] == said("Greet Ada , not {{other}}")
+    assert get(bench, hub, "greet", who="Ada")["messages"][0] == text_message("Greet Ada , not {{other}}")
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         ({}, "who is missing"),
-        ({"who": 5}, "who has to be a string"),
-        ({"who": None}, "who has to be a string"),
-        ({"who": "Ada", "colour": "red"}, "colour is not an argument of it"),
+        ({"who": 5}, "who must be a string"),
+        ({"who": None}, "who must be a string"),
+        ({"who": "Ada", "colour": "red"}, "colour is not one of its arguments"),
     ],
 )
 def test_wrong_arguments_are_named(bench: Any, hub: Any, arguments: Any, expected: str) -> None:
@@ -95,18 +95,17 @@ def test_wrong_arguments_are_named(bench: Any, hub: Any, arguments: Any, expecte
 @pytest.mark.parametrize(
     ("name", "arguments", "messages"),
     [
-        ("text", {"who": "Ada"}, [said("Hello Ada")]),
-        ("several", {}, [said("one"), said("two", "assistant")]),
-        ("whole", {}, [said("three")]),
+        ("text", {"who": "Ada"}, [text_message("Hello Ada")]),
+        ("several", {}, [text_message("one"), text_message("two", "assistant")]),
+        ("whole", {}, [text_message("three")]),
     ],
 )
 def test_a_function_gives_the_messages(bench: Any, hub: Any, name: str, arguments: Any, messages: Any) -> None:
-    """DESIGN section 5"""
     assert get(bench, hub, name, **arguments)["messages"] == messages
 
 
-@pytest.mark.parametrize(("name", "expected"), [("wrong", "it gave 5"), ("fails", "ValueError: no luck")])
-def test_a_function_that_gives_no_messages_is_told(bench: Any, hub: Any, name: str, expected: str) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("wrong", "it returned 5"), ("fails", "ValueError: no luck")])
+def test_a_function_without_messages_is_reported(bench: Any, hub: Any, name: str, expected: str) -> None:
     """T7.4"""
     with pytest.raises(ToolFailed, match=expected):
         get(bench, hub, name)

@@ -1,4 +1,4 @@
-"""Arguments out of a query or a form: the type comes from the schema, bad text is left for the schema to refuse."""
+"""Arguments from a query or a form: the schema gives the type, and refuses text that does not convert."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from patchbay.catalogue.reading.queries import arguments_of
+from patchbay.catalogue.reading.queries import parse_arguments
 from patchbay.errors import InvalidParams
 
 INTEGER, STRING, NULL = {"type": "integer"}, {"type": "string"}, {"type": "null"}
@@ -16,7 +16,7 @@ INTEGERS = {"type": "array", "items": INTEGER}
 
 
 def read(wanted: dict[str, Any], *texts: str, **more: Any) -> Any:
-    return arguments_of([("x", text) for text in texts], {"properties": {"x": wanted}, **more})["x"]
+    return parse_arguments([("x", text) for text in texts], {"properties": {"x": wanted}, **more})["x"]
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def read(wanted: dict[str, Any], *texts: str, **more: Any) -> Any:
         ({"anyOf": [INTEGERS, INTEGER]}, ["5"], 5),
     ],
 )
-def test_text_becomes_what_the_schema_asks_for(wanted: dict[str, Any], texts: list[str], value: Any) -> None:
-    """VWR-24: alternatives, repeated names and lists that may be missing are all read."""
+def test_text_becomes_the_type_of_the_schema(wanted: dict[str, Any], texts: list[str], value: Any) -> None:
+    """VWR-24: alternatives, repeated names and optional lists are all read."""
     found = read(wanted, *texts)
     assert found == value and type(found) is type(value)
 
@@ -73,7 +73,7 @@ def test_a_single_value_given_twice_is_refused_by_name() -> None:
 
 
 def test_a_name_that_the_schema_does_not_know_stays_text() -> None:
-    assert arguments_of([("y", "1")], {}) == {"y": "1"}
+    assert parse_arguments([("y", "1")], {}) == {"y": "1"}
 
 
 @given(some.lists(some.integers(-(2**53), 2**53), min_size=1))

@@ -145,16 +145,16 @@ def test_the_hub_lists_its_servers_and_describes_each(bench: Any, hub: Any) -> N
         "",
     ],
 )
-def test_what_is_not_there_is_named(bench: Any, hub: Any, uri: str) -> None:
+def test_a_missing_resource_is_named(bench: Any, hub: Any, uri: str) -> None:
     """T6.5, X-4"""
     with pytest.raises(ResourceNotFound) as caught:
         read(bench, hub, uri)
     assert caught.value.data == {"uri": uri}
 
 
-def test_a_tool_that_may_change_something_is_not_run_by_reading(bench: Any, hub: Any) -> None:
+def test_a_tool_without_a_read_only_hint_is_not_run_by_reading(bench: Any, hub: Any) -> None:
     """VWR-27, V-C10"""
-    with pytest.raises(InvalidParams, match="not known to be read-only"):
+    with pytest.raises(InvalidParams, match="not marked read-only"):
         read(bench, hub, "server://my/delete?message=x")
 
 
@@ -165,7 +165,6 @@ def test_a_failing_function_is_a_sentence(bench: Any, hub: Any) -> None:
 
 
 def test_a_resource_above_the_limit_is_refused(bench: Any, hub: Any) -> None:
-    """DESIGN section 6"""
     with pytest.raises(InvalidParams, match="has 3 bytes; at most 2 are read at once"):
         read(bench, hub, "my://text", limit=2)
     with pytest.raises(InvalidParams, match="at most 2 are read"):

@@ -1,4 +1,4 @@
-"""The watched folder: saved is served, removed is gone, broken harms nobody else."""
+"""The watched folder: saved files are served, removed ones are withdrawn, broken ones affect no other server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from patchbay.catalogue.watching.settling import SETTLED_SECONDS
+
 from patchbay.catalogue.watching.drop_ins import drop_ins
-from patchbay.catalogue.watching.folder import MAX_FILE_BYTES, Folder
+from patchbay.catalogue.watching.folder import MAX_FILE_BYTES, WatchedFolder
 from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
@@ -22,7 +24,7 @@ Until = Callable[[Callable[[], Any]], Any]
 
 
 def tools(catalogue: Any, name: str) -> list[str] | None:
-    """The tools of a server that is served, None while it is not."""
+    """Return the tools of a served server, None while it is not served."""
     try:
         return list(catalogue.find(name).tools)
     except UnknownServer:
@@ -48,8 +50,7 @@ def test_a_saved_file_is_served_and_a_removed_one_is_gone(bench: Any, until: Unt
     assert bench.store.names.all("servers/") == {}
 
 
-def test_every_change_says_who_and_why(bench: Any) -> None:
-    """DESIGN section 4: history"""
+def test_every_change_records_who_and_why(bench: Any) -> None:
     bench.drop("hello.py", HELLO)
     live(bench)
     move = bench.store.names.past("servers/hello", 1)[0]
@@ -57,7 +58,6 @@ def test_every_change_says_who_and_why(bench: Any) -> None:
 
 
 def test_shell_and_static_files_are_servers_too(bench: Any) -> None:
-    """DESIGN section 5"""
     bench.drop("now.sh", "@bash_command date\n")
     bench.drop("notes.json", {"resources": {"a": {"uri": "note://a", "text": "A"}}})
     catalogue = live(bench)
@@ -66,7 +66,7 @@ def test_shell_and_static_files_are_servers_too(bench: Any) -> None:
 
 
 def test_a_configuration_beside_a_file_is_its_own(bench: Any, until: Until) -> None:
-    """DESIGN section 5: hello.mcp.json"""
+    """hello.mcp.json"""
     bench.drop("hello.py", HELLO)
     bench.drop("hello.mcp.json", {"title": "Greetings", "auto_discover": True})
     catalogue = live(bench)
@@ -79,7 +79,7 @@ def test_a_configuration_beside_a_file_is_its_own(bench: Any, until: Until) -> N
 
 @pytest.mark.parametrize("config", ["{}", '{ "title": "N" }', '{"tools": {}, "timeout": 5}'])
 def test_a_configuration_that_lists_no_tools_leaves_those_of_the_code(bench: Any, config: str) -> None:
-    """VWR-21, DESIGN section 5: a title alone does not empty a server, and its pins show the same"""
+    """VWR-21: a title alone does not empty a server, and its pins show the same"""
     bench.drop("hello.py", HELLO)
     bench.drop("hello.mcp.json", config)
     catalogue = live(bench)
@@ -90,7 +90,7 @@ def test_a_configuration_that_lists_no_tools_leaves_those_of_the_code(bench: Any
 
 
 @pytest.mark.parametrize("config", [{"auto_discover": False}, {"tools": {"hi": {"function": "hello"}}}])
-def test_a_configuration_that_says_what_is_listed_is_followed(bench: Any, config: Any) -> None:
+def test_a_configuration_with_its_own_lists_is_followed(bench: Any, config: Any) -> None:
     """V-C2"""
     bench.drop("hello.py", HELLO)
     bench.drop("hello.mcp.json", config)
@@ -106,12 +106,13 @@ def test_a_configuration_that_is_no_object_breaks_its_server(bench: Any, config:
     assert "servers/hello.mcp.json" in bench.server("hello").broken
 
 
-def test_many_files_are_one_change_and_live_in_seconds(bench: Any) -> None:
-    """DESIGN section 10"""
+def test_many_files_are_one_change_and_live_in_seconds(bench: Any, until: Until) -> None:
     for number in range(300):
         bench.drop(f"s{number}.py", f"def f{number}() -> int: return {number}\n")
     bench.drop("servers.py", HELLO)
     bench.drop("broken.py", "def (")
+    dropped = time.time()
+    until(lambda: time.time() > dropped + 2 * SETTLED_SECONDS)  # the files were complete before the hub starts
     began = time.process_time()
     catalogue = live(bench)
     assert time.process_time() - began < 10
@@ -124,7 +125,6 @@ def test_many_files_are_one_change_and_live_in_seconds(bench: Any) -> None:
 
 
 def test_a_file_that_is_renamed_is_one_change(bench: Any, until: Until) -> None:
-    """DESIGN section 4"""
     bench.drop("hello.py", HELLO)
     catalogue = live(bench)
     (bench.settings.servers / "hello.py").rename(bench.settings.servers / "hi.py")
@@ -135,7 +135,7 @@ def test_a_file_that_is_renamed_is_one_change(bench: Any, until: Until) -> None:
 
 
 def test_a_name_that_differs_by_case_alone_does_not_take_down_the_one_before(bench: Any, until: Until) -> None:
-    """THREATS S18: whoever was there first stays, also after a restart"""
+    """The earlier name stays, also after a restart."""
     bench.drop("odd.py", HELLO)
     catalogue = live(bench)
     bench.drop("Odd.py", WAVE)
@@ -150,8 +150,8 @@ def test_a_name_that_differs_by_case_alone_does_not_take_down_the_one_before(ben
     assert tools(catalogue, "Odd") == ["wave"]
 
 
-def test_a_broken_configuration_is_told_by_its_file(bench: Any) -> None:
-    """DESIGN section 5: an error names the file, the path inside it and what was expected"""
+def test_a_broken_configuration_is_reported_under_its_file(bench: Any) -> None:
+    """An error names the file, the path inside it and the expectation."""
     bench.drop("hello.py", HELLO)
     bench.drop("hello.mcp.json", {"timeout": 0})
     live(bench)
@@ -159,7 +159,7 @@ def test_a_broken_configuration_is_told_by_its_file(bench: Any) -> None:
 
 
 def test_a_broken_file_takes_down_itself_alone(bench: Any, until: Until, caplog: pytest.LogCaptureFixture) -> None:
-    """VWR-1: it says why, on its page and once in the log"""
+    """VWR-1: its page and one log line give the reason"""
     bench.drop("good.py", WAVE)
     bench.drop("hello.py", HELLO)
     catalogue = live(bench)
@@ -174,8 +174,7 @@ def test_a_broken_file_takes_down_itself_alone(bench: Any, until: Until, caplog:
     until(lambda: tools(catalogue, "hello") == ["hello"])
 
 
-def test_a_drop_in_stands_before_a_boot_server_until_it_goes(bench: Any, until: Until) -> None:
-    """DESIGN section 5"""
+def test_a_drop_in_replaces_a_boot_server_until_it_is_removed(bench: Any, until: Until) -> None:
     bench.plug("hello", WAVE)
     catalogue = live(bench)
     bench.drop("hello.py", HELLO)
@@ -188,7 +187,6 @@ def test_a_drop_in_stands_before_a_boot_server_until_it_goes(bench: Any, until: 
 
 
 def test_a_file_that_went_while_the_hub_was_down_is_withdrawn(bench: Any) -> None:
-    """DESIGN section 5"""
     bench.plug("hello", WAVE)
     bench.drop("hello.py", HELLO)
     bench.drop("other.py", HELLO)
@@ -212,10 +210,10 @@ def test_a_drop_in_that_was_disabled_stays_so(bench: Any) -> None:
 
 
 def test_the_same_folder_twice_changes_nothing(bench: Any) -> None:
-    """DESIGN section 6: any number of processes may watch"""
+    """Any number of processes may watch."""
     bench.drop("hello.py", HELLO)
     bench.drop("bad name.py", HELLO)
-    first, second = (Folder(bench.store, bench.settings.servers) for _ in range(2))
+    first, second = (WatchedFolder(bench.store, bench.settings.servers) for _ in range(2))
     assert first.start()
     last = bench.store.names.past("", 1)
     assert not first.start()
@@ -233,7 +231,6 @@ def test_the_same_folder_twice_changes_nothing(bench: Any) -> None:
     ],
 )
 def test_a_file_that_cannot_be_a_server_is_refused(bench: Any, file: str, expected: str) -> None:
-    """THREATS S18, DESIGN section 8"""
     bench.drop(file, HELLO)
     catalogue = live(bench)
     assert expected in catalogue.refused[file]
@@ -249,8 +246,7 @@ def test_a_file_that_cannot_be_a_server_is_refused(bench: Any, file: str, expect
         *(".hello.py.a1b2c3", ".goutputstream-A1B2C3", "hello.py___jb_tmp___", "hello.py.kate-swp", "hello.py.save"),
     ],
 )
-def test_other_files_are_none_of_its_business(bench: Any, file: str) -> None:
-    """DESIGN section 5"""
+def test_other_files_are_ignored(bench: Any, file: str) -> None:
     bench.drop(file, HELLO)
     catalogue = live(bench)
     assert catalogue.all() == []
@@ -258,7 +254,6 @@ def test_other_files_are_none_of_its_business(bench: Any, file: str) -> None:
 
 
 def test_the_second_of_two_files_for_one_name_is_refused(bench: Any) -> None:
-    """THREATS S18"""
     bench.drop("hello.py", HELLO)
     bench.drop("hello.sh", "date\n")
     catalogue = live(bench)
@@ -267,14 +262,12 @@ def test_the_second_of_two_files_for_one_name_is_refused(bench: Any) -> None:
 
 
 def test_a_file_that_is_too_large_is_broken(bench: Any) -> None:
-    """THREATS 1.5"""
     bench.drop("hello.py", "#" * (MAX_FILE_BYTES + 1))
     catalogue = live(bench)
     assert "at most 1048576 bytes" in (catalogue.all()[0].broken or "")
 
 
 def test_only_regular_files_inside_the_folder_are_read(bench: Any, tmp_path: Any) -> None:
-    """THREATS 1.6"""
     (tmp_path / "secret.py").write_text(HELLO)
     (bench.settings.servers / "link.py").symlink_to(tmp_path / "secret.py")
     (bench.settings.servers / "folder.py").mkdir()
@@ -286,20 +279,20 @@ def test_only_regular_files_inside_the_folder_are_read(bench: Any, tmp_path: Any
     assert sorted(one.name for one in catalogue.all() if not one.broken) == ["alias", "real"]
 
 
-def test_a_folder_that_is_not_there_is_an_empty_one(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """DESIGN section 5: it is told once, and nothing is made"""
+def test_a_missing_folder_counts_as_empty(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged once, and not created."""
     bench.settings.servers.rmdir()
     with caplog.at_level(logging.WARNING):
         catalogue = live(bench)
     assert catalogue.all() == []
-    assert caplog.text.count("there is no folder") == 1
+    assert caplog.text.count("does not exist; create it") == 1
     assert str(bench.settings.servers) in caplog.text
     assert not bench.settings.servers.exists()
 
 
-def test_a_folder_that_cannot_be_read_any_more_is_told_once(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """THREATS 1.6: the servers stay as they are"""
-    folder = Folder(bench.store, bench.settings.servers)
+def test_a_folder_that_becomes_unreadable_is_logged_once(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The servers stay as they are."""
+    folder = WatchedFolder(bench.store, bench.settings.servers)
     bench.drop("hello.py", HELLO)
     assert folder.start()
     bench.settings.servers.rename(bench.settings.servers.with_name("away"))
@@ -310,20 +303,19 @@ def test_a_folder_that_cannot_be_read_any_more_is_told_once(bench: Any, caplog: 
     assert bench.store.names.all("servers/").keys() == {"servers/hello"}
 
 
-def test_a_file_in_place_of_the_folder_is_told_at_the_start(bench: Any) -> None:
-    """DESIGN section 5"""
+def test_a_file_in_place_of_the_folder_is_reported_at_the_start(bench: Any) -> None:
     bench.settings.servers.rmdir()
     bench.settings.servers.write_text(HELLO)
     with pytest.raises(ConfigError, match="the setting servers: expected a folder"):
         live(bench)
 
 
-def test_two_hubs_that_start_together_agree_on_what_stood_there_before(bench: Any) -> None:
-    """DESIGN section 6: a server that the other one made is not taken for one of the boot image"""
+def test_two_hubs_that_start_together_agree_on_the_replaced_server(bench: Any) -> None:
+    """A server that the other process made is not taken for one of the boot image."""
     names = [f"s{number}" for number in range(40)]
     for name in names:
         bench.drop(f"{name}.py", HELLO)
-    folders = [Folder(bench.store, bench.settings.servers) for _ in range(4)]
+    folders = [WatchedFolder(bench.store, bench.settings.servers) for _ in range(4)]
     threads = [threading.Thread(target=folder.start) for folder in folders]
     for thread in threads:
         thread.start()
@@ -337,7 +329,7 @@ def test_two_hubs_that_start_together_agree_on_what_stood_there_before(bench: An
 
 
 def test_a_server_whose_configuration_cannot_be_read_is_not_served_without_it(bench: Any, until: Until) -> None:
-    """Without it, functions would be listed that its author keeps back."""
+    """Without it, functions would be listed that its author hides."""
     outside = bench.settings.servers.parent / "outside.json"
     outside.write_text(json.dumps({"tools": {"hello": {}}}))
     (bench.settings.servers / "my.notes.mcp.json").symlink_to(outside)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.addresses.address import Address, Named, parse_address, parse_naked_mcp_uri
+from patchbay.client.addresses.address import Address, NamedServer, parse_address, parse_naked_mcp_uri
 from patchbay.client.addresses.formatting import format_address
 from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio
-from patchbay.client.connection.uv_cache import from_cache
+from patchbay.client.connection.uv_cache import make_offline_target
 
 CID = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"
 
@@ -46,18 +46,18 @@ def test_the_latest_version_is_asked_for_at_the_index() -> None:
     found = parse_address("mcp+uvx://mcp-server-time[x]@latest").target
     words = ("run", "--refresh-package", "mcp-server-time", "--with", "mcp-server-time[x]", "mcp-server-time")
     assert found == Stdio("uv", words)
-    assert from_cache(found) is None
+    assert make_offline_target(found) is None
 
 
 def test_a_package_is_started_from_the_cache_first() -> None:
     """Issue 12 part 18: neither a script of one's own nor another program is changed."""
-    reach = parse_address("mcp+uvx://mcp-server-time?launch.arg=--with").target
-    assert isinstance(reach, Stdio)
-    assert from_cache(reach) == Stdio(
+    target = parse_address("mcp+uvx://mcp-server-time?launch.arg=--with").target
+    assert isinstance(target, Stdio)
+    assert make_offline_target(target) == Stdio(
         "uv", ("run", "--offline", "--with", "mcp-server-time", "mcp-server-time", "--with")
     )
-    assert from_cache(Stdio("uv", ("run", "server.py"))) is None
-    assert from_cache(Stdio("python", ("run", "--with", "a", "b"))) is None
+    assert make_offline_target(Stdio("uv", ("run", "server.py"))) is None
+    assert make_offline_target(Stdio("python", ("run", "--with", "a", "b"))) is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_arguments_may_come_as_one_json_object() -> None:
     """JN-C10: `args=` holds a JSON object whose values stay as they are."""
     found = parse_address('@x/t?args={"n": 1, "s": "2"}&n2=3')
     assert found.exact == {"n": 1, "s": "2"}
-    assert found.call_arguments({"properties": {"s": {"type": "integer"}, "n2": {"type": "integer"}}}) == {
+    assert found.make_call_arguments({"properties": {"s": {"type": "integer"}, "n2": {"type": "integer"}}}) == {
         "n": 1,
         "s": "2",
         "n2": 3,
@@ -164,8 +164,8 @@ def test_a_callers_arguments_win_and_repeated_keys_make_a_list() -> None:
     found = parse_address("@x/t?a=1&a=2&b=3")
     assert found.arguments == {"a": ["1", "2"], "b": "3"}
     found = found.with_arguments({"b": "4"}, {"a": [5]})
-    assert found.call_arguments(None) == {"a": [5], "b": "4"}
-    assert found.with_arguments({"a": "6"}).call_arguments(None) == {"a": "6", "b": "4"}
+    assert found.make_call_arguments(None) == {"a": [5], "b": "4"}
+    assert found.with_arguments({"a": "6"}).make_call_arguments(None) == {"a": "6", "b": "4"}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_callers_arguments_win_and_repeated_keys_make_a_list() -> None:
 def test_a_profile_reference_says_what_to_do(address: str, operation: str, name: str) -> None:
     """JN-7, JN-8, JN-9, JN-10, JN-11, JN-C14: path tool, list, tool, resource (percent-decoded), and nothing."""
     found = parse_address(address)
-    assert (found.target, found.operation, found.name) == (Named("profile", "biomcp"), operation, name)
+    assert (found.target, found.operation, found.name) == (NamedServer("profile", "biomcp"), operation, name)
 
 
 def test_prompt_is_an_argument_where_a_tool_is_named() -> None:
@@ -218,7 +218,7 @@ def test_a_url_is_an_address() -> None:
 
 def test_a_preset_is_named_or_says_it_all_itself() -> None:
     """JN-69: `mcp://preset`, and the form with launcher and package in the query."""
-    assert parse_address("mcp://biomcp?tool=search&package=x").target == Named("preset", "biomcp")
+    assert parse_address("mcp://biomcp?tool=search&package=x").target == NamedServer("preset", "biomcp")
     found = parse_address("mcp://biomcp?launcher=uvx&package=biomcp-python&command=run&tool=search&gene=BRAF")
     assert found.target == Stdio("uv", ("run", "--with", "biomcp-python", "biomcp", "run"))
     found = parse_address("mcp://context7?launcher=npx&package=@upstash/context7-mcp@latest&tool=search&library=mcp")
@@ -305,7 +305,7 @@ def test_what_is_wrong_is_said_with_its_place(address: str, words: str) -> None:
     ],
 )
 def test_secrets_are_masked_for_people(address: str, line: str) -> None:
-    assert parse_address(address).target.described == line
+    assert parse_address(address).target.label == line
 
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), max_size=12)
@@ -332,7 +332,7 @@ HTTP = st.builds(Http, URL, HEADERS, st.sampled_from(["auto", "streamable-http",
 TARGET = (
     STDIO
     | HTTP
-    | st.builds(Named, st.sampled_from(["profile", "preset"]), NAME)
+    | st.builds(NamedServer, st.sampled_from(["profile", "preset"]), NAME)
     | st.sampled_from([Local(""), Local("echo"), Local(f"a@{CID}")])
 )
 KEYS = TEXT.filter(bool) | st.sampled_from(["tool", "list", "prompt", "args", "command", "schema", "arg.x", "env.A"])
@@ -390,4 +390,4 @@ def test_any_text_is_an_address_or_an_address_error(text: str) -> None:
         assert problem.message
         return
     assert parse_address(format_address(found)) == found
-    assert found.target.described and hash(found.target) == hash(parse_address(text).target)
+    assert found.target.label and hash(found.target) == hash(parse_address(text).target)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.addresses.address import LISTS, Address, parse_address, preset_named
+from patchbay.client.addresses.address import LISTABLE, Address, find_preset, parse_address
 from patchbay.client.addresses.launchers import PROGRAMS
 from patchbay.client.addresses.targets import AddressError, Stdio
 from patchbay.client.contracts.drift import detect_schema_changes
-from patchbay.client.profiles.layouts import canonical_files, profile_from
+from patchbay.client.profiles.layouts import format_files, parse_profile
 from tests.checkout import ROOT
 
 DOCS = ROOT / "docs"
@@ -38,7 +38,7 @@ def examples() -> list[tuple[str, dict[str, str]]]:
 def said(address: Address) -> str:
     if address.operation == "none":
         return "nothing yet"
-    arguments = address.call_arguments(None)
+    arguments = address.make_call_arguments(None)
     return f"{address.operation} {address.name}" + (f" {json.dumps(arguments)}" if arguments else "")
 
 
@@ -50,28 +50,28 @@ def test_each_example_does_what_the_page_says(address: str, expected: dict[str, 
             parse_address(address)
         return
     found = parse_address(address)
-    assert {"reach": found.target.described, "does": said(found)} == expected
+    assert {"reach": found.target.label, "does": said(found)} == expected
 
 
 def test_the_page_has_examples_of_every_launcher_and_every_list() -> None:
     assert len(examples()) > 25
     assert all(f"mcp+{launcher}:" in PAGE for launcher in PROGRAMS)
-    assert all(f"`{what}`" in PAGE for what in LISTS)
+    assert all(f"`{what}`" in PAGE for what in LISTABLE)
 
 
 def test_the_presets_of_the_page_are_launches() -> None:
     """JN-69: `.jn/mcp-launchers.json` as the page has it."""
     (rows,) = map(json.loads, blocks(PAGE, "json"))
-    assert preset_named("biomcp", rows, "") == Stdio("uv", ("run", "--with", "biomcp-python", "biomcp", "run"))
-    assert preset_named("context7", rows, "") == Stdio("npx", ("-y", "@upstash/context7-mcp@latest"))
+    assert find_preset("biomcp", rows, "") == Stdio("uv", ("run", "--with", "biomcp-python", "biomcp", "run"))
+    assert find_preset("context7", rows, "") == Stdio("npx", ("-y", "@upstash/context7-mcp@latest"))
 
 
 def test_the_layouts_of_the_profile_page_are_one_profile() -> None:
     """JN-C5: the three layouts of docs/profiles.md, and the canonical form they are written in."""
     flat, search, one, nested, meta, tool = map(json.loads, blocks(PROFILES, "json"))
-    profile = profile_from("biomcp", flat, {"search": search}, "")
-    assert profile == profile_from("biomcp", one, {}, "") == profile_from("biomcp", nested, {}, "")
-    assert dict(canonical_files(profile)) == {"search.json": tool, "_meta.json": meta}
+    profile = parse_profile("biomcp", flat, {"search": search}, "")
+    assert profile == parse_profile("biomcp", one, {}, "") == parse_profile("biomcp", nested, {}, "")
+    assert dict(format_files(profile)) == {"search.json": tool, "_meta.json": meta}
 
 
 def rows(page: str) -> list[tuple[Any, Any, str]]:

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from patchbay.client.auth.oauth import BrowserSignIn, Machine, _Return, auth_for
+from patchbay.client.auth.oauth import BrowserSignIn, ClientCredentials, _BrowserCallback, make_auth
 from patchbay.client.auth.token_files import TokenFile
 from patchbay.client.errors import SignInNeeded, Unreachable
 
@@ -36,9 +36,9 @@ def test_tokens_are_kept_where_nobody_else_reads_them(tmp_path: Path) -> None:
     client = asyncio.run(again.get_client_info())
     assert client is not None
     assert client.client_id == "me"
-    assert again.proof() == ("key", "token")
+    assert again.get_proof() == ("key", "token")
     assert asyncio.run(TokenFile(folder, "https://example.org/other").get_tokens()) is None
-    again.forget()
+    again.delete()
     assert asyncio.run(again.get_tokens()) is None
 
 
@@ -56,7 +56,7 @@ sys.stdin.readline()
 for number in range(300):
     if sys.argv[2] == "proof":
         kept.set_proof("key", str(number))
-        assert kept.proof()[1] == str(number), number
+        assert kept.get_proof()[1] == str(number), number
     else:
         asyncio.run(kept.set_client_info(client.model_copy(update={"client_id": str(number)})))
         assert asyncio.run(kept.get_client_info()).client_id == str(number), number
@@ -106,11 +106,11 @@ def test_a_browser_comes_back_once_with_its_code(tmp_path: Path) -> None:
                 problem.close()
 
     async def sign_in() -> tuple[str, str | None, str | None]:
-        await back.send("https://login.example.org/?state=s")
-        came = await back.wait()
+        await back.open_page("https://login.example.org/?state=s")
+        came = await back.wait_for_code()
         return came.code, came.state, came.iss
 
-    back = _Return(URL, BrowserSignIn(tmp_path, show))
+    back = _BrowserCallback(URL, BrowserSignIn(tmp_path, show))
     assert asyncio.run(sign_in()) == ("abc", "s", "https://login.example.org")
     assert pages[:4] == ["404"] * 4
     assert "You are signed in" in pages[4]
@@ -124,10 +124,10 @@ def test_a_refused_sign_in_says_why(tmp_path: Path) -> None:
             assert b"&lt;b&gt;no" in page.read()
 
     async def sign_in() -> None:
-        await back.send("https://login.example.org/")
-        await back.wait()
+        await back.open_page("https://login.example.org/")
+        await back.wait_for_code()
 
-    back = _Return(URL, BrowserSignIn(tmp_path, show))
+    back = _BrowserCallback(URL, BrowserSignIn(tmp_path, show))
     with pytest.raises(SignInNeeded, match="was refused: <b>no"):
         asyncio.run(sign_in())
 
@@ -136,30 +136,30 @@ def test_a_refused_sign_in_says_why(tmp_path: Path) -> None:
 def test_only_a_web_page_is_opened(tmp_path: Path, url: str) -> None:
     """THREATS 1.10: a server may not have a program started."""
     opened: list[str] = []
-    back = _Return(URL, BrowserSignIn(tmp_path, opened.append))
+    back = _BrowserCallback(URL, BrowserSignIn(tmp_path, opened.append))
     with pytest.raises(SignInNeeded, match="names no web page"):
-        asyncio.run(back.send(url))
+        asyncio.run(back.open_page(url))
     assert not opened
 
 
 def test_where_nobody_can_sign_in_it_is_said_what_to_run(tmp_path: Path) -> None:
-    back = _Return(URL, BrowserSignIn(tmp_path, hint="run: patchbay inspect mcp+https://example.org/mcp"))
+    back = _BrowserCallback(URL, BrowserSignIn(tmp_path, hint="run: patchbay inspect mcp+https://example.org/mcp"))
     with pytest.raises(SignInNeeded, match="run: patchbay inspect"):
-        asyncio.run(back.send("https://login.example.org/"))
+        asyncio.run(back.open_page("https://login.example.org/"))
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     shown = threading.Event()
-    back = _Return(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))
-    other = _Return(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))
+    back = _BrowserCallback(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))
+    other = _BrowserCallback(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))
 
     async def both() -> None:
-        await back.send("https://login.example.org/")
+        await back.open_page("https://login.example.org/")
         try:
-            await other.send("https://login.example.org/")
+            await other.open_page("https://login.example.org/")
         finally:
-            assert back._listening is not None
-            back._listening.close()
+            assert back._listener is not None
+            back._listener.close()
 
     with pytest.raises(Unreachable, match="cannot wait for the browser on port"):
         asyncio.run(both())
@@ -167,4 +167,4 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
 
 def test_a_client_without_credentials_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="neither a secret nor a private key"):
-        auth_for(URL, Machine(tmp_path, "me", "https://login.example.org"))
+        make_auth(URL, ClientCredentials(tmp_path, "me", "https://login.example.org"))

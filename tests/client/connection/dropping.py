@@ -13,7 +13,7 @@ from tests.client.reaching import ENVIRON, opened
 def closed() -> None:
     """A call, and the end."""
     with opened() as connection:
-        connection.call("echo")
+        connection.call_tool("echo")
 
 
 def abandoned() -> None:
@@ -27,7 +27,7 @@ def abandoned() -> None:
 def vanished() -> None:
     """The program dies of a call."""
     with opened() as connection, pytest.raises(Unreachable):
-        connection.call("vanish")
+        connection.call_tool("vanish")
 
 
 def crashed() -> None:
@@ -39,7 +39,7 @@ def crashed() -> None:
 def overdue() -> None:
     """A call takes too long."""
     with opened() as connection, pytest.raises(ServerTimeout):
-        connection.call("hang", timeout=0.01)
+        connection.call_tool("hang", timeout=0.01)
 
 
 def missing() -> None:

@@ -27,7 +27,7 @@ def test_a_program_is_started_asked_and_ended() -> None:
         assert connection.info["name"] == "scripted"
         assert connection.revision == "2025-11-25"
         assert connection.capabilities["logging"] == {}
-        assert text(connection.call("echo", {"a": 1})) == '{"a": 1}'
+        assert text(connection.call_tool("echo", {"a": 1})) == '{"a": 1}'
         assert len(descendants() - before) == 2
     assert descendants() <= before
     assert connection.closed
@@ -36,11 +36,11 @@ def test_a_program_is_started_asked_and_ended() -> None:
 def test_what_the_server_sends_is_kept_as_it_is() -> None:
     """JN-4: lists are live, from all pages, with fields that no revision knows."""
     with opened() as connection:
-        tools = connection.tools()
+        tools = connection.list_tools()
         assert [tool["x-unknown"] for tool in tools] == [tool["name"] for tool in tools]
         assert len(tools) == 10
-        assert connection.call("echo")["unknown"] == {"kept": None}
-        assert connection.call("broken") == {"strange": True}
+        assert connection.call_tool("echo")["unknown"] == {"kept": None}
+        assert connection.call_tool("broken") == {"strange": True}
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -51,15 +51,15 @@ def test_an_older_server_is_found_in_either_era(era: str) -> None:
 
 def test_a_server_that_dies_of_the_first_question_is_started_once_more() -> None:
     with opened("crash-on-discover", era="auto") as connection:
-        assert text(connection.call("echo")) == "{}"
+        assert text(connection.call_tool("echo")) == "{}"
 
 
 def test_a_program_sees_only_what_it_needs(tmp_path: Path) -> None:
     """JN-13: `env` is added to a small environment, `cwd` is where it starts."""
     show = "import json,os,sys; sys.stderr.write(json.dumps(dict(os.environ)) + os.getcwd())"
-    reach = Stdio(sys.executable, ("-c", show), {"MINE": "1"}, str(tmp_path))
+    target = Stdio(sys.executable, ("-c", show), {"MINE": "1"}, str(tmp_path))
     with pytest.raises(Unreachable) as failure:
-        Connection.open(reach, environ=ENVIRON, era="legacy")
+        Connection.open(target, environ=ENVIRON, era="legacy")
     assert '"MINE": "1"' in failure.value.message
     assert str(tmp_path) in failure.value.message
     assert "SECRET_KEY" not in failure.value.message
@@ -100,16 +100,16 @@ def test_a_program_that_never_answers_is_given_up_with_what_was_waited_for() -> 
 
 def test_noise_on_standard_output_does_no_harm_and_is_told() -> None:
     with opened("noise") as connection:
-        assert text(connection.call("echo")) == "{}"
+        assert text(connection.call_tool("echo")) == "{}"
     with pytest.raises(ServerTimeout, match="no JSON-RPC message: 'Welcome to my server!'"):
         opened("noise", "never", start_timeout=0.5)
 
 
 def test_standard_error_is_always_drained_and_its_end_is_kept() -> None:
     with opened("flood") as connection:
-        assert text(connection.call("echo")) == "{}"
+        assert text(connection.call_tool("echo")) == "{}"
         with pytest.raises(Unreachable, match="line 19999") as failure:
-            connection.call("vanish")
+            connection.call_tool("vanish")
     assert "line 19900" not in failure.value.message
     assert "exit code -9" in failure.value.message
 
@@ -117,9 +117,9 @@ def test_standard_error_is_always_drained_and_its_end_is_kept() -> None:
 def test_a_line_that_is_too_long_ends_the_connection() -> None:
     """X-15: nothing that a server sends is read without a bound."""
     with opened(limit=100_000) as connection:
-        assert len(text(connection.call("huge", {"bytes": 90_000}))) == 90_000
+        assert len(text(connection.call_tool("huge", {"bytes": 90_000}))) == 90_000
         with pytest.raises(Unreachable, match="a line of more than 100000 bytes"):
-            connection.call("huge", {"bytes": 3_000_000})
+            connection.call_tool("huge", {"bytes": 3_000_000})
 
 
 def test_a_program_that_is_deaf_to_everything_is_killed() -> None:
@@ -147,7 +147,7 @@ def test_the_family_of_a_program_that_crashes_ends_too() -> None:
         until(lambda: len(descendants() - before) >= 5, "the family is there")
         family = descendants() - before
         with pytest.raises(Unreachable):
-            connection.call("vanish")
+            connection.call_tool("vanish")
     until(lambda: not [pid for pid in family if alive(pid)], "all have ended")
 
 
@@ -182,7 +182,7 @@ def test_nothing_outlives_the_client_however_it_ends(number: signal.Signals, tmp
 def test_a_refusal_is_told_as_it_came() -> None:
     """JN-19: code, message and data of a server's error."""
     with opened() as connection, pytest.raises(McpFailure) as failure:
-        connection.call("error")
+        connection.call_tool("error")
     assert (failure.value.code, failure.value.message, failure.value.data) == (-32007, "no", {"why": "because"})
 
 

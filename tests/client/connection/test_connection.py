@@ -14,10 +14,10 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from patchbay.client.addresses.targets import Era, Http, Local, Reach, Stdio
+from patchbay.client.addresses.targets import Era, Http, Local, Stdio, Target
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.message_streams import MOST_OWED, Traffic
-from patchbay.client.connection.pool import Connections
+from patchbay.client.connection.message_streams import MAX_OPEN_SERVER_REQUESTS, MessageRouter
+from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.errors import InvalidParams
 from patchbay.events import Log, Pause, Progress, Question
@@ -88,7 +88,7 @@ def reached(
     """A connection to `everything`, in every way and era."""
     way, era = request.param
     exchange = own.app.extensions["dispatcher"].exchange(TransportInfo("everything", connection="tests"))
-    reaches: dict[str, Reach] = {
+    reaches: dict[str, Target] = {
         "http": Http(hub.endpoint("everything")),
         "sse": Http(f"{hub.endpoint('everything')}/sse"),
         "stdio": piped(tmp_path_factory.mktemp("piped")),
@@ -106,26 +106,26 @@ def reached(
 def test_everything_that_a_server_offers_can_be_used(reached: Connection) -> None:
     """JN-2, JN-3, JN-4, JN-70: tools, resources and prompts, live, over every transport."""
     assert reached.info["name"] == "everything"
-    assert {"test_simple_text", "test_sampling"} <= {tool["name"] for tool in reached.tools()}
-    assert text(reached.call("test_simple_text")) == "This is a simple text response for testing."
-    assert reached.call("test_error_handling")["isError"] is True
-    assert "test://static-text" in {resource["uri"] for resource in reached.resources()}
-    assert reached.templates()
-    read = reached.read("test://static-text")["contents"]
+    assert {"test_simple_text", "test_sampling"} <= {tool["name"] for tool in reached.list_tools()}
+    assert text(reached.call_tool("test_simple_text")) == "This is a simple text response for testing."
+    assert reached.call_tool("test_error_handling")["isError"] is True
+    assert "test://static-text" in {resource["uri"] for resource in reached.list_resources()}
+    assert reached.list_resource_templates()
+    read = reached.read_resource("test://static-text")["contents"]
     assert read[0]["text"] == "This is the content of the static text resource."
-    assert "test_simple_prompt" in {prompt["name"] for prompt in reached.prompts()}
+    assert "test_simple_prompt" in {prompt["name"] for prompt in reached.list_prompts()}
     given = {"arg1": "a", "arg2": "b"}
-    assert "arg1='a'" in str(reached.prompt("test_prompt_with_arguments", given)["messages"])
+    assert "arg1='a'" in str(reached.get_prompt("test_prompt_with_arguments", given)["messages"])
     ref = {"type": "ref/prompt", "name": "test_prompt_with_arguments"}
     assert "paris" in reached.complete(ref, "arg1", "par")["completion"]["values"]
 
 
 def test_a_server_asks_reports_and_logs_while_it_works(reached: Connection) -> None:
     heard: list[Any] = []
-    reached.call("test_tool_with_progress", on_event=heard.append)
+    reached.call_tool("test_tool_with_progress", on_event=heard.append)
     assert [item.progress for item in heard if isinstance(item, Progress)] == [0, 50, 100]
-    assert "accept" in text(reached.call("test_elicitation", {"message": "who?"}))
-    assert "Paris" in text(reached.call("test_sampling", {"prompt": "capital?"}))
+    assert "accept" in text(reached.call_tool("test_elicitation", {"message": "who?"}))
+    assert "Paris" in text(reached.call_tool("test_sampling", {"prompt": "capital?"}))
 
 
 def test_a_question_is_answered_through_the_generator(reached: Connection) -> None:
@@ -148,8 +148,8 @@ def test_failures_of_the_protocol_are_raised(reached: Connection) -> None:
 
 def test_a_request_that_takes_too_long_is_cancelled(reached: Connection) -> None:
     with pytest.raises(ServerTimeout, match=r"did not answer tools/call within 0\.3 s"):
-        reached.call("slow_compute", {"seconds": 20, "label": "x"}, timeout=0.3)
-    assert text(reached.call("test_simple_text"))
+        reached.call_tool("slow_compute", {"seconds": 20, "label": "x"}, timeout=0.3)
+    assert text(reached.call_tool("test_simple_text"))
 
 
 def test_silence_is_told_where_that_is_wanted(reached: Connection) -> None:
@@ -171,9 +171,9 @@ def test_changes_are_told_to_the_listener(hub: Hub, era: Era) -> None:
 
     with (
         Connection.open(Http(hub.endpoint("everything")), era=era, listener=listener) as connection,
-        connection.listening(["tools"]) as listening,
+        connection.listen(["tools"]) as listening,
     ):
-        connection.call("test_trigger_tool_change")
+        connection.call_tool("test_trigger_tool_change")
         assert told.wait(20)
         assert not listening.done()
     assert "notifications/tools/list_changed" in heard
@@ -191,14 +191,14 @@ def test_the_official_python_server_is_used(era: Era, tmp_path: Path) -> None:
         Connection.open(Http(url), era=era) as connection,
     ):
         assert connection.modern == (era != "legacy")
-        assert "greet" in {tool["name"] for tool in connection.tools()}
-        assert text(connection.call("greet", {"name": "Ada"})) == "Hello, Ada!"
-        assert connection.read("test://static-text")["contents"]
-        assert len(connection.prompts()) == 2
+        assert "greet" in {tool["name"] for tool in connection.list_tools()}
+        assert text(connection.call_tool("greet", {"name": "Ada"})) == "Hello, Ada!"
+        assert connection.read_resource("test://static-text")["contents"]
+        assert len(connection.list_prompts()) == 2
 
 
 def test_a_refused_listening_is_raised() -> None:
-    with opened() as connection, pytest.raises(McpFailure), connection.listening(uris=["x://y"]):
+    with opened() as connection, pytest.raises(McpFailure), connection.listen(uris=["x://y"]):
         pass
 
 
@@ -210,10 +210,12 @@ def test_a_local_server_needs_a_hub() -> None:
 def test_one_connection_serves_all_records_of_a_batch() -> None:
     """JN-5: one connection is reused, also by many at a time."""
     before = descendants()
-    with Connections(environ=ENVIRON, era="legacy") as connections:
+    with ConnectionPool(environ=ENVIRON, era="legacy") as connections:
         found: list[str] = []
         work = [
-            threading.Thread(target=lambda n=n: found.append(text(connections.get(scripted()).call("echo", {"n": n}))))
+            threading.Thread(
+                target=lambda n=n: found.append(text(connections.get(scripted()).call_tool("echo", {"n": n})))
+            )
             for n in range(20)
         ]
         for thread in work:
@@ -223,8 +225,8 @@ def test_one_connection_serves_all_records_of_a_batch() -> None:
         assert sorted(found) == sorted(f'{{"n": {n}}}' for n in range(20))
         assert len(descendants() - before) == 2
         with pytest.raises(Unreachable):
-            connections.get(scripted()).call("vanish")
-        assert text(connections.get(scripted()).call("echo")) == "{}"
+            connections.get(scripted()).call_tool("vanish")
+        assert text(connections.get(scripted()).call_tool("echo")) == "{}"
     assert descendants() <= before
     with pytest.raises(RuntimeError):
         connections.get(scripted())
@@ -233,9 +235,9 @@ def test_one_connection_serves_all_records_of_a_batch() -> None:
 def test_pages_that_never_end_are_a_failure() -> None:
     """X-15: a hostile server cannot keep a client busy for ever."""
     with opened("circle") as connection, pytest.raises(McpFailure, match="the cursor '0' came twice"):
-        connection.tools()
+        connection.list_tools()
     with opened("endless") as connection, pytest.raises(McpFailure, match="tools/list has more than 1000 pages"):
-        connection.tools()
+        connection.list_tools()
 
 
 def test_what_nobody_takes_is_bounded() -> None:
@@ -282,7 +284,7 @@ def test_what_a_server_may_ask_for_is_declared() -> None:
 
 def test_a_question_that_nobody_answers_is_refused() -> None:
     with opened() as connection:
-        refused = text(connection.call("ask"))
+        refused = text(connection.call_tool("ask"))
     assert "this client does not answer elicitation/create" in refused
 
 
@@ -301,23 +303,23 @@ def test_a_closed_connection_refuses_at_once() -> None:
     connection.close()
     connection.close()
     with pytest.raises(Unreachable):
-        connection.call("echo")
+        connection.call_tool("echo")
 
 
 def test_what_a_server_does_not_offer_is_an_empty_list() -> None:
     """JN-4: a server without prompts has none; one that declares resources and refuses to list them fails."""
     with opened() as connection:
-        assert connection.prompts() == []
+        assert connection.list_prompts() == []
         with pytest.raises(McpFailure):
-            connection.resources()
+            connection.list_resources()
 
 
 @pytest.mark.parametrize("value", [float("nan"), "\ud800", object()], ids=["nan", "surrogate", "object"])
 def test_what_cannot_be_sent_harms_nobody_else(value: Any) -> None:
     with opened() as connection:
         with pytest.raises(InvalidParams, match="the parameters of tools/call cannot be sent as JSON"):
-            connection.call("echo", {"x": value})
-        assert text(connection.call("echo")) == "{}"
+            connection.call_tool("echo", {"x": value})
+        assert text(connection.call_tool("echo")) == "{}"
 
 
 def test_a_question_whose_caller_has_left_is_refused() -> None:
@@ -326,7 +328,7 @@ def test_a_question_whose_caller_has_left_is_refused() -> None:
         running = connection.request("tools/call", {"name": "ask", "arguments": {}})
         assert isinstance(next(running), Question)
         running.close()
-        until(lambda: not connection._core.traffic._owed, "the question to be refused")
+        until(lambda: not connection._async_connection.router._open_requests, "the question to be refused")
 
 
 @pytest.mark.parametrize("method", ["ping", "elicitation/create"])
@@ -334,14 +336,14 @@ def test_a_server_that_asks_without_end_is_owed_only_so_many_answers(method: str
     """DESIGN 6: every queue has a bound. What it asks beyond that is dropped, and it can ask again later."""
     owed: list[tuple[Any, ...]] = []
 
-    async def asked(traffic: Traffic, count: int) -> None:
+    async def asked(traffic: MessageRouter, count: int) -> None:
         to, answers = anyio.create_memory_object_stream[SessionMessage](1)
         async with to, answers:
             for number in range(count):
-                await traffic.take(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=method)), None, to)
+                await traffic.route(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=method)), None, to)
             work, *given = owed[0]
             await work(*given)
-            await traffic.take(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=count, method=method)), None, to)
+            await traffic.route(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=count, method=method)), None, to)
 
-    anyio.run(asked, Traffic(lambda *_: None, None, lambda *given: owed.append(given)), 1000)
-    assert len(owed) == MOST_OWED + 1
+    anyio.run(asked, MessageRouter(lambda *_: None, None, lambda *given: owed.append(given)), 1000)
+    assert len(owed) == MAX_OPEN_SERVER_REQUESTS + 1

@@ -71,8 +71,8 @@ def opened(url: str, era: Any = "legacy", **options: Any) -> Connection:
 
 def short_way(connection: Connection) -> DirectHttp:
     """The short way of a connection; closed, it is not taken any more."""
-    assert connection._core.direct is not None
-    return connection._core.direct
+    assert connection._async_connection.direct is not None
+    return connection._async_connection.direct
 
 
 CALLS = {
@@ -88,10 +88,10 @@ CALLS = {
 def test_calls_are_answered_whatever_form_the_answer_has(peers: Mapping[str, str], peer: str, era: str) -> None:
     name, arguments, expected = CALLS[peer]
     with opened(peers[peer], era) as connection, ThreadPoolExecutor(8) as crowd:
-        assert text(connection.call(name, arguments)) == expected
+        assert text(connection.call_tool(name, arguments)) == expected
         key = next(iter(arguments))
         words = [f"caller {number}" for number in range(40)]
-        answers = list(crowd.map(lambda word: text(connection.call(name, {key: word})), words))
+        answers = list(crowd.map(lambda word: text(connection.call_tool(name, {key: word})), words))
     assert answers == [expected.replace("Ada", word) for word in words]
 
 
@@ -104,9 +104,9 @@ def test_a_plain_call_needs_no_other_thread(
         raise AssertionError("the loop was asked")
 
     with opened(peers["hub"], era) as connection, monkeypatch.context() as patch:
-        connection.call("greet")
+        connection.call_tool("greet")
         patch.setattr(AsyncConnection, "perform", forbidden)
-        assert text(connection.call("greet", {"name": "Ada"})) == "Hello, Ada!"
+        assert text(connection.call_tool("greet", {"name": "Ada"})) == "Hello, Ada!"
 
 
 @pytest.mark.process
@@ -115,7 +115,7 @@ def test_a_plain_call_needs_no_other_thread(
 def test_progress_arrives_on_the_way(peers: Mapping[str, str], peer: str, tool: str, arguments: Json, era: str) -> None:
     heard: list[Any] = []
     with opened(peers[peer], era) as connection:
-        assert text(connection.call(tool, arguments, on_event=heard.append)) == "done"
+        assert text(connection.call_tool(tool, arguments, on_event=heard.append)) == "done"
     assert [item for item in heard if isinstance(item, Progress)]
 
 
@@ -126,7 +126,7 @@ def test_questions_are_asked_and_answered(peers: Mapping[str, str], era: str) ->
         return {"action": "accept", "content": {"value": f"{params['message']} Ada"}}
 
     with opened(peers["hub"], era, ask=ask) as connection:
-        assert text(connection.call("ask", {"first": "town"})) == "Your town? Ada, Your name? Ada"
+        assert text(connection.call_tool("ask", {"first": "town"})) == "Your town? Ada, Your name? Ada"
 
 
 @pytest.mark.process
@@ -142,9 +142,9 @@ def test_leaving_a_call_cancels_it(peers: Mapping[str, str], tmp_path: Path, sil
         running.close()
         until(lambda: mark.read_text() == "cancelled", "the server to hear of it")
         with pytest.raises(ServerTimeout, match=r"did not answer tools/call within 0\.2 s"):
-            connection.call("wait", arguments, timeout=0.2)
+            connection.call_tool("wait", arguments, timeout=0.2)
         until(lambda: mark.read_text() == "cancelled", "the server to hear of it again")
-        assert text(connection.call("greet")) == "Hello, you!"
+        assert text(connection.call_tool("greet")) == "Hello, you!"
 
 
 @pytest.mark.process
@@ -164,7 +164,7 @@ def test_a_call_that_is_left_before_the_session_knows_of_it_is_cancelled_too(
 ) -> None:
     mark, gate = tmp_path / "mark", threading.Event()
     with opened(peers["hub"], era) as connection:
-        connection._loop.soon(gate.wait, 30)
+        connection._loop.call_soon(gate.wait, 30)
         try:
             call = {"name": "wait", "arguments": {"path": str(mark), "silent": True}}
             running = connection.request("tools/call", call, pauses=iter([0.01] * 9999))
@@ -173,13 +173,13 @@ def test_a_call_that_is_left_before_the_session_knows_of_it_is_cancelled_too(
         finally:
             gate.set()
         until(lambda: mark.read_text() == "cancelled", "the server to hear of it")
-        until(lambda: not connection._core.traffic.runs, "the request to be forgotten")
-        assert text(connection.call("greet")) == "Hello, you!"
+        until(lambda: not connection._async_connection.router.runs, "the request to be forgotten")
+        assert text(connection.call_tool("greet")) == "Hello, you!"
 
 
 def _error(connection: Connection) -> Any:
     try:
-        result = connection.call("nobody")
+        result = connection.call_tool("nobody")
     except McpFailure as failure:
         return failure.code, failure.message, failure.data
     return result["isError"], result["content"]
@@ -208,7 +208,7 @@ def test_a_request_is_worded_as_the_official_client_does(era: str) -> None:
     with bad(echo, first) as server, opened(server.url, era) as connection:
         for _ in range(2):
             meta = {"traceparent": "00-1-2-03"}
-            connection.call("x", {"größe": [1, None]}, meta=meta, on_event=lambda item: None)
+            connection.call_tool("x", {"größe": [1, None]}, meta=meta, on_event=lambda item: None)
             short_way(connection).close()
     for headers, body in said:
         body["params"]["_meta"]["progressToken"] = body["id"] = "any"
@@ -243,10 +243,10 @@ def test_nothing_is_sent_twice_but_what_was_refused(way: str) -> None:
 
     with bad(tool) as server, opened(server.url) as connection:
         if way in ("slow", "stream", "big"):
-            assert text(connection.call("x")).startswith("hello")
+            assert text(connection.call_tool("x")).startswith("hello")
         else:
             with pytest.raises((McpFailure, Unreachable)) as failure:
-                connection.call("x")
+                connection.call_tool("x")
             assert {"error": "500", "login": "401", "odd": "text/plain", "away": ""}[way] in str(failure.value)
     assert len(calls) == 1
 
@@ -259,9 +259,9 @@ def test_whatever_the_official_client_can_say_goes_this_way_too() -> None:
         echo(handler, body)
 
     with bad(tool) as server, opened(server.url) as connection:
-        connection.call("x", {"large": 2**70, "by_number": {1: 2}})
+        connection.call_tool("x", {"large": 2**70, "by_number": {1: 2}})
         short_way(connection).close()
-        connection.call("x", {"large": 2**70, "by_number": {1: 2}})
+        connection.call_tool("x", {"large": 2**70, "by_number": {1: 2}})
     assert said == [{"large": 2**70, "by_number": {"1": 2}}] * 2
 
 
@@ -274,8 +274,8 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
 
     with bad(tool) as server, opened(server.url) as connection:
         for _ in range(5):
-            assert text(connection.call("x")) == "hello"
-            until(lambda: short_way(connection)._idle[0].readable(0), "the end of the connection to arrive")
+            assert text(connection.call_tool("x")) == "hello"
+            until(lambda: short_way(connection)._idle[0].is_readable(0), "the end of the connection to arrive")
 
 
 def test_a_server_that_sets_cookies_gets_them_back() -> None:
@@ -292,5 +292,5 @@ def test_a_server_that_sets_cookies_gets_them_back() -> None:
         return True
 
     with bad(echo, first) as server, opened(server.url) as connection:
-        connection.call("x")
+        connection.call_tool("x")
     assert cookies == ["node=3"]

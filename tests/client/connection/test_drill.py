@@ -66,7 +66,7 @@ def over_pipes() -> list[Drop]:
 
     def refused() -> None:
         with opened() as connection, pytest.raises(McpFailure):
-            connection.call("error")
+            connection.call_tool("error")
 
     return [closed, abandoned, vanished, crashed, overdue, never, missing, refused]
 
@@ -80,19 +80,19 @@ def over_http(hub: Hub) -> list[Drop]:
 
     def closed() -> None:
         with reached() as connection:
-            connection.call("echo", {"message": "hi"})
+            connection.call_tool("echo", {"message": "hi"})
 
     def of_the_old_era() -> None:
         with reached("legacy") as connection:
-            connection.tools()
+            connection.list_tools()
 
     def listening() -> None:
-        with reached() as connection, connection.listening():
-            connection.tools()
+        with reached() as connection, connection.listen():
+            connection.list_tools()
 
     def overdue() -> None:
         with reached(place=hub.endpoint("everything")) as connection, pytest.raises(ServerTimeout):
-            connection.call("slow_compute", {"seconds": 30, "label": "x"}, timeout=0.05)
+            connection.call_tool("slow_compute", {"seconds": 30, "label": "x"}, timeout=0.05)
 
     def unknown() -> None:
         with pytest.raises((Unreachable, McpFailure)):
@@ -114,14 +114,14 @@ def in_process(own: hubs.Hub) -> list[Drop]:
 
     def closed() -> None:
         with reached() as connection:
-            connection.call("echo", {"message": "hi"})
+            connection.call_tool("echo", {"message": "hi"})
 
     def closed_twice() -> None:
         connection = reached()
         connection.close()
         connection.close()
         with pytest.raises(Unreachable):
-            connection.tools()
+            connection.list_tools()
 
     def no_hub() -> None:
         with pytest.raises(Unreachable):

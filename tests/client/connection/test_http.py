@@ -14,10 +14,10 @@ import pytest
 
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.event_loop import shared
+from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.connection.http import HttpConnection
-from patchbay.client.connection.pool import Connections
-from patchbay.client.connection.requests import CURRENT, RequestRun
+from patchbay.client.connection.pool import ConnectionPool
+from patchbay.client.connection.requests import CURRENT_RUN, RequestRun
 from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.sources.mcp import McpSource
@@ -44,7 +44,7 @@ def test_headers_go_with_every_request(serve: Callable[..., Bad]) -> None:
     """JN-70: streamable HTTP with the headers that were configured."""
     server = serve()
     with opened(server, era="auto") as connection:
-        assert text(connection.call("x")) == "hello"
+        assert text(connection.call_tool("x")) == "hello"
     assert len(server.got) >= 4
     assert {headers.get("authorization", headers.get("Authorization")) for _, _, headers in server.got} == {
         "Bearer mine"
@@ -90,11 +90,11 @@ def test_a_session_that_the_server_has_ended_ends_the_connection_and_a_new_one_i
             return False
         return True
 
-    reach = Http(serve(first=first).url)
-    with Connections(era="legacy") as connections:
+    target = Http(serve(first=first).url)
+    with ConnectionPool(era="legacy") as connections:
         with pytest.raises(Unreachable, match="the server has ended the session"):
-            connections.get(reach).call("x")
-        assert text(connections.get(reach).call("x")) == "hello"
+            connections.get(target).call_tool("x")
+        assert text(connections.get(target).call_tool("x")) == "hello"
     assert begun == ["s0", "s1"]
 
 
@@ -113,8 +113,8 @@ def test_a_404_for_what_a_server_does_not_have_ends_no_session(serve: Callable[.
 
     with opened(serve(first=first)) as connection:
         with pytest.raises(McpFailure, match="no such resource"):
-            connection.read("x:y")
-        assert text(connection.call("x")) == "hello"
+            connection.read_resource("x:y")
+        assert text(connection.call_tool("x")) == "hello"
 
 
 def test_what_a_sign_in_was_refused_on_its_way_is_no_refusal_of_the_request(serve: Callable[..., Bad]) -> None:
@@ -126,12 +126,12 @@ def test_what_a_sign_in_was_refused_on_its_way_is_no_refusal_of_the_request(serv
             yield request
 
     async def refused(url: str) -> str | None:
-        run = RequestRun(shared(), "tools/call", 30)
-        CURRENT.set(run)
-        async with HttpConnection(Http(url), Looking(), 1000).client() as client:
+        run = RequestRun(get_shared_loop(), "tools/call", 30)
+        CURRENT_RUN.set(run)
+        async with HttpConnection(Http(url), Looking(), 1000).make_client() as client:
             answer = await client.post(url, json={"method": "notifications/initialized"})
             assert answer.status_code == 202
-        return run.refused
+        return run.http_refusal
 
     server = serve()
     assert anyio.run(refused, server.url) is None
@@ -152,9 +152,9 @@ def test_a_server_of_resources_need_not_know_templates(serve: Callable[..., Bad]
         return True
 
     with opened(serve(first=first)) as connection:
-        assert (len(connection.resources()), connection.templates()) == (1, [])
+        assert (len(connection.list_resources()), connection.list_resource_templates()) == (1, [])
         with pytest.raises(McpFailure):
-            connection.result("resources/templates/list")
+            connection.get_result("resources/templates/list")
 
 
 def test_a_list_with_what_is_no_object_is_a_failure_that_says_so(serve: Callable[..., Bad], tmp_path: Path) -> None:
@@ -166,10 +166,10 @@ def test_a_list_with_what_is_no_object_is_a_failure_that_says_so(serve: Callable
 
     address = f"mcp+{serve(first=first).url}?list=resources"
     with (
-        means_in(tmp_path) as means,
+        means_in(tmp_path) as context,
         pytest.raises(McpFailure, match="the server's list of resources has what is no object"),
     ):
-        list(McpSource().reads(address, means))
+        list(McpSource().reads(address, context))
 
 
 def test_nobody_there_is_told() -> None:
@@ -219,8 +219,8 @@ def test_a_stream_that_breaks_off_ends_the_request_and_not_the_connection(serve:
 
     with opened(serve(breaks)) as connection:
         with pytest.raises(Unreachable, match="stream ended without a response"):
-            connection.call("x")
-        assert text(connection.call("whole")) == "hello"
+            connection.call_tool("x")
+        assert text(connection.call_tool("whole")) == "hello"
 
 
 @pytest.mark.parametrize("kind", ["json", "stream"])
@@ -237,7 +237,7 @@ def test_a_body_without_end_is_given_up(serve: Callable[..., Bad], kind: str) ->
             handler.wfile.write(b"x" * 65536)
 
     with opened(serve(endless), limit=1_000_000) as connection, pytest.raises((Unreachable, McpFailure)) as failure:
-        connection.call("x", timeout=20)
+        connection.call_tool("x", timeout=20)
     assert not isinstance(failure.value, ServerTimeout)
 
 
@@ -249,7 +249,7 @@ def test_a_compressed_body_is_refused(serve: Callable[..., Bad]) -> None:
         handler.send_bytes(data, Content_Type="application/json", Content_Encoding="gzip")
 
     with opened(serve(bomb)) as connection, pytest.raises(Unreachable, match="compressed"):
-        connection.call("x")
+        connection.call_tool("x")
 
 
 def test_no_header_follows_a_redirect_to_another_host(serve: Callable[..., Bad]) -> None:
@@ -260,7 +260,7 @@ def test_no_header_follows_a_redirect_to_another_host(serve: Callable[..., Bad])
         handler.send_json(None, 307, Location=other.url)
 
     with opened(serve(away)) as connection, pytest.raises(McpFailure, match=r"Redirect to .* not followed"):
-        connection.call("x")
+        connection.call_tool("x")
     assert other.got == []
 
 
@@ -305,17 +305,17 @@ def drop(server: Bad, rounds: int) -> None:
 
 def closed(server: Bad) -> None:
     with opened(server) as connection:
-        connection.call("x")
+        connection.call_tool("x")
 
 
 def cut(server: Bad) -> None:
     with opened(server) as connection, pytest.raises(Unreachable):
-        connection.call("cut")
+        connection.call_tool("cut")
 
 
 def overdue(server: Bad) -> None:
     with opened(server) as connection, pytest.raises(ServerTimeout):
-        connection.call("hang", timeout=0.01)
+        connection.call_tool("hang", timeout=0.01)
 
 
 def abandoned(server: Bad) -> None:

@@ -9,7 +9,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from patchbay.client.connection.in_process import exchanged
+from patchbay.client.connection.in_process import open_exchange_streams
 from patchbay.jsonrpc import Message, Notification, Request, Result
 
 
@@ -24,7 +24,7 @@ def test_notifications_at_the_same_time_end_nothing() -> None:
             yield Result(message.id, {"still": "here"})
 
     async def spoken() -> object:
-        async with exchanged(exchange) as (answers, messages):
+        async with open_exchange_streams(exchange) as (answers, messages):
             for number in range(2):
                 params = {"requestId": number}
                 cancelled = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params)

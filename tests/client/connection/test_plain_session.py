@@ -69,7 +69,7 @@ def reached(server: Bad, era: Any, quick: bool = True, **options: Any) -> Connec
 
 
 def is_plain(connection: Connection) -> bool:
-    return connection._link._core is None
+    return connection._link._async_connection is None
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -79,8 +79,8 @@ def test_a_plain_session_says_what_the_official_client_says(start: Start, era: s
         recorder = Recorder()
         options = {"questions": {"elicitation", "sampling", "list_roots"}, "name": "jn", "version": "7"}
         with reached(start(echo, recorder), era, quick, **options) as connection:
-            assert connection.tools() == TOOLS
-            assert text(connection.call("work", {"n": 3})) == "hello"
+            assert connection.list_tools() == TOOLS
+            assert text(connection.call_tool("work", {"n": 3})) == "hello"
             assert is_plain(connection) is quick
             server = connection.info["name"], connection.revision, connection.modern, connection.capabilities
         rows = []
@@ -92,9 +92,9 @@ def test_a_plain_session_says_what_the_official_client_says(start: Start, era: s
 
 
 def test_the_revisions_are_those_of_the_official_client() -> None:
-    assert plain_session.MODERN == LATEST_MODERN_VERSION
-    assert plain_session.HANDSHAKES[-1] == LATEST_HANDSHAKE_VERSION
-    assert set(plain_session.HANDSHAKES) == set(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert plain_session.MODERN_REVISION == LATEST_MODERN_VERSION
+    assert plain_session.HANDSHAKE_REVISIONS[-1] == LATEST_HANDSHAKE_VERSION
+    assert set(plain_session.HANDSHAKE_REVISIONS) == set(HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -113,7 +113,7 @@ def test_progress_in_a_stream_is_heard_before_the_answer(start: Start, era: str)
         gate.set()
 
     with reached(start(tool, Recorder()), era) as connection:
-        assert text(connection.call("work", on_event=hear)) == "done"
+        assert text(connection.call_tool("work", on_event=hear)) == "done"
         assert is_plain(connection)
     assert heard == [Progress(1, None, None)]
 
@@ -161,7 +161,7 @@ def test_a_question_is_handed_over_and_the_call_is_not_sent_again(
         return {"action": "accept", "content": {"name": "Ada"}}
 
     with reached(server, era, ask=answer) as connection:
-        found = json.loads(text(connection.call("work", on_event=heard.append)))
+        found = json.loads(text(connection.call_tool("work", on_event=heard.append)))
         assert not is_plain(connection)
     assert found["content"] == {"name": "Ada"}
     assert len(recorder.named("tools/call")) == calls
@@ -176,7 +176,7 @@ def test_an_error_is_told_as_the_server_words_it(start: Start, era: str) -> None
 
     recorder = Recorder()
     with reached(start(tool, recorder), era) as connection, pytest.raises(McpFailure, match="no such tool") as told:
-        connection.call("work")
+        connection.call_tool("work")
     assert (told.value.code, told.value.data, len(recorder.named("tools/call"))) == (-32602, [1], 1)
 
 
@@ -190,7 +190,7 @@ def test_silence_ends_with_the_time_of_the_request_and_a_cancelled_call(start: S
         reached(start(tool, recorder), era, timeout=0.3) as connection,
         pytest.raises(ServerTimeout, match=r"did not answer tools/call within 0\.3 s"),
     ):
-        connection.call("work")
+        connection.call_tool("work")
     assert len(recorder.named("tools/call")) == 1
     if era == "legacy":
         until(lambda: recorder.named("notifications/cancelled"), "the call to be cancelled")
@@ -209,8 +209,8 @@ def test_a_tool_with_arguments_in_headers_is_called_by_the_official_client(start
         return True
 
     with reached(start(echo, first), "modern") as connection:
-        connection.tools()
-        assert text(connection.call("work", {"city": "Zug"})) == "hello"
+        connection.list_tools()
+        assert text(connection.call_tool("work", {"city": "Zug"})) == "hello"
     headers = [headers for method, headers, _ in recorder.messages if method == "tools/call"]
     assert [row.get("mcp-param-city") for row in headers] == ["Zug"]
 
@@ -226,7 +226,7 @@ def test_a_session_is_ended_when_the_connection_is_closed(start: Start) -> None:
     ended: list[str | None] = []
     server = start(echo, first)
     with reached(server, "auto") as connection:
-        assert text(connection.call("work")) == "hello"
+        assert text(connection.call_tool("work")) == "hello"
         assert (is_plain(connection), connection.revision) == (True, "2025-06-18")
     calls = [headers for verb, _, headers in server.got if verb == "POST" and "mcp-session-id" in headers]
     ended = [headers.get("mcp-session-id") for verb, _, headers in server.got if verb == "GET"]

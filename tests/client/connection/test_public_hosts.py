@@ -32,7 +32,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytes
                 asked.append(connection.recv(65536))
                 connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
-    monkeypatch.setattr(http, "public_address", checking)
+    monkeypatch.setattr(http, "resolve_public_address", checking)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         thread = threading.Thread(target=serve)

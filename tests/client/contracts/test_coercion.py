@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.contracts.coercion import coerced
+from patchbay.client.contracts.coercion import coerce_arguments
 
 DEFS = {"$defs": {"n": {"type": "integer"}, "loop": {"type": "array", "items": {"$ref": "#/$defs/loop"}}}}
 
@@ -58,22 +58,22 @@ DEFS = {"$defs": {"n": {"type": "integer"}, "loop": {"type": "array", "items": {
 )
 def test_the_schema_decides(schema: Any, text: str | list[str], value: Any) -> None:
     """JN-C13: coerced by the schema, a string where it is ambiguous, JSON literals for arrays and objects."""
-    found = coerced({"x": text}, {**DEFS, "properties": {"x": schema}})["x"]
+    found = coerce_arguments({"x": text}, {**DEFS, "properties": {"x": schema}})["x"]
     assert found == value and type(found) is type(value)
 
 
 def test_without_a_schema_everything_stays_as_it_is() -> None:
     """JN-C13: no schema, no property, no guess; `additionalProperties` speaks for properties without one."""
-    assert coerced({"x": "5", "y": ["1"]}, None) == {"x": "5", "y": ["1"]}
-    assert coerced({"x": "5"}, {"type": "object"}) == {"x": "5"}
-    assert coerced({"x": "5"}, {"additionalProperties": {"type": "integer"}}) == {"x": 5}
+    assert coerce_arguments({"x": "5", "y": ["1"]}, None) == {"x": "5", "y": ["1"]}
+    assert coerce_arguments({"x": "5"}, {"type": "object"}) == {"x": "5"}
+    assert coerce_arguments({"x": "5"}, {"additionalProperties": {"type": "integer"}}) == {"x": 5}
 
 
 def test_a_schema_of_circles_costs_nothing() -> None:
     levels = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(90)}
     levels["a90"] = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "integer"}]}
-    assert coerced({"x": "5"}, {"$defs": levels, "properties": {"x": {"$ref": "#/$defs/a0"}}}) == {"x": 5}
-    assert coerced({"x": "5"}, {"$ref": "#", "properties": {"x": {"$ref": "#/properties/x"}}}) == {"x": "5"}
+    assert coerce_arguments({"x": "5"}, {"$defs": levels, "properties": {"x": {"$ref": "#/$defs/a0"}}}) == {"x": 5}
+    assert coerce_arguments({"x": "5"}, {"$ref": "#", "properties": {"x": {"$ref": "#/properties/x"}}}) == {"x": "5"}
 
 
 JSON = st.recursive(
@@ -95,5 +95,5 @@ JSON = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(JSON, st.text(max_size=5) | st.sampled_from(["5", "[1]", "{}", "null", "true"]))
 def test_no_schema_makes_it_fail(schema: Any, text: str) -> None:
-    assert set(coerced({"x": text}, {"properties": {"x": schema}})) == {"x"}
-    assert set(coerced({"x": text}, schema)) == {"x"}
+    assert set(coerce_arguments({"x": text}, {"properties": {"x": schema}})) == {"x"}
+    assert set(coerce_arguments({"x": text}, schema)) == {"x"}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.contracts.canonical_json import ContractError, canonical_json
-from patchbay.client.contracts.contract import contract_cid, schema_hash
-from patchbay.client.contracts.drift import contract_of, detect_schema_changes, gravest_change
+from patchbay.client.contracts.canonical_json import ContractError, encode_canonical_json
+from patchbay.client.contracts.contract import compute_contract_cid, compute_schema_hash
+from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_kind, get_contract_fields
 from tests.client.tools import OTHER, SEARCH
 
 
@@ -80,7 +80,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({"a": {"default": None}}),
         tool({"a": {}}),
-        [("review", "Default of parameter 'a' changed from none to none")],
+        [("review", "Default of parameter 'a' changed from null to not set")],
     ),
     (
         tool({"a": {"maximum": 9}}),
@@ -90,19 +90,19 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({"a": {"minLength": 2}}),
         tool({"a": {}}),
-        [("non-breaking", "minLength of parameter 'a' changed from 2 to none")],
+        [("non-breaking", "minLength of parameter 'a' changed from 2 to not set")],
     ),
     (
         tool({"a": {}}),
         tool({"a": {"pattern": "x"}}),
-        [("breaking", "pattern of parameter 'a' changed from none to \"x\"")],
+        [("breaking", "pattern of parameter 'a' changed from not set to \"x\"")],
     ),
     (
         tool({"a": {"pattern": "x"}}),
         tool({"a": {"pattern": "y"}}),
         [("review", 'pattern of parameter \'a\' changed from "x" to "y"')],
     ),
-    (tool({"a": {}}), tool({"a": {"x-new": 1}}), [("review", "x-new of parameter 'a' changed from none to 1")]),
+    (tool({"a": {}}), tool({"a": {"x-new": 1}}), [("review", "x-new of parameter 'a' changed from not set to 1")]),
     (tool({"a": S}), tool({"a": {**S, "description": "d"}}), [("review", "Description of parameter 'a' changed")]),
     (tool({"a": S}), tool({"a": {**S, "title": "A"}}), [("non-breaking", "Title of parameter 'a' changed")]),
     (
@@ -125,7 +125,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({}, annotations={"readOnlyHint": True}),
         tool({}),
-        [("review", "readOnlyHint changed from true to not said")],
+        [("review", "readOnlyHint changed from true to not set")],
     ),
     (
         tool({}, annotations={"readOnlyHint": True, "destructiveHint": False}),
@@ -138,7 +138,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         tool({}),
         tool({}, annotations={"readOnlyHint": False}),
-        [("non-breaking", "readOnlyHint is now false, which means the same as not said")],
+        [("non-breaking", "readOnlyHint is now false, which means the same as not set")],
     ),
     (
         tool({}, execution={"taskSupport": "optional"}),
@@ -154,7 +154,7 @@ INPUT: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     (
         {"name": "t", "inputSchema": {"type": "object", "additionalProperties": True}},
         {"name": "t", "inputSchema": {"type": "object", "additionalProperties": False}},
-        [("breaking", "additionalProperties of the parameters changed from none to false")],
+        [("breaking", "additionalProperties of the parameters changed from not set to false")],
     ),
 ]
 
@@ -213,7 +213,7 @@ def test_tools_come_go_and_are_renamed() -> None:
         ("search", "breaking", "Tool 'search': Renamed to 'find'"),
         ("new", "non-breaking", "Tool 'new': New tool added"),
     ]
-    assert gravest_change(found) == "breaking" and gravest_change([]) is None
+    assert find_gravest_kind(found) == "breaking" and find_gravest_kind([]) is None
 
 
 def test_a_tool_of_another_input_is_not_taken_for_a_renamed_one() -> None:
@@ -242,7 +242,7 @@ def test_schemas_of_circles_are_compared_in_time() -> None:
     new: Any = copy.deepcopy(old)
     new["inputSchema"]["properties"]["q"] = S
     found = [one.sentence for one in detect_schema_changes([old], [new])]
-    assert any("too large to be compared whole" in one for one in found)
+    assert any("too large to compare completely" in one for one in found)
 
 
 SCHEMA = st.recursive(
@@ -294,12 +294,12 @@ def test_there_are_changes_exactly_when_contracts_differ(old: list[Any], new: li
     """JN-45: equal contracts have no changes, different ones at least one; the CID says the same."""
 
     def all_of(tools: list[Any]) -> bytes:
-        return canonical_json(sorted((contract_of(one) for one in tools), key=lambda one: one["name"]))
+        return encode_canonical_json(sorted((get_contract_fields(one) for one in tools), key=lambda one: one["name"]))
 
     found = detect_schema_changes(old, new)
-    assert bool(found) == (all_of(old) != all_of(new)) == (contract_cid(old) != contract_cid(new))
+    assert bool(found) == (all_of(old) != all_of(new)) == (compute_contract_cid(old) != compute_contract_cid(new))
     assert detect_schema_changes(old, copy.deepcopy(old)) == []
-    assert all(len(schema_hash(tools)) == 64 for tools in (old, new))
+    assert all(len(compute_schema_hash(tools)) == 64 for tools in (old, new))
 
 
 @pytest.mark.parametrize(

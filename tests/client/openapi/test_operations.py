@@ -11,15 +11,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from patchbay.client.addresses.launchers import NAMED
-from patchbay.client.contracts.contract import contract_cid, schema_hash
+from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
+from patchbay.client.contracts.contract import compute_contract_cid, compute_schema_hash
 from patchbay.client.contracts.drift import detect_schema_changes
 from patchbay.client.errors import Unreachable
-from patchbay.client.openapi.documents import api_in_file, api_of
+from patchbay.client.openapi.documents import load_api_file, parse_api
 from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.openapi.operations import Api, DocumentError
-from patchbay.client.openapi.requests import Call, base_url, call_of
-from patchbay.client.public_hosts import is_public, public_address
+from patchbay.client.openapi.requests import HttpRequest, build_request, choose_base_url
+from patchbay.client.public_hosts import is_public, resolve_public_address
 from patchbay.errors import InvalidParams
 from tests.client.peers import unpacked_from_npm
 
@@ -33,14 +33,18 @@ def test_every_document_of_a_public_collection_gives_tools_whose_schemas_are_val
     """JN-66: Swagger 2, OpenAPI 3.0 and 3.1, circular references and all; a contract is equal to itself."""
     seen: dict[str, int] = {}
     for path in sorted(examples.glob("[23].*/**/*.json")):
-        api = api_in_file(path, 1 << 24)
-        tools = [dict(one.tool) for one in api.operations().values()]
+        api = load_api_file(path, 1 << 24)
+        tools = [dict(one.tool) for one in api.list_operations().values()]
         for tool in tools:
             for schema in (tool["inputSchema"], tool.get("outputSchema", True)):
                 jsonschema.Draft202012Validator.check_schema(schema)
                 refs = re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema))
                 assert all(ref in schema["$defs"] for ref in refs), path
-        assert len(schema_hash(tools)) == 64 and contract_cid(tools) and not detect_schema_changes(tools, tools)
+        assert (
+            len(compute_schema_hash(tools)) == 64
+            and compute_contract_cid(tools)
+            and not detect_schema_changes(tools, tools)
+        )
         version = path.relative_to(examples).parts[0]
         seen[version] = seen.get(version, 0) + len(tools)
     assert seen == {"2.0": 35, "3.0": 480, "3.1": 163}
@@ -75,21 +79,21 @@ STYLES: list[tuple[dict[str, Any], Any, str]] = [
 def test_values_are_sent_in_the_style_that_the_document_says(parameter: dict[str, Any], value: Any, sent: str) -> None:
     """JN-66; OpenAPI 3.1.1, style values."""
     path = "/{a}" if parameter.get("in") == "path" else "/x"
-    operation = api(parameter, path).operations()["x"]
+    operation = api(parameter, path).list_operations()["x"]
     expected = f"https://h/{sent}" if path == "/{a}" else f"https://h/x{sent}"
-    assert call_of(operation, "https://h", {"a": value}).url == expected
+    assert build_request(operation, "https://h", {"a": value}).url == expected
 
 
 @pytest.mark.parametrize("value", ["", ".", ".."])
 def test_a_path_segment_that_would_lead_elsewhere_is_refused(value: str) -> None:
     """THREATS 0.3."""
     with pytest.raises(InvalidParams, match="expected a path segment"):
-        call_of(api({"in": "path"}, "/{a}").operations()["x"], "https://h", {"a": value})
+        build_request(api({"in": "path"}, "/{a}").list_operations()["x"], "https://h", {"a": value})
 
 
 def test_a_header_with_a_line_break_is_refused() -> None:
     with pytest.raises(InvalidParams, match="expected printable ASCII for a header"):
-        call_of(api({"in": "header"}).operations()["x"], "https://h", {"a": "x\r\nHost: y"})
+        build_request(api({"in": "header"}).list_operations()["x"], "https://h", {"a": "x\r\nHost: y"})
 
 
 @pytest.mark.parametrize(
@@ -103,12 +107,12 @@ def test_a_header_with_a_line_break_is_refused() -> None:
 )
 def test_the_server_is_the_one_the_document_names(servers: list[dict[str, Any]], at: str, base: str) -> None:
     """JN-66; OpenAPI 3.1.1, Server Object."""
-    assert base_url(api({}, servers=servers).operations()["x"], at) == base
+    assert choose_base_url(api({}, servers=servers).list_operations()["x"], at) == base
 
 
 def test_a_document_in_a_file_without_a_server_says_what_to_give() -> None:
     with pytest.raises(InvalidParams, match=r"expected launch\.base_url="):
-        base_url(api({}).operations()["x"], "file:///tmp/openapi.json")
+        choose_base_url(api({}).list_operations()["x"], "file:///tmp/openapi.json")
 
 
 def test_two_arguments_of_one_name_have_two_names() -> None:
@@ -117,27 +121,29 @@ def test_two_arguments_of_one_name_have_two_names() -> None:
         "parameters": [{"name": "id", "in": "path"}, {"name": "id", "in": "query"}],
         "requestBody": {"content": {"application/json": {"schema": {"properties": {"id": {"type": "integer"}}}}}},
     }
-    operation = Api({"openapi": "3.1.0", "paths": {"/{id}": {"put": put}}}, "the test").operations()["x"]
-    call = call_of(operation, "https://h", {"id": "1", "id_query": "2", "id_body": 3})
+    operation = Api({"openapi": "3.1.0", "paths": {"/{id}": {"put": put}}}, "the test").list_operations()["x"]
+    call = build_request(operation, "https://h", {"id": "1", "id_query": "2", "id_body": 3})
     assert (call.url, call.content) == ("https://h/1?id=2", b'{"id":3}')
 
 
 def test_yaml_is_read_as_far_as_json_could_say_it() -> None:
     document = b"openapi: 3.1.0\ninfo: {title: T, version: 2020-01-01}\npaths:\n  /a: {get: {operationId: a}}\n"
-    found = api_of(document, "y")
-    assert (found.title, list(found.operations()), found.document["info"]["version"]) == ("T", ["a"], "2020-01-01")
+    found = parse_api(document, "y")
+    assert (found.title, list(found.list_operations()), found.document["info"]["version"]) == ("T", ["a"], "2020-01-01")
     with pytest.raises(DocumentError, match="bytes is not JSON"):
-        api_of(b"openapi: 3.1.0\na: !!binary aGk=\n", "y")
+        parse_api(b"openapi: 3.1.0\na: !!binary aGk=\n", "y")
     with pytest.raises(DocumentError, match="aliases are not read"):
-        api_of(b"openapi: 3.1.0\na: &x [1]\nb: *x\n", "y")
+        parse_api(b"openapi: 3.1.0\na: &x [1]\nb: *x\n", "y")
     with pytest.raises(DocumentError, match="expected JSON or YAML"):
-        api_of(b"openapi: !!python/object/apply:os.system ['true']\n", "y")
+        parse_api(b"openapi: !!python/object/apply:os.system ['true']\n", "y")
 
 
 def test_yaml_is_that_of_version_1_2() -> None:
     """OpenAPI 3.1.1, Format: `no`, `on` and `12:30` are text, and so is every key."""
     values = "[on, no, 12:30, 010, 0x1f, .inf, True, ~, -1, 1.5e3]"
-    found = api_of(f"openapi: 3.1.0\npaths: {{}}\nx: {{enum: {values}, 200: a, on: b}}\n".encode(), "y").document["x"]
+    found = parse_api(f"openapi: 3.1.0\npaths: {{}}\nx: {{enum: {values}, 200: a, on: b}}\n".encode(), "y").document[
+        "x"
+    ]
     assert found == {
         "enum": ["on", "no", "12:30", "010", "0x1f", ".inf", True, None, -1, 1500.0],
         "200": "a",
@@ -157,7 +163,7 @@ def test_yaml_is_that_of_version_1_2() -> None:
 )
 def test_what_is_no_description_of_an_api_says_what_was_expected(document: bytes, words: str) -> None:
     with pytest.raises(DocumentError, match=words):
-        api_of(document, "d")
+        parse_api(document, "d")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_what_is_no_description_of_an_api_says_what_was_expected(document: bytes
 )
 def test_a_plain_url_is_that_of_a_description_by_its_name_only(path: str, named: bool) -> None:
     """JN-66."""
-    assert bool(NAMED.search(path)) is named
+    assert bool(API_DOCUMENT_PATH.search(path)) is named
 
 
 INSIDE = """
@@ -198,7 +204,7 @@ def test_public_addresses_are_public(address: str) -> None:
 def test_a_host_that_resolves_inside_is_refused(host: str) -> None:
     """THREATS 1.7: every spelling that the resolver understands."""
     with pytest.raises(Unreachable, match="which is not a public address"):
-        public_address(host, 80, "the document")
+        resolve_public_address(host, 80, "the document")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "169.254.169.254", "0x7f.1"])
@@ -209,7 +215,7 @@ def test_the_document_of_a_public_server_may_not_lead_inside(host: str) -> None:
         ApiClient(("https://1.1.1.1/openapi.json",), {}, 5, 1000) as client,
         pytest.raises(Unreachable, match=words),
     ):
-        client.send(Call("GET", f"http://{host}:9/x"))
+        client.send(HttpRequest("GET", f"http://{host}:9/x"))
 
 
 def test_what_the_caller_names_himself_may_be_anywhere() -> None:
@@ -218,4 +224,4 @@ def test_what_the_caller_names_himself_may_be_anywhere() -> None:
         ApiClient(("http://127.0.0.1:9/openapi.json",), {}, 5, 1000) as client,
         pytest.raises(Unreachable, match="cannot be reached"),
     ):
-        client.send(Call("GET", "http://127.0.0.1:9/x"))
+        client.send(HttpRequest("GET", "http://127.0.0.1:9/x"))

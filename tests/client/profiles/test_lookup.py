@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from patchbay.client.addresses.address import parse_address
-from patchbay.client.addresses.resolution import load_hierarchical_profile, reached, resolve_profile_reference
+from patchbay.client.addresses.resolution import load_hierarchical_profile, resolve_address, resolve_profile_reference
 from patchbay.client.addresses.targets import AddressError, Http, Stdio
 from patchbay.client.addresses.variables import (
     ProfileError,
     substitute_env_vars,
     substitute_env_vars_recursive,
 )
-from patchbay.client.profiles.layouts import Profile, profile_from, reach_of
-from patchbay.client.profiles.lookup import Homes, Profiles, find_profile_paths, homes
+from patchbay.client.profiles.layouts import Profile, get_target, parse_profile
+from patchbay.client.profiles.lookup import ProfileHomes, Profiles, find_homes, find_profile_paths
 
 LAUNCH = {"command": "uv", "args": ["run", "--with", "biomcp-python", "biomcp", "run"], "transport": "stdio"}
 SEARCH = {
@@ -38,12 +38,12 @@ SCHEMA = {
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Homes:
-    return homes(tmp_path / "project", {"HOME": str(tmp_path / "home"), "JN_HOME": str(tmp_path / "bundled")})
+def places(tmp_path: Path) -> ProfileHomes:
+    return find_homes(tmp_path / "project", {"HOME": str(tmp_path / "home"), "JN_HOME": str(tmp_path / "bundled")})
 
 
 @pytest.fixture
-def profiles(places: Homes) -> Profiles:
+def profiles(places: ProfileHomes) -> Profiles:
     return Profiles(places)
 
 
@@ -57,7 +57,7 @@ def put(home: Path | None, name: str, **files: Any) -> Path:
 
 
 @pytest.fixture
-def biomcp(places: Homes) -> Path:
+def biomcp(places: ProfileHomes) -> Path:
     return put(places.bundled, "biomcp", _meta=LAUNCH, search=SEARCH, trial_search={"tool": "trial_search"})
 
 
@@ -145,16 +145,16 @@ class TestJnsResolver:
             resolve_profile_reference(profiles, {}, "biomcp/search")
 
 
-def test_the_first_place_with_a_meta_file_is_the_profile(places: Homes, profiles: Profiles) -> None:
+def test_the_first_place_with_a_meta_file_is_the_profile(places: ProfileHomes, profiles: Profiles) -> None:
     """JN-14: project, then user, then bundled."""
     for home, word in ((places.bundled, "bundled"), (places.user, "user"), (places.project, "project")):
         put(home, "x", _meta={"command": word})
-        assert reach_of(profiles.load("x"), {}) == Stdio(word)
+        assert get_target(profiles.load("x"), {}) == Stdio(word)
     assert [path.parent.parent.name for path in find_profile_paths(places)] == [".jn", "jn", "bundled"]
-    assert profiles.list()[0].place == "project"
+    assert profiles.list_rows()[0].place == "project"
 
 
-def test_an_overlay_is_explicit(places: Homes, profiles: Profiles, biomcp: Path) -> None:
+def test_an_overlay_is_explicit(places: ProfileHomes, profiles: Profiles, biomcp: Path) -> None:
     """J-F2: a project may say more about a tool of a bundled server, by name, and never how it is started."""
     directory = put(places.project, "biomcp", search={"notes": "mine"}, extra={"description": "new"})
     put(places.user, "biomcp", search={"notes": "theirs", "output_format": "text/plain"})
@@ -162,7 +162,7 @@ def test_an_overlay_is_explicit(places: Homes, profiles: Profiles, biomcp: Path)
     assert found.tools["search"]["notes"] == "mine" and found.tools["search"]["output_format"] == "text/plain"
     assert found.tools["search"]["inputSchema"] == SCHEMA and list(found.tools) == ["extra", "search", "trial_search"]
     assert found.directory == biomcp and len(found.overlays) == 3
-    assert profiles.info("biomcp")["overlays"] == [str(path) for path in found.overlays]
+    assert profiles.describe("biomcp")["overlays"] == [str(path) for path in found.overlays]
     put(places.project, "biomcp", extra={"command": "evil"})
     with pytest.raises(ProfileError, match=r"extra\.json: at command: an overlay may not say how"):
         profiles.load("biomcp")
@@ -172,17 +172,17 @@ def test_an_overlay_is_explicit(places: Homes, profiles: Profiles, biomcp: Path)
 
 def test_three_layouts_are_one_profile() -> None:
     """JN-C5, JN-C6: flat, one file with tools, nested connection; `required` inside a parameter or as a list."""
-    flat = profile_from("b", LAUNCH, {"search": SEARCH}, "")
-    one = profile_from("b", {**LAUNCH, "tools": {"search": SEARCH}}, {}, "")
-    nested = profile_from("b", {"plugin": "mcp", "connection": LAUNCH, "tools": {"search": SEARCH}}, {}, "")
-    as_schema = profile_from("b", LAUNCH, {"search": {**SEARCH, "parameters": SCHEMA}}, "")
+    flat = parse_profile("b", LAUNCH, {"search": SEARCH}, "")
+    one = parse_profile("b", {**LAUNCH, "tools": {"search": SEARCH}}, {}, "")
+    nested = parse_profile("b", {"plugin": "mcp", "connection": LAUNCH, "tools": {"search": SEARCH}}, {}, "")
+    as_schema = parse_profile("b", LAUNCH, {"search": {**SEARCH, "parameters": SCHEMA}}, "")
     assert flat == one == nested == as_schema
     assert flat.tools["search"]["inputSchema"] == SCHEMA
 
 
 def test_the_documents_own_profiles_load() -> None:
     """JN-49, JN-51, JN-64: the full profile of the document; the minimal one; one of another plugin."""
-    full = profile_from(
+    full = parse_profile(
         "biomcp",
         {
             "plugin": "mcp",
@@ -199,11 +199,11 @@ def test_the_documents_own_profiles_load() -> None:
         {},
         "",
     )
-    assert not full.minimal and full.tools["search"]["inputSchema"]["required"] == ["gene"]
+    assert not full.is_minimal and full.tools["search"]["inputSchema"]["required"] == ["gene"]
     assert full.schema_validation == "warn"
-    assert profile_from("b", LAUNCH, {}, "").minimal
+    assert parse_profile("b", LAUNCH, {}, "").is_minimal
     connection = {"base_url": "https://api.example.org", "headers": {"Authorization": "Token ${KEY}"}, "timeout": 60}
-    http = profile_from(
+    http = parse_profile(
         "g", {"plugin": "http", "connection": connection, "schema_hash": None, "endpoints": {"a": {}}}, {}, ""
     )
     assert http.launch == connection and http.fields["endpoints"] == {"a": {}}
@@ -239,10 +239,10 @@ def test_the_documents_own_profiles_load() -> None:
 )
 def test_what_is_wrong_in_a_profile_is_said_with_its_place(meta: Any, words: str) -> None:
     with pytest.raises(ProfileError, match=words):
-        profile_from("x", meta, {}, "")
+        parse_profile("x", meta, {}, "")
 
 
-def test_files_are_strict_json(places: Homes, profiles: Profiles) -> None:
+def test_files_are_strict_json(places: ProfileHomes, profiles: Profiles) -> None:
     """JN-C7: comments, dots and duplicate keys are errors that name the file; the list goes on without it."""
     for text in ('{"command": "a", // no\n}', '{"args": [...]}', '{"command": "a", "command": "b"}', "\ufeff{}", ""):
         path = put(places.user, "bad", _meta=text) / "_meta.json"
@@ -250,11 +250,11 @@ def test_files_are_strict_json(places: Homes, profiles: Profiles) -> None:
             profiles.load("bad")
         assert caught.value.where == str(path)
     put(places.user, "good", _meta={"command": "a"})
-    rows = {row.name: row for row in profiles.list()}
+    rows = {row.name: row for row in profiles.list_rows()}
     assert "strict JSON" in rows["bad"].problem and rows["good"].minimal and not rows["good"].problem
 
 
-def test_what_is_saved_is_canonical_and_loads_the_same(places: Homes, profiles: Profiles) -> None:
+def test_what_is_saved_is_canonical_and_loads_the_same(places: ProfileHomes, profiles: Profiles) -> None:
     """JN-58, JN-C5: `_meta.json` plus one file per tool, under the user's directory, whatever the tools are called."""
     fields = {"description": "d", "schema_hash": "0" * 32, "x-own": {"kept": True}}
     tools = {name: {"inputSchema": SCHEMA} for name in ("search", "a/b", "_meta", ".hidden", "Ünï", "..")}
@@ -273,18 +273,18 @@ def test_the_version_before_is_kept(profiles: Profiles) -> None:
     first = Profile("x", "mcp", {"command": "a"}, {}, {"t": {"notes": "1"}})
     profiles.save(first)
     profiles.save(Profile("x", "mcp", {"command": "b"}, {}, {"u": {}}))
-    (stamp,) = profiles.versions("x")
-    assert profiles.version("x", stamp) == first
+    (stamp,) = profiles.list_versions("x")
+    assert profiles.load_version("x", stamp) == first
     assert profiles.list_server_tools("x") == ["u"]
     with pytest.raises(ProfileError, match=f"no version 'no'; it has {stamp}"):
-        profiles.version("x", "no")
+        profiles.load_version("x", "no")
     with pytest.raises(ProfileError):
-        profiles.version("x", "..")
+        profiles.load_version("x", "..")
     for number in range(25):
         profiles.save(Profile("x", "mcp", {"command": str(number)}))
-    assert len(profiles.versions("x")) == 20
+    assert len(profiles.list_versions("x")) == 20
     home = profiles.delete("x")
-    assert (home / "_meta.json").exists() and profiles.list() == []
+    assert (home / "_meta.json").exists() and profiles.list_rows() == []
 
 
 def test_examples_are_off_by_default(profiles: Profiles) -> None:
@@ -300,7 +300,7 @@ def test_examples_are_off_by_default(profiles: Profiles) -> None:
     assert "examples" not in profiles.load("x").tools["t"]
 
 
-def test_a_profile_that_would_not_load_is_not_saved(places: Homes, profiles: Profiles, biomcp: Path) -> None:
+def test_a_profile_that_would_not_load_is_not_saved(places: ProfileHomes, profiles: Profiles, biomcp: Path) -> None:
     with pytest.raises(ProfileError, match="expected command"):
         profiles.save(Profile("x"))
     for name in ("..", "a/b", ".versions", ""):
@@ -308,11 +308,11 @@ def test_a_profile_that_would_not_load_is_not_saved(places: Homes, profiles: Pro
             profiles.save(Profile(name, "mcp", LAUNCH))
         with pytest.raises(ProfileError, match="expected a name"):
             profiles.load(name)
-    assert profiles.names() == {"biomcp": biomcp}
+    assert profiles.find_directories() == {"biomcp": biomcp}
     with pytest.raises(ProfileError, match="bundled"):
         profiles.delete("biomcp")
     with pytest.raises(ProfileError, match="expected HOME"):
-        Profiles(Homes(places.project, None, None)).save(Profile("x", "mcp", LAUNCH))
+        Profiles(ProfileHomes(places.project, None, None)).save(Profile("x", "mcp", LAUNCH))
 
 
 def test_a_reader_never_sees_half_a_version(profiles: Profiles) -> None:
@@ -337,16 +337,18 @@ def test_a_reader_never_sees_half_a_version(profiles: Profiles) -> None:
     writer.join()
 
 
-def test_a_tool_file_may_start_its_tool_differently(places: Homes, profiles: Profiles) -> None:
+def test_a_tool_file_may_start_its_tool_differently(places: ProfileHomes, profiles: Profiles) -> None:
     """JN-16, J-F3: merged first, variables put in afterwards."""
     put(places.user, "x", _meta={"command": "a", "env": {"K": "${KEY}"}}, t={"args": ["--only", "${T}"]})
-    assert reached(parse_address("@x?list=tools"), profiles, {"KEY": "1"}) == Stdio("a", (), {"K": "1"})
-    assert reached(parse_address("@x/t"), profiles, {"KEY": "1", "T": "2"}) == Stdio("a", ("--only", "2"), {"K": "1"})
+    assert resolve_address(parse_address("@x?list=tools"), profiles, {"KEY": "1"}).target == Stdio("a", (), {"K": "1"})
+    assert resolve_address(parse_address("@x/t"), profiles, {"KEY": "1", "T": "2"}).target == Stdio(
+        "a", ("--only", "2"), {"K": "1"}
+    )
     with pytest.raises(ProfileError, match="Environment variable KEY not set"):
-        reached(parse_address("@x/t"), profiles, {"T": "2"})
+        resolve_address(parse_address("@x/t"), profiles, {"T": "2"})
 
 
-def test_addresses_reach_presets_urls_and_programs(places: Homes, profiles: Profiles) -> None:
+def test_addresses_reach_presets_urls_and_programs(places: ProfileHomes, profiles: Profiles) -> None:
     """JN-69, JN-70: presets of the project before those of the user; variables in headers."""
     row = {"launcher": "uvx", "package": "biomcp-python", "command": "biomcp", "args": ["run"]}
     for home, name in ((places.user, "biomcp"), (places.project, "context7")):
@@ -357,22 +359,22 @@ def test_addresses_reach_presets_urls_and_programs(places: Homes, profiles: Prof
             json.dumps({name: row if name == "biomcp" else other, "both": other if name == "biomcp" else row})
         )
     expected = Stdio("uv", ("run", "--with", "biomcp-python", "biomcp", "run"))
-    assert reached(parse_address("mcp://biomcp?tool=search"), profiles, {}) == expected
-    assert reached(parse_address("mcp://both"), profiles, {}) == expected
-    found = reached(parse_address("mcp://context7"), profiles, {"KEY": "1"})
+    assert resolve_address(parse_address("mcp://biomcp?tool=search"), profiles, {}).target == expected
+    assert resolve_address(parse_address("mcp://both"), profiles, {}).target == expected
+    found = resolve_address(parse_address("mcp://context7"), profiles, {"KEY": "1"}).target
     assert found == Stdio("npx", ("-y", "@upstash/context7-mcp@latest", "--x"), {"K": "1"})
     with pytest.raises(AddressError, match=r"no such preset in .*mcp-launchers\.json; it has biomcp, both, context7"):
-        reached(parse_address("mcp://other"), profiles, {})
-    found = reached(parse_address("mcp+http://h/?header.A=Bearer ${T}"), profiles, {"T": "1"})
+        resolve_address(parse_address("mcp://other"), profiles, {})
+    found = resolve_address(parse_address("mcp+http://h/?header.A=Bearer ${T}"), profiles, {"T": "1"}).target
     assert found == Http("http://h/", {"A": "Bearer 1"})
     put(places.user, "web", _meta={"url": "${URL}", "transport": "http"})
-    assert reached(parse_address("@web"), profiles, {"URL": "https://h/mcp"}) == Http("https://h/mcp")
+    assert resolve_address(parse_address("@web"), profiles, {"URL": "https://h/mcp"}).target == Http("https://h/mcp")
     with pytest.raises(ProfileError, match="at url"):
-        reached(parse_address("@web"), profiles, {"URL": "no"})
+        resolve_address(parse_address("@web"), profiles, {"URL": "no"})
 
 
-def test_info_masks_secrets(places: Homes, profiles: Profiles) -> None:
+def test_info_masks_secrets(places: ProfileHomes, profiles: Profiles) -> None:
     """JN-62."""
     put(places.user, "x", _meta={"command": "a", "args": ["--token", "abc"], "env": {"KEY": "abc"}, "notes": "n"})
-    found = profiles.info("x")
+    found = profiles.describe("x")
     assert "abc" not in json.dumps(found) and found["notes"] == "n" and found["place"] == "user"

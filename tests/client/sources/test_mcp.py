@@ -16,11 +16,11 @@ import pytest
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.canonical_json import ContractError
-from patchbay.client.contracts.contract import ValidationResult, keep
+from patchbay.client.contracts.contract import ValidationResult, store_snapshot
 from patchbay.client.errors import ServerTimeout
-from patchbay.client.profiles.layouts import Profile, profile_from
+from patchbay.client.profiles.layouts import Profile, parse_profile
 from patchbay.client.source import Source, SourceContext
-from patchbay.client.sources import known_sources
+from patchbay.client.sources import make_sources
 from patchbay.errors import InvalidParams
 from patchbay.events import Log
 from patchbay.stores.memory import MemoryStore
@@ -81,13 +81,13 @@ text
 
 
 @pytest.fixture
-def means(tmp_path: Path) -> Iterator[SourceContext]:
+def context(tmp_path: Path) -> Iterator[SourceContext]:
     with means_in(tmp_path) as found:
         yield found
 
 
-def saved(means: SourceContext, plugin: str, name: str, **meta: Any) -> None:
-    means.profiles(plugin).save(profile_from(name, {"plugin": plugin, **meta}, {}, "the test"))
+def saved(context: SourceContext, plugin: str, name: str, **meta: Any) -> None:
+    context.get_profiles(plugin).save(parse_profile(name, {"plugin": plugin, **meta}, {}, "the test"))
 
 
 @pytest.mark.parametrize(
@@ -106,32 +106,32 @@ def saved(means: SourceContext, plugin: str, name: str, **meta: Any) -> None:
         ("memory://x", "objects"),
     ],
 )
-def test_the_source_is_found_by_the_address(means: SourceContext, address: str, name: str) -> None:
+def test_the_source_is_found_by_the_address(context: SourceContext, address: str, name: str) -> None:
     """JN-53: one set of commands for all."""
-    assert known_sources().of(address, means).name == name
+    assert make_sources().find(address, context).name == name
 
 
 def test_every_source_keeps_the_whole_contract() -> None:
     """JN-53."""
-    sources = known_sources()
-    assert {"mcp", "http", "s3", "objects"} <= set(sources.names())
-    assert all(isinstance(sources.named(name), Source) for name in ("mcp", "http", "s3", "objects"))
+    sources = make_sources()
+    assert {"mcp", "http", "s3", "objects"} <= set(sources.list_names())
+    assert all(isinstance(sources.get(name), Source) for name in ("mcp", "http", "s3", "objects"))
 
 
-def test_the_source_of_a_profile_is_its_plugin(means: SourceContext) -> None:
+def test_the_source_of_a_profile_is_its_plugin(context: SourceContext) -> None:
     """JN-64."""
-    saved(means, "http", "api", connection={"base_url": "https://h"})
-    saved(means, "s3", "data", connection={})
-    sources = known_sources()
-    assert [sources.of(address, means).name for address in ("@api/x?y=1", "@data")] == ["http", "s3"]
-    saved(means, "s3", "api", connection={})
+    saved(context, "http", "api", connection={"base_url": "https://h"})
+    saved(context, "s3", "data", connection={})
+    sources = make_sources()
+    assert [sources.find(address, context).name for address in ("@api/x?y=1", "@data")] == ["http", "s3"]
+    saved(context, "s3", "api", connection={})
     with pytest.raises(ProfileError, match="expected one profile of this name; http, s3 have one each"):
-        sources.of("@api", means)
+        sources.find("@api", context)
 
 
-def test_what_is_no_address_names_the_schemes_there_are(means: SourceContext) -> None:
+def test_what_is_no_address_names_the_schemes_there_are(context: SourceContext) -> None:
     with pytest.raises(AddressError, match=r"not an address: 'ftp://x'; expected .*file:, gcs:, gs:.*mcp:.*s3:"):
-        known_sources().of("ftp://x", means)
+        make_sources().find("ftp://x", context)
 
 
 @pytest.fixture
@@ -150,63 +150,63 @@ def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("mail_source", None)
 
 
-def test_others_add_a_source_with_an_entry_point(mail: Path, means: SourceContext) -> None:
+def test_others_add_a_source_with_an_entry_point(mail: Path, context: SourceContext) -> None:
     """JN-53, JN-68: labels, filters and search operators of a mailbox, by a package that we know nothing of."""
-    sources = known_sources()
-    assert {"mail", "broken"} <= set(sources.names())
+    sources = make_sources()
+    assert {"mail", "broken"} <= set(sources.list_names())
     address = f"mbox:{mail}?from=bob"
-    source = sources.of(address, means)
-    assert list(source.reads(address, means)) == [{"from": "bob@x", "subject": "two", "labels": ["home"]}]
-    found = source.explores(f"mbox:{mail}", means)
+    source = sources.find(address, context)
+    assert list(source.reads(address, context)) == [{"from": "bob@x", "subject": "two", "labels": ["home"]}]
+    found = source.explores(f"mbox:{mail}", context)
     assert found["discoverable"]["labels"] == ["home", "urgent", "work"]
-    assert source is sources.named("mail")
+    assert source is sources.get("mail")
 
 
-def test_a_source_without_inspection_support_is_an_error(mail: Path, means: SourceContext) -> None:
+def test_a_source_without_inspection_support_is_an_error(mail: Path, context: SourceContext) -> None:
     """JN-35."""
     with pytest.raises(InvalidParams, match="the source 'mail' has no inspection support"):
-        known_sources().named("mail").inspects(f"mbox:{mail}", means)
+        make_sources().get("mail").inspects(f"mbox:{mail}", context)
 
 
-def test_a_source_that_cannot_be_loaded_is_told_of_and_hinders_no_other(mail: Path, means: SourceContext) -> None:
-    sources = known_sources()
-    assert sources.of(TIME, means).name == "mcp"
+def test_a_source_that_cannot_be_loaded_is_told_of_and_hinders_no_other(mail: Path, context: SourceContext) -> None:
+    sources = make_sources()
+    assert sources.find(TIME, context).name == "mcp"
     with pytest.raises(AddressError, match=r"the source broken .mail_source:Nothing. cannot be loaded"):
-        sources.of("ftp://x", means)
-    assert sources.of(f"mbox:{mail}", means).name == "mail"
+        sources.find("ftp://x", context)
+    assert sources.find(f"mbox:{mail}", context).name == "mail"
 
 
 # the source for MCP servers
 
 
-def records(address: str, means: SourceContext, **arguments: Any) -> list[dict[str, Any]]:
-    return list(known_sources().of(address, means).reads(address, means, arguments))
+def records(address: str, context: SourceContext, **arguments: Any) -> list[dict[str, Any]]:
+    return list(make_sources().find(address, context).reads(address, context, arguments))
 
 
-def test_a_server_is_read_listed_and_written_to_over_one_connection(means: SourceContext) -> None:
+def test_a_server_is_read_listed_and_written_to_over_one_connection(context: SourceContext) -> None:
     """JN-2, JN-4, JN-5, JN-8, JN-11, JN-12, JN-18, JN-31, JN-C14."""
-    (tool,) = (one for one in records(f"{TIME}?list=tools", means) if one["name"] == "get_current_time")
+    (tool,) = (one for one in records(f"{TIME}?list=tools", context) if one["name"] == "get_current_time")
     assert tool["type"] == "tool" and tool["inputSchema"]["required"] == ["timezone"]
-    assert records(TIME, means) == []
-    assert all(one["_type"] == "tool" and one["_container"] for one in records(f"{TIME}?list=all", means))
+    assert records(TIME, context) == []
+    assert all(one["_type"] == "tool" and one["_container"] for one in records(f"{TIME}?list=all", context))
     address = f"{TIME}?tool=get_current_time&timezone=UTC"
-    (result,) = records(address, means, timezone="Asia/Tokyo")
+    (result,) = records(address, context, timezone="Asia/Tokyo")
     assert "Asia/Tokyo" in result["text"] and result["mimeType"] == "text/plain"
     rows: list[dict[str, Any]] = [{"timezone": "UTC", "_row": 1}, {"timezone": "no/where"}, {}]
-    found = list(known_sources().of(address, means).writes(address, rows, means))
+    found = list(make_sources().find(address, context).writes(address, rows, context))
     assert [one.get("isError", False) for one in found] == [False, True, False]
     with pytest.raises(InvalidParams, match="expected a tool to write to"):
-        list(known_sources().of(TIME, means).writes(TIME, [{}], means))
+        list(make_sources().find(TIME, context).writes(TIME, [{}], context))
 
 
-def test_explore_gives_tools_resources_and_the_hash_that_version_gives(means: SourceContext) -> None:
+def test_explore_gives_tools_resources_and_the_hash_that_version_gives(context: SourceContext) -> None:
     """JN-53, JN-54, JN-57."""
-    source = known_sources().of(TIME, means)
-    found = source.explores(TIME, means)
+    source = make_sources().find(TIME, context)
+    found = source.explores(TIME, context)
     assert (found["plugin"], found["service"]) == ("mcp", "mcp-time")
     assert {"tools", "resources"} <= found["discoverable"].keys()
-    assert source.versions(TIME, means) == found["version_hash"]
-    inspected = source.inspects(TIME, means)
+    assert source.versions(TIME, context) == found["version_hash"]
+    inspected = source.inspects(TIME, context)
     assert (inspected["transport"], inspected["tools"]) == ("stdio", found["discoverable"]["tools"])
 
 
@@ -218,46 +218,46 @@ def test_a_contract_is_judged_once_per_connection_and_can_refuse_or_be_ignored(t
     def judge(profile: Profile, result: ValidationResult) -> None:
         judged.append((profile.name, result.status))
 
-    with means_in(tmp_path, judge=judge, tell=heard.append) as means:
+    with means_in(tmp_path, check_contract=judge, on_event=heard.append) as context:
         launch = {"command": "uv", "args": ["run", "--with", "mcp-server-time", "mcp-server-time"]}
         tool = {"get_current_time": {"parameters": {"timezone": {"type": "integer"}}, "output_format": "text/csv"}}
-        saved(means, "mcp", "time", **launch, schema_hash="0" * 64, tools=tool)
+        saved(context, "mcp", "time", **launch, schema_hash="0" * 64, tools=tool)
         for zone in ("UTC", "Asia/Tokyo"):
-            assert records(f"@time/get_current_time?timezone={zone}", means)
+            assert records(f"@time/get_current_time?timezone={zone}", context)
         assert judged == [("time", "changed")]
         words = "Tool 'get_current_time': Output is text/plain; the profile expects text/csv"
         assert heard == [Log("warning", words, "patchbay.client")] * 2
-        assert records("@time/get_current_time?timezone=UTC", means.without_judging())
+        assert records("@time/get_current_time?timezone=UTC", context.without_contract_checks())
         strict = {**launch, "schema_validation": "error", "schema_hash": "0" * 64, "tools": tool}
-        saved(means, "mcp", "strict", **strict)
+        saved(context, "mcp", "strict", **strict)
     with means_in(tmp_path) as plain, pytest.raises(ContractError, match="@strict: "):
         records("@strict/get_current_time?timezone=UTC", plain)
 
 
 def test_a_profile_says_how_long_its_server_may_take(tmp_path: Path) -> None:
     """JN-13: `timeout`, in seconds; a tool may have its own."""
-    with means_in(tmp_path) as means:
-        reach = scripted()
-        launch = {"command": reach.command, "args": list(reach.args), "transport": "stdio", "timeout": 0.2}
-        saved(means, "mcp", "slow", **launch, tools={"echo": {"timeout": 30}})
+    with means_in(tmp_path) as context:
+        target = scripted()
+        launch = {"command": target.command, "args": list(target.args), "transport": "stdio", "timeout": 0.2}
+        saved(context, "mcp", "slow", **launch, tools={"echo": {"timeout": 30}})
         with pytest.raises(ServerTimeout, match=r"tools/call within 0\.2 s"):
-            records("@slow/hang", means)
-        assert records("@slow/echo?a=1", means)
+            records("@slow/hang", context)
+        assert records("@slow/echo?a=1", context)
         with pytest.raises(ServerTimeout, match=r"tools/call within 0\.4 s"):
-            records("@slow/hang", replace(means, timeout=0.4))  # the user is asked first
+            records("@slow/hang", replace(context, timeout=0.4))  # the user is asked first
         with pytest.raises(ProfileError, match="timeout: expected seconds"):
-            saved(means, "mcp", "odd", **{**launch, "timeout": "soon"})
+            saved(context, "mcp", "odd", **{**launch, "timeout": "soon"})
 
 
 def test_a_call_can_pin_the_contract_of_a_server(tmp_path: Path) -> None:
     """X-21: `schema=CID` refuses what is not the pinned contract, and says what changed."""
     store = MemoryStore()
-    with means_in(tmp_path, blobs=store.blobs) as means:
-        tools = known_sources().of(TIME, means).inspects(TIME, means)["tools"]
+    with means_in(tmp_path, blobs=store.blobs) as context:
+        tools = make_sources().find(TIME, context).inspects(TIME, context)["tools"]
         changed = json.loads(json.dumps(tools))
         changed[0]["inputSchema"]["properties"]["zone"] = {"type": "string"}
-        good, other = keep(tools, store.blobs), keep(changed, store.blobs)
+        good, other = store_snapshot(tools, store.blobs), store_snapshot(changed, store.blobs)
         call = f"{TIME}?tool={tools[0]['name']}&timezone=UTC&schema="
-        assert records(call + good, means)
+        assert records(call + good, context)
         with pytest.raises(ContractError, match=r"is not the one of bafk.*\n.*breaking: .*zone"):
-            records(call + other, means)
+            records(call + other, context)

@@ -13,14 +13,14 @@ import pytest
 
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.errors import Unreachable
-from patchbay.client.profiles.layouts import profile_from
+from patchbay.client.profiles.layouts import parse_profile
 from patchbay.client.source import SourceContext
-from patchbay.client.sources import known_sources
+from patchbay.client.sources import make_sources
 from patchbay.errors import InvalidParams, ParseError, ResourceNotFound, TooLarge
 from tests.client.peers import means_in, served
 
 Record = dict[str, Any]
-SOURCES = known_sources()
+SOURCES = make_sources()
 MOTO = r"Running on (http://127\.0\.0\.1:\d+)"
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "se/cret", "AWS_REGION": "us-east-1"}
 
@@ -39,36 +39,36 @@ def s3() -> Iterator[str]:
 
 
 @pytest.fixture
-def means(tmp_path: Path, s3: str) -> Iterator[SourceContext]:
+def context(tmp_path: Path, s3: str) -> Iterator[SourceContext]:
     with means_in(tmp_path, {**KEYS, "AWS_ENDPOINT_URL_S3": s3}) as found:
         yield found
 
 
-def read(address: str, means: SourceContext) -> list[Record]:
-    return list(SOURCES.of(address, means).reads(address, means))
+def read(address: str, context: SourceContext) -> list[Record]:
+    return list(SOURCES.find(address, context).reads(address, context))
 
 
-def write(address: str, records: list[Record], means: SourceContext) -> Record:
-    (found,) = SOURCES.of(address, means).writes(address, records, means)
+def write(address: str, records: list[Record], context: SourceContext) -> Record:
+    (found,) = SOURCES.find(address, context).writes(address, records, context)
     return found
 
 
-def test_keys_and_patterns_are_read_as_records(means: SourceContext) -> None:
+def test_keys_and_patterns_are_read_as_records(context: SourceContext) -> None:
     """JN-67: CSV, JSON, NDJSON, compression; a pattern says which object a record is from."""
-    assert read("s3://warehouse/raw/2024/11/a.csv", means) == [{"gene": "A", "n": "1"}, {"gene": "a", "n": "2"}]
-    found = read("s3://warehouse/raw/2024/1[12]/*.csv", means)
+    assert read("s3://warehouse/raw/2024/11/a.csv", context) == [{"gene": "A", "n": "1"}, {"gene": "a", "n": "2"}]
+    found = read("s3://warehouse/raw/2024/1[12]/*.csv", context)
     assert [one["gene"] for one in found] == ["A", "a", "B", "b", "C", "c"]
     assert found[-1]["_key"] == "warehouse/raw/2024/12/c.csv"
-    assert read("s3://warehouse/summaries/all.json", means) == [{"gene": "A", "n": 3}]
-    lines = read("s3://warehouse/summaries/lines.ndjson.gz", means)
+    assert read("s3://warehouse/summaries/all.json", context) == [{"gene": "A", "n": 3}]
+    lines = read("s3://warehouse/summaries/lines.ndjson.gz", context)
     assert [one.get("n") for one in lines] == [1, None, 2]
     assert (lines[1]["type"], lines[1]["line"]) == ("json_decode_error", "nonsense")
-    assert read("s3://warehouse/raw/2024/11/a.csv?format=text", means)[0]["text"] == "gene,n\nA,1\na,2\n"
+    assert read("s3://warehouse/raw/2024/11/a.csv?format=text", context)[0]["text"] == "gene,n\nA,1\na,2\n"
 
 
-def test_a_bucket_and_a_folder_are_listed(means: SourceContext) -> None:
-    assert [one["key"] for one in read("s3://warehouse", means)] == ["warehouse/raw/", "warehouse/summaries/"]
-    rows = read("s3://warehouse/raw/2024/11/", means)
+def test_a_bucket_and_a_folder_are_listed(context: SourceContext) -> None:
+    assert [one["key"] for one in read("s3://warehouse", context)] == ["warehouse/raw/", "warehouse/summaries/"]
+    rows = read("s3://warehouse/raw/2024/11/", context)
     assert [(one["key"], one["size"]) for one in rows] == [
         ("warehouse/raw/2024/11/a.csv", 15),
         ("warehouse/raw/2024/11/b.csv", 15),
@@ -76,12 +76,12 @@ def test_a_bucket_and_a_folder_are_listed(means: SourceContext) -> None:
     assert rows[0]["modified"].startswith("20") and rows[0]["etag"]
 
 
-def test_explore_gives_keys_patterns_and_samples_and_no_hash(means: SourceContext) -> None:
+def test_explore_gives_keys_patterns_and_samples_and_no_hash(context: SourceContext) -> None:
     """JN-54, JN-67."""
-    source = SOURCES.of("s3://warehouse/", means)
-    found = source.explores("s3://warehouse/", means)
+    source = SOURCES.find("s3://warehouse/", context)
+    found = source.explores("s3://warehouse/", context)
     assert (found["plugin"], found["service"], found["version_hash"]) == ("s3", "warehouse", None)
-    assert source.versions("s3://warehouse/", means) is None
+    assert source.versions("s3://warehouse/", context) is None
     said = found["discoverable"]
     assert len(said["keys"]) == 5 and not said["truncated"]
     patterns = {row["pattern"]: row for row in said["patterns"]}
@@ -90,9 +90,9 @@ def test_explore_gives_keys_patterns_and_samples_and_no_hash(means: SourceContex
     assert (sample["fields"], sample["size"]) == (["gene", "n"], 15)
 
 
-def test_inspect_shows_objects_as_resources(means: SourceContext) -> None:
+def test_inspect_shows_objects_as_resources(context: SourceContext) -> None:
     """JN-33."""
-    found = SOURCES.named("s3").inspects("s3://warehouse/summaries/", means)
+    found = SOURCES.get("s3").inspects("s3://warehouse/summaries/", context)
     assert (found["server"], found["transport"], found["tools"]) == ("warehouse", "s3", [])
     assert found["resources"][0] == {
         "uri": "s3://warehouse/summaries/all.json",
@@ -103,25 +103,25 @@ def test_inspect_shows_objects_as_resources(means: SourceContext) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "json", "tsv", "csv.gz"])
-def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(means: SourceContext, suffix: str) -> None:
+def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(context: SourceContext, suffix: str) -> None:
     """JN-12, JN-38, J-F8: keys that come later are columns too."""
     records: list[Record] = [{"a": "1", "_x": 1}, {"a": "2", "b": 'zwei, "und"\nmehr'}]
-    done = write(f"s3://scratch/new/{suffix}/out.{suffix}", records, means)
+    done = write(f"s3://scratch/new/{suffix}/out.{suffix}", records, context)
     assert (done["type"], done["records"], done["key"]) == ("object_written", 2, f"scratch/new/{suffix}/out.{suffix}")
-    found = read(f"s3://scratch/new/{suffix}/out.{suffix}", means)
+    found = read(f"s3://scratch/new/{suffix}/out.{suffix}", context)
     assert [{key: value for key, value in one.items() if value} for one in found] == [{"a": "1"}, {**records[1]}]
 
 
-def test_a_put_that_fails_leaves_what_was_there(means: SourceContext, tmp_path: Path) -> None:
+def test_a_put_that_fails_leaves_what_was_there(context: SourceContext, tmp_path: Path) -> None:
     def failing() -> Iterator[Record]:
         yield {"a": 1}
         raise InvalidParams("the producer failed")
 
     for address in ("s3://scratch/kept/a.ndjson", f"file://{tmp_path}/deep/a.ndjson"):
-        write(address, [{"a": "before"}], means)
+        write(address, [{"a": "before"}], context)
         with pytest.raises(InvalidParams, match="the producer failed"):
-            list(SOURCES.of(address, means).writes(address, failing(), means))
-        assert read(address, means) == [{"a": "before"}]
+            list(SOURCES.find(address, context).writes(address, failing(), context))
+        assert read(address, context) == [{"a": "before"}]
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.ndjson"]
 
 
@@ -129,7 +129,7 @@ def test_a_put_that_fails_leaves_what_was_there(means: SourceContext, tmp_path: 
     ("address", "kind", "words"),
     [
         ("s3://warehouse/none.csv", ResourceNotFound, "s3://warehouse/none.csv"),
-        ("s3://warehouse/none/*.csv", ResourceNotFound, "no object fits"),
+        ("s3://warehouse/none/*.csv", ResourceNotFound, "no object matches"),
         ("s3://nowhere/a.csv", ResourceNotFound, "nowhere"),
         ("s3://warehouse/raw/2024/11/a.csv?format=xml", AddressError, "format=xml: expected one of ndjson, json"),
         ("s3://warehouse/raw/2024/11/a.csv?limit=3", AddressError, "limit=: expected format= or option.NAME="),
@@ -138,16 +138,16 @@ def test_a_put_that_fails_leaves_what_was_there(means: SourceContext, tmp_path: 
         ("s3://warehouse/a.csv?option.endpoint_url=http://127.0.0.1:9", Unreachable, "s3://warehouse/a.csv"),
     ],
 )
-def test_what_cannot_be_read_says_why(means: SourceContext, address: str, kind: type[Exception], words: str) -> None:
+def test_what_cannot_be_read_says_why(context: SourceContext, address: str, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words.replace(".", r"\.")):
-        read(address, means)
+        read(address, context)
 
 
 def test_a_pattern_goes_on_after_an_object_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("nonsense")
     (tmp_path / "b.json").write_text('{"n": 1}')
-    with means_in(tmp_path) as means:
-        broken, good = read(f"file://{tmp_path}/*.json", means)
+    with means_in(tmp_path) as context:
+        broken, good = read(f"file://{tmp_path}/*.json", context)
     assert (broken["type"], broken["_key"]) == ("object_error", str(tmp_path / "a.json"))
     assert good == {"n": 1, "_key": str(tmp_path / "b.json")}
 
@@ -155,13 +155,13 @@ def test_a_pattern_goes_on_after_an_object_that_cannot_be_read(tmp_path: Path) -
 def test_one_object_may_not_be_larger_than_the_limit_where_it_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(["x" * 1000]))
     (tmp_path / "b.ndjson").write_text('{"n": 1}\n' * 1000)
-    with means_in(tmp_path, limit=500) as means:
-        assert len(read(f"file://{tmp_path}/b.ndjson", means)) == 1000
+    with means_in(tmp_path, limit=500) as context:
+        assert len(read(f"file://{tmp_path}/b.ndjson", context)) == 1000
         with pytest.raises(TooLarge, match="more than 500 bytes"):
-            read(f"file://{tmp_path}/a.json", means)
+            read(f"file://{tmp_path}/a.json", context)
 
 
-def test_a_profile_names_parts_of_a_bucket(means: SourceContext, s3: str) -> None:
+def test_a_profile_names_parts_of_a_bucket(context: SourceContext, s3: str) -> None:
     """JN-64, JN-56: structure, region, credentials by `${VAR}`; valid as long as each pattern has objects."""
     content = {
         "plugin": "s3",
@@ -176,43 +176,43 @@ def test_a_profile_names_parts_of_a_bucket(means: SourceContext, s3: str) -> Non
         "notes": "Large.",
         "tested_with": ["raw/2024/11/*.csv"],
     }
-    means.profiles("s3").save(profile_from("data", content, {}, "the test"))
-    assert len(read("@data/raw", means)) == 6
-    assert [one["gene"] for one in read("@data/raw?MM=12", means)] == ["C", "c"]
-    assert len(read("@data/raw/2024/11/*.csv", means)) == 4
-    assert [one["key"] for one in read("@data", means)] == ["warehouse/raw/", "warehouse/summaries/"]
+    context.get_profiles("s3").save(parse_profile("data", content, {}, "the test"))
+    assert len(read("@data/raw", context)) == 6
+    assert [one["gene"] for one in read("@data/raw?MM=12", context)] == ["C", "c"]
+    assert len(read("@data/raw/2024/11/*.csv", context)) == 4
+    assert [one["key"] for one in read("@data", context)] == ["warehouse/raw/", "warehouse/summaries/"]
     with pytest.raises(AddressError, match=r"DD=: expected format=, option.NAME= or a placeholder"):
-        read("@data/raw?DD=1", means)
-    source, kept = SOURCES.named("s3"), means.profiles("s3").load("data")
-    assert source.validates(kept, means).status == "valid"
+        read("@data/raw?DD=1", context)
+    source, kept = SOURCES.get("s3"), context.get_profiles("s3").load("data")
+    assert source.validates(kept, context).status == "valid"
     content["structure"] = {"gone": {"pattern": "gone/*.csv"}}
-    result = source.validates(profile_from("data", content, {}, "the test"), means)
-    assert (result.status, result.breaking) == ("changed", True)
-    assert result.changes[0].sentence == "Structure 'gone': no object fits 'gone/*.csv'"
+    result = source.validates(parse_profile("data", content, {}, "the test"), context)
+    assert (result.status, result.is_breaking) == ("changed", True)
+    assert result.changes[0].sentence == "Structure 'gone': no object matches 'gone/*.csv'"
 
 
-def test_a_profile_whose_store_does_not_answer_is_no_valid_one(means: SourceContext) -> None:
+def test_a_profile_whose_store_does_not_answer_is_no_valid_one(context: SourceContext) -> None:
     """JN-44: `error`."""
     content = {"plugin": "s3", "bucket": "b", "connection": {"endpoint_url": "http://127.0.0.1:9"}, "structure": {}}
-    result = SOURCES.named("s3").validates(profile_from("far", content, {}, "the test"), means)
+    result = SOURCES.get("s3").validates(parse_profile("far", content, {}, "the test"), context)
     assert result.status == "error" and "@far" in result.message
 
 
-def test_an_unset_variable_in_a_profile_is_an_error(means: SourceContext) -> None:
+def test_an_unset_variable_in_a_profile_is_an_error(context: SourceContext) -> None:
     """JN-15, J-F3."""
     content = {"plugin": "s3", "bucket": "b", "connection": {"credentials": "${NO_KEY}/${NO_SECRET}"}}
-    result = SOURCES.named("s3").validates(profile_from("x", content, {}, "the test"), means)
+    result = SOURCES.get("s3").validates(parse_profile("x", content, {}, "the test"), context)
     assert (result.status, "Environment variable NO_KEY not set" in result.message) == ("error", True)
 
 
 def test_every_store_that_fsspec_knows_is_reached_the_same_way(tmp_path: Path) -> None:
     """JN-67: memory and a folder."""
-    with means_in(tmp_path) as means:
+    with means_in(tmp_path) as context:
         for root in (f"file://{tmp_path}/objects", "memory://objects"):
-            write(f"{root}/2024/01/x.ndjson", [{"n": 1}], means)
-            write(f"{root}/2024/02/y.ndjson", [{"n": 2}], means)
-            assert [one["n"] for one in read(f"{root}/**/*.ndjson", means)] == [1, 2]
-            found = SOURCES.of(root, means).explores(f"{root}/", means)
+            write(f"{root}/2024/01/x.ndjson", [{"n": 1}], context)
+            write(f"{root}/2024/02/y.ndjson", [{"n": 2}], context)
+            assert [one["n"] for one in read(f"{root}/**/*.ndjson", context)] == [1, 2]
+            found = SOURCES.find(root, context).explores(f"{root}/", context)
             assert found["plugin"] == "objects"
             assert [row["pattern"].partition("objects")[2] for row in found["discoverable"]["patterns"]] == [
                 "/YYYY/MM/*.ndjson"

@@ -13,12 +13,12 @@ import pytest
 
 from patchbay.client.errors import Unreachable
 from patchbay.client.source import SourceContext
-from patchbay.client.sources import known_sources
+from patchbay.client.sources import make_sources
 from patchbay.errors import InvalidParams
 from tests.client.bad import Handler, Json, serving
 from tests.client.peers import means_in
 
-SOURCES = known_sources()
+SOURCES = make_sources()
 
 
 class Pages(ThreadingHTTPServer):
@@ -58,17 +58,18 @@ def pages() -> Iterator[Pages]:
 
 
 @pytest.fixture
-def means(tmp_path: Path) -> Iterator[SourceContext]:
+def context(tmp_path: Path) -> Iterator[SourceContext]:
     with means_in(tmp_path) as found:
         yield found
 
 
-def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, means: SourceContext) -> None:
+def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, context: SourceContext) -> None:
     data = gzip.compress(b"a,b\n1,2\n")
     pages.pages["/t.csv"] = ("application/octet-stream", b"a,b\n1,2\n", "")
     pages.pages["/t.csv.gz"] = ("application/octet-stream", data, "")
     found = [
-        list(SOURCES.of(url, means).reads(url, means)) for url in (f"{pages.url()}/t.csv", f"{pages.url()}/t.csv.gz")
+        list(SOURCES.find(url, context).reads(url, context))
+        for url in (f"{pages.url()}/t.csv", f"{pages.url()}/t.csv.gz")
     ]
     assert found[0] == [{"a": "1", "b": "2"}]
     assert found[1][0].keys() == {"blob", "mimeType"}
@@ -86,19 +87,19 @@ def nobody(handler: Handler, body: Json) -> bool:
     return True
 
 
-def test_an_mcp_server_that_leads_browsers_elsewhere_is_found(means: SourceContext) -> None:
+def test_an_mcp_server_that_leads_browsers_elsewhere_is_found(context: SourceContext) -> None:
     """JN-11: and where there is none, both are told."""
     with serving() as start:
         found, missing = start(), start(first=nobody)
         found.RequestHandlerClass = missing.RequestHandlerClass = Leading
-        assert list(SOURCES.of(found.url, means).reads(found.url, means)) == []
+        assert list(SOURCES.find(found.url, context).reads(found.url, context)) == []
         assert found.got
         with pytest.raises(Unreachable, match=r"redirects to http://localhost:1/docs.*; and no MCP server is there: "):
-            list(SOURCES.of(missing.url, means).reads(missing.url, means))
+            list(SOURCES.find(missing.url, context).reads(missing.url, context))
 
 
 def test_arguments_do_not_follow_a_next_page_to_another_server(
-    pages: Pages, means: SourceContext, tmp_path: Path
+    pages: Pages, context: SourceContext, tmp_path: Path
 ) -> None:
     """JN-66, THREATS 1.7: an argument may be a credential."""
     key = {"name": "X-Key", "in": "header", "schema": {"type": "string"}}
@@ -109,5 +110,5 @@ def test_arguments_do_not_follow_a_next_page_to_another_server(
     next_page = f'<{pages.url("localhost")}/items?page=2>; rel="next"'
     pages.pages["/items"] = ("application/json", b"[1]", next_page)
     with pytest.raises(InvalidParams, match=r"the next page is at http://localhost:.*which is not followed"):
-        list(SOURCES.of(address, means).reads(f"{address}{pages.url()}", means))
+        list(SOURCES.find(address, context).reads(f"{address}{pages.url()}", context))
     assert pages.asked == [(pages.url().removeprefix("http://"), "hidden")]

@@ -9,23 +9,23 @@ from click import unstyle
 
 from patchbay.cli.descriptions import inspection
 from patchbay.client.errors import McpFailure
-from patchbay.client.sources.records import of_call, of_prompt, of_read
+from patchbay.client.sources.records import make_call_records, make_prompt_records, make_resource_records
 
 
 @pytest.mark.parametrize("odd", ["text", ["text"], {"type": "text"}, 5, [None]])
 def test_an_answer_in_no_form_of_the_protocol_is_a_failure_that_says_so(odd: Any) -> None:
     """J-F7: so that it is an error record, and the next record is tried."""
     with pytest.raises(McpFailure, match="'content' is no list of objects"):
-        list(of_call("t", {"content": odd}))
+        list(make_call_records("t", {"content": odd}))
     with pytest.raises(McpFailure, match="'contents' is no list of objects"):
-        list(of_read({"contents": odd}))
+        list(make_resource_records({"contents": odd}))
     with pytest.raises(McpFailure, match="'messages' is no list of objects"):
-        list(of_prompt("p", {"messages": odd}))
+        list(make_prompt_records("p", {"messages": odd}))
 
 
 def test_what_is_beside_the_content_may_be_anything() -> None:
-    assert list(of_call("t", {"_meta": 5})) == [{"type": "tool_result", "tool": "t"}]
-    assert [one["role"] for one in of_prompt("p", {"messages": [{"role": "user"}]})] == ["user"]
+    assert list(make_call_records("t", {"_meta": 5})) == [{"type": "tool_result", "tool": "t"}]
+    assert [one["role"] for one in make_prompt_records("p", {"messages": [{"role": "user"}]})] == ["user"]
 
 
 def test_what_a_server_lists_in_odd_forms_is_shown_as_far_as_it_can_be_read() -> None:

@@ -1,4 +1,4 @@
-"""A kind of server for tests: a `.countdown` file, each line `NAME = NUMBER` of which is a tool that counts down."""
+"""A kind of server for tests: each line `NAME = NUMBER` of a `.countdown` file is a tool that counts down."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The official TypeScript server-everything behind a mount, over HTTP and a pipe, for callers of both eras.
-
-Issue 5 part 7; PEERS section 4.2.
-"""
+"""The official TypeScript server-everything behind a mount, over HTTP and a pipe, for callers of all revisions."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     ):
         for name in mounts:
             with opened(hub, name, "modern") as caller:
-                until(caller.tools, f"the tools of {name}")
+                until(caller.list_tools, f"the tools of {name}")
         yield hub
 
 
@@ -58,16 +55,18 @@ def opened(hub: Hub, name: str, era: Any, **options: Any) -> Connection:
 
 def test_tools_resources_prompts_and_completions_pass_through(hub: Hub, name: str, era: str) -> None:
     with opened(hub, name, era) as caller:
-        assert text(caller.call("echo", {"message": "Ada"})) == "Echo: Ada"
-        weather = caller.call("get-structured-content", {"location": "Chicago"})
+        assert text(caller.call_tool("echo", {"message": "Ada"})) == "Echo: Ada"
+        weather = caller.call_tool("get-structured-content", {"location": "Chicago"})
         assert json.loads(text(weather)) == weather["structuredContent"]
-        assert {block["type"] for block in caller.call("get-tiny-image")["content"]} == {"text", "image"}
-        assert caller.call("get-sum", {"a": "no", "b": 1})["isError"] is True
-        listed = caller.resources()
-        assert caller.read(listed[0]["uri"])["contents"][0]["text"]
-        assert "resource 7" in caller.read(RESOURCE)["contents"][0]["text"].lower()
-        assert any(one["uriTemplate"].startswith("demo://resource/dynamic/text") for one in caller.templates())
-        asked = caller.prompt("args-prompt", {"city": "Turin"})["messages"][0]["content"]["text"]
+        assert {block["type"] for block in caller.call_tool("get-tiny-image")["content"]} == {"text", "image"}
+        assert caller.call_tool("get-sum", {"a": "no", "b": 1})["isError"] is True
+        listed = caller.list_resources()
+        assert caller.read_resource(listed[0]["uri"])["contents"][0]["text"]
+        assert "resource 7" in caller.read_resource(RESOURCE)["contents"][0]["text"].lower()
+        assert any(
+            one["uriTemplate"].startswith("demo://resource/dynamic/text") for one in caller.list_resource_templates()
+        )
+        asked = caller.get_prompt("args-prompt", {"city": "Turin"})["messages"][0]["content"]["text"]
         assert asked == "What's weather in Turin?"
         reference = {"type": "ref/prompt", "name": "completable-prompt"}
         assert caller.complete(reference, "department", "E")["completion"]["values"] == ["Engineering"]
@@ -77,27 +76,27 @@ def test_progress_passes_through(hub: Hub, name: str, era: str) -> None:
     heard: list[Any] = []
     arguments = {"duration": 0.3, "steps": 3}
     with opened(hub, name, era) as caller:
-        answer = caller.call("trigger-long-running-operation", arguments, on_event=heard.append)
+        answer = caller.call_tool("trigger-long-running-operation", arguments, on_event=heard.append)
     assert "completed" in text(answer)
     assert [(one.progress, one.total) for one in heard if isinstance(one, Progress)] == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_a_question_passes_through(hub: Hub, name: str, era: str) -> None:
     with opened(hub, name, era, ask=lambda *_: {"action": "accept", "content": {"name": "Ada"}}) as caller:
-        assert "Ada" in text(caller.call("trigger-elicitation-request"))
+        assert "Ada" in text(caller.call_tool("trigger-elicitation-request"))
 
 
 def test_updates_of_a_resource_pass_through(hub: Hub, name: str, era: str) -> None:
-    """The mount subscribes at the server, and tells its own subscribers."""
+    """The mount subscribes at the server, and announces updates to its own subscribers."""
     heard: list[Any] = []
 
     def listener(method: str, params: Any) -> None:
         heard.append((method, params.get("uri")))
 
-    with opened(hub, name, era, listener=listener) as caller, caller.listening(uris=[RESOURCE]):
-        # The tool switches by turns between telling now and every few seconds, and not telling.
-        caller.call("toggle-subscriber-updates")
+    with opened(hub, name, era, listener=listener) as caller, caller.listen(uris=[RESOURCE]):
+        # The tool alternates between sending updates, now and every few seconds, and not sending them.
+        caller.call_tool("toggle-subscriber-updates")
         try:
             until(lambda: ("notifications/resources/updated", RESOURCE) in heard, "the update")
         finally:
-            caller.call("toggle-subscriber-updates")
+            caller.call_tool("toggle-subscriber-updates")

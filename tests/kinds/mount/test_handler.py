@@ -1,11 +1,11 @@
-"""Mounted servers: real upstream processes of both eras, real callers of both eras, a hub in between.
-
-Issue 5 part 7; PEERS section 4.2 (all era combinations over HTTP and a pipe).
-"""
+"""Mounted servers: real upstream processes and real callers of old and new revisions, with a hub in between."""
 
 from __future__ import annotations
 
+import html
 import json
+import os
+import pwd
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from patchbay.client.addresses.targets import Http
@@ -31,10 +32,10 @@ UPSTREAMS = ("legacy", "modern")
 
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """Another hub, in a process of its own, that serves `work`."""
+    """Another hub, in its own process, that serves `work`."""
     folder = tmp_path_factory.mktemp("upstream")
     (folder / "work.py").write_text((HERE / "upstream_definition.py").read_text("utf-8"), "utf-8")
-    # Inside the hub, so that a cancelled function lives to tell of it.
+    # Inside the hub, so that a cancelled function can still report.
     (folder / "work.mcp.json").write_text('{"isolation": "inline"}', "utf-8")
     with running_hub(folder / "hub", [folder / "work.py", folder / "work.mcp.json"]) as hub:
         yield hub
@@ -52,7 +53,7 @@ def hub(upstream: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub
     with running_hub(folder / "hub", [folder / f"{name}.json" for name in mounts]) as hub:
         for name in mounts:
             with opened(hub, name) as caller:
-                until(caller.tools, f"the tools of {name}")
+                until(caller.list_tools, f"the tools of {name}")
         yield hub
 
 
@@ -75,11 +76,11 @@ def answering(value: str) -> Any:
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_lists_and_results_are_those_of_the_upstream(upstream: Hub, hub: Hub, name: str, era: str) -> None:
     with opened(upstream, "work", era) as direct, opened(hub, name, era) as through:
-        assert through.tools() == direct.tools()
+        assert through.list_tools() == direct.list_tools()
         arguments = {"name": "Ada"}
-        assert through.call("greet", arguments)["content"] == direct.call("greet", arguments)["content"]
-        wrong = direct.call("greet", {"name": 5})
-        assert through.call("greet", {"name": 5})["content"] == wrong["content"]
+        assert through.call_tool("greet", arguments)["content"] == direct.call_tool("greet", arguments)["content"]
+        wrong = direct.call_tool("greet", {"name": 5})
+        assert through.call_tool("greet", {"name": 5})["content"] == wrong["content"]
 
 
 @pytest.mark.process
@@ -88,7 +89,7 @@ def test_lists_and_results_are_those_of_the_upstream(upstream: Hub, hub: Hub, na
 def test_progress_and_logs_pass_through(hub: Hub, name: str, era: str) -> None:
     heard: list[Any] = []
     with opened(hub, name, era, log_level="info") as caller:
-        assert text(caller.call("steps", on_event=heard.append)) == "done"
+        assert text(caller.call_tool("steps", on_event=heard.append)) == "done"
     told = [item for item in heard if isinstance(item, Progress)]
     assert [(item.progress, item.total, item.message) for item in told][-1] == (3, 3, "step 3")
     assert [item.data for item in heard if isinstance(item, Log)] == ["a line for everybody"]
@@ -99,8 +100,8 @@ def test_progress_and_logs_pass_through(hub: Hub, name: str, era: str) -> None:
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_a_question_reaches_the_caller_and_its_answer_the_upstream(hub: Hub, name: str, era: str) -> None:
     with opened(hub, name, era, ask=answering("Ada")) as caller:
-        assert text(caller.call("ask")) == "Your name? Ada"
-        assert text(caller.call("ask", {"first": "town"})) == "Your town? Ada, Your name? Ada"
+        assert text(caller.call_tool("ask")) == "Your name? Ada"
+        assert text(caller.call_tool("ask", {"first": "town"})) == "Your town? Ada, Your name? Ada"
 
 
 @pytest.mark.process
@@ -109,7 +110,7 @@ def test_a_question_reaches_the_caller_and_its_answer_the_upstream(hub: Hub, nam
 def test_a_caller_that_cannot_be_asked_is_told_so(hub: Hub, name: str, era: str) -> None:
     with opened(hub, name, era) as caller:
         try:
-            answer = text(caller.call("ask"))
+            answer = text(caller.call_tool("ask"))
         except McpFailure as problem:
             assert problem.code == -32021
             answer = problem.message
@@ -120,11 +121,11 @@ def test_a_caller_that_cannot_be_asked_is_told_so(hub: Hub, name: str, era: str)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", [*UPSTREAMS, "piped"])
 def test_callers_get_their_own_questions_only(hub: Hub, name: str, era: str) -> None:
-    """THREATS 1.3: many callers ask through one mount at the same time."""
+    """Many callers ask through one mount at the same time."""
 
     def called(who: str) -> str:
         with opened(hub, name, era, ask=answering(who)) as caller:
-            return "".join(text(caller.call("ask")) for _ in range(3))
+            return "".join(text(caller.call_tool("ask")) for _ in range(3))
 
     names = [f"caller-{number}" for number in range(4)]
     with ThreadPoolExecutor(len(names)) as crowd:
@@ -138,7 +139,7 @@ def test_callers_get_their_own_questions_only(hub: Hub, name: str, era: str) -> 
 @pytest.mark.parametrize("name", UPSTREAMS)
 @pytest.mark.parametrize("silent", [False, True])
 def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, name: str, era: str, silent: bool) -> None:
-    """Also where the caller and the upstream say so by closing a stream, and where nothing was said yet."""
+    """Also where the caller and the upstream cancel by closing a stream, and where no event came yet."""
     mark = tmp_path / "mark"
     with opened(hub, name, era) as caller:
         call = {"name": "wait", "arguments": {"path": str(mark), "silent": silent}}
@@ -151,22 +152,22 @@ def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, name: s
 @pytest.mark.process
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_a_changed_list_passes_through(upstream: Hub, hub: Hub, name: str) -> None:
-    """The tool has a name of its own for each mount: both mounts show one upstream, each with a delay of its own."""
+    """The tool has a different name for each mount: both mounts show one upstream, each with its own delay."""
     heard: list[str] = []
     fresh = f"fresh_{name}"
     file = upstream.servers / "work.py"
     before = file.read_text("utf-8")
-    with opened(hub, name, "modern", listener=lambda method, _: heard.append(method)) as caller, caller.listening():
+    with opened(hub, name, "modern", listener=lambda method, _: heard.append(method)) as caller, caller.listen():
 
         def is_listed() -> bool:
-            return fresh in {tool["name"] for tool in caller.tools()}
+            return fresh in {tool["name"] for tool in caller.list_tools()}
 
         assert not is_listed()
         try:
             file.write_text(before + f'\n\ndef {fresh}() -> str:\n    """New."""\n    return "fresh"\n', "utf-8")
             until(lambda: "notifications/tools/list_changed" in heard, "the notification of the change")
             until(is_listed, "the new tool in the list")
-            assert text(caller.call(fresh)) == "fresh"
+            assert text(caller.call_tool(fresh)) == "fresh"
         finally:
             file.write_text(before, "utf-8")
         until(lambda: not is_listed(), "the list without the tool")
@@ -175,39 +176,61 @@ def test_a_changed_list_passes_through(upstream: Hub, hub: Hub, name: str) -> No
 @pytest.mark.process
 def test_an_error_of_the_upstream_stays_what_it_is(hub: Hub) -> None:
     with opened(hub, "piped") as caller, pytest.raises(McpFailure) as caught:
-        caller.call("error")
+        caller.call_tool("error")
     assert (caught.value.code, caught.value.data) == (-32007, {"why": "because"})
 
 
 @pytest.mark.process
 def test_a_result_without_content_is_an_empty_one(hub: Hub) -> None:
     with opened(hub, "piped") as caller:
-        answer = caller.call("broken")
+        answer = caller.call_tool("broken")
         assert answer["content"] == []
-        assert caller.call("echo", {"a": [1]})["content"] == [{"type": "text", "text": '{"a": [1]}'}]
+        assert caller.call_tool("echo", {"a": [1]})["content"] == [{"type": "text", "text": '{"a": [1]}'}]
 
 
 @pytest.mark.process
 def test_a_program_that_dies_under_a_call_fails_it_and_comes_back(hub: Hub) -> None:
     with opened(hub, "piped") as caller:
-        answer = caller.call("vanish")
+        answer = caller.call_tool("vanish")
         assert answer["isError"] is True
         assert "cannot be reached" in text(answer)
         assert "stderr" not in text(answer)
-        until(lambda: not caller.call("echo").get("isError"), "the program to be started again")
+        until(lambda: not caller.call_tool("echo").get("isError"), "the program to be started again")
 
 
 @pytest.mark.process
 def test_a_task_of_a_mounted_server_is_found_where_all_servers_are_one(hub: Hub) -> None:
-    """SPEC-DIGEST 1.14: as its tools it is called by its server's name there."""
+    """In the aggregate, its methods use its server's name, like its tools."""
     with Connection.open(Http(f"{hub.url}/mcp"), era="modern", extensions={TASKS: {}}) as caller:
-        made = caller.result("tools/call", {"name": "modern.later"})
+        made = caller.get_result("tools/call", {"name": "modern.later"})
         assert made["resultType"] == "task" and made["taskId"].startswith("modern.")
         task = {"taskId": made["taskId"]}
-        done = until(lambda: (seen := caller.result("tasks/get", task))["status"] == "completed" and seen, "its end")
+        done = until(
+            lambda: (seen := caller.get_result("tasks/get", task))["status"] == "completed" and seen, "its end"
+        )
         assert (done["taskId"], text(done["result"])) == (made["taskId"], "it lasted")
-        assert caller.result("tasks/cancel", task)["resultType"] == "complete"
+        assert caller.get_result("tasks/cancel", task)["resultType"] == "complete"
         for unknown in ("modern.nothing-of-this-name", "nowhere.nothing-of-this-name"):
             with pytest.raises(McpFailure) as caught:
-                caller.result("tasks/get", {"taskId": unknown})
+                caller.get_result("tasks/get", {"taskId": unknown})
             assert caught.value.code == -32602
+
+
+@pytest.mark.process
+def test_the_page_of_a_mounted_program_says_which_program_runs_as_which_user_and_with_which_rights(hub: Hub) -> None:
+    """Issue 12 item 12: a mount over a pipe is no "nothing of it runs here"."""
+    page = httpx2.get(hub.endpoint("piped").replace("/mcp/", "/servers/"), timeout=60)
+    page.raise_for_status()
+    shown = html.unescape(page.text)
+    program, user = Path(sys.executable).name, pwd.getpwuid(os.geteuid()).pw_name
+    assert f"program {program} runs on this machine, started by the hub" in shown
+    assert f"with all rights of the hub's user ({user}), its files and its network" in shown
+    assert "Nothing of it runs here" not in shown
+
+
+@pytest.mark.process
+def test_the_page_of_a_mounted_address_says_that_the_hub_starts_nothing(upstream: Hub, hub: Hub) -> None:
+    page = httpx2.get(hub.endpoint("modern").replace("/mcp/", "/servers/"), timeout=60)
+    page.raise_for_status()
+    place = upstream.endpoint("work").removesuffix("/mcp/work")
+    assert f"t {place}, with the rights it has there; the hub starts nothing" in html.unescape(page.text)

@@ -1,4 +1,4 @@
-"""What an upstream says of itself is a stranger's: what of it can be served, and what it makes the hub remember."""
+"""The introduction of an upstream is untrusted: what can be served of it, and what the hub remembers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ SCHEMA = {"type": "object"}
     ],
 )
 def test_what_is_no_text_where_text_belongs_is_not_served(method: str, entry: dict[str, Any]) -> None:
-    """THREATS 1.8: one such entry would end every search of the hub, and the server's own pages."""
+    """One such entry would break every search of the hub, and the server's own pages."""
     found, problems = Snapshot("m", lists={method: [entry]}).descriptors()
     assert not any(found.values())
     assert [problem.reason[:10] for problem in problems] == ["not served"]
 
 
 def test_only_news_of_lists_that_there_are_is_remembered() -> None:
-    """DESIGN 6: every queue has a bound. An upstream may say what it likes, as often as it likes."""
+    """Every queue has a limit, whatever an upstream sends, and however often."""
     keeper = StandingConnection(
         Mount("far", "https://far.example/mcp"), MountContext(MemoryStore(), {}, "hub", "1", lambda: None)
     )

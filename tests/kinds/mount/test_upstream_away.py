@@ -1,7 +1,4 @@
-"""A mounted server that goes away and comes back, one that leads back to itself, and what is left of one that is gone.
-
-Issue 5 part 7; PEERS 24; THREATS 1.8.
-"""
+"""A mounted server that goes away and comes back, a cycle of mounts, and leftovers of a removed mount."""
 
 from __future__ import annotations
 
@@ -36,19 +33,19 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def mount(hub: Hub, name: str, address: str, **fields: Any) -> None:
-    """Mount a server and wait until it is known how it is."""
+    """Mount a server and wait until its state is known."""
     (hub.servers / f"{name}.json").write_text(json.dumps({"kind": "upstream", "address": address, **fields}), "utf-8")
     until(lambda: state(hub, name) not in (None, "connecting"), f"{name} to be reached")
 
 
 def state(hub: Hub, name: str) -> str | None:
-    """How the server behind a mount is, None while there is no such mount."""
+    """Return the state of the server behind a mount, None without such a mount."""
     found = next((server for server in hub.catalogue.all() if server.name == name), None)
     return str(found.upstream.health.state) if found is not None and found.upstream is not None else None
 
 
 def seen(hub: Hub, path: str, form: str = "text/html") -> str:
-    """What a page says."""
+    """Return the text of a page."""
     page = hub.client.get(path, headers={"Host": "localhost", "Accept": form})
     assert page.status_code == 200
     return str(page.text)
@@ -111,7 +108,9 @@ def test_the_last_list_is_there_when_the_hub_starts_without_the_upstream(tmp_pat
 
 @pytest.mark.process
 def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
-    """Processes and descriptors are as before; threads are not counted, those of the client stay for the next."""
+    """Processes and descriptors are as before; threads are not counted, because the client keeps some for the next
+    mount.
+    """
     mount(hub, "warm", PIPED)
     (hub.servers / "warm.json").unlink()
     until(lambda: state(hub, "warm") is None, "the first mount to go")
@@ -128,7 +127,7 @@ def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
 
 @pytest.mark.process
 def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
-    """THREATS 1.8: it ends on the connection that it began on, and that one ends with it."""
+    """The call ends on the connection on which it began, and that connection ends with it."""
     mount(hub, "piped", PIPED)
     alone, old = len(_children_of_mounts()), hub.catalogue.find("piped").upstream
     headers = {"Mcp-Session-Id": hub.open("piped", capabilities={"elicitation": {}})}
@@ -150,13 +149,13 @@ def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
 def test_a_change_before_the_mount_listens_is_not_missed(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
 ) -> None:
-    """SPEC-DIGEST 1.10: nothing is told again of what changed while nobody listened."""
+    """The upstream does not repeat announcements that came before the subscription."""
     with running_hub(tmp_path / "up") as up:
         original, told = StandingConnection._listening, list[str]()
 
         def listening(keeper: StandingConnection, connection: Connection, uris: list[str]) -> Any:
-            reach, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
-            with Connection.open(reach, era="modern", listener=heard) as watcher, watcher.listening():
+            target, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
+            with Connection.open(target, era="modern", listener=heard) as watcher, watcher.listen():
                 (up.servers / "hello.py").write_text('def late() -> str:\n    return "late"\n', "utf-8")
                 until(lambda: "notifications/tools/list_changed" in told, "the change to be told")
             return original(keeper, connection, uris)
@@ -176,7 +175,7 @@ def test_a_change_before_the_mount_listens_is_not_missed(
 
 @pytest.mark.process
 def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """THREATS 1.8: an upstream is not asked for everything again with each resource that somebody wants to hear of."""
+    """An upstream is not asked for everything again with each newly requested resource."""
     original, asked = StandingConnection._try, list[str]()
 
     def trying(keeper: StandingConnection, connection: Connection, method: str, params: Any) -> None:
@@ -194,7 +193,7 @@ def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypa
 
 @pytest.mark.process
 def test_a_server_that_asks_for_roots_of_its_own_accord_fails_no_call(hub: Hub) -> None:
-    """SPEC-DIGEST 1.4: many ask as soon as they are connected, whoever calls them then."""
+    """Many servers ask right after the handshake, whichever call comes first."""
     mount(hub, "piped", f"{PIPED} roots")
     until(lambda: "echo" in tools(hub, "piped"), "its list")
     for version in ("2025-11-25", MODERN):
@@ -240,7 +239,7 @@ def test_a_tool_of_a_mount_that_was_never_reached_says_why(tmp_path: Path) -> No
 @pytest.mark.process
 @pytest.mark.parametrize("target", ["", "me", "other"])
 def test_a_hub_that_mounts_itself_is_not_asked_for_ever(tmp_path: Path, target: str) -> None:
-    """Itself, itself by way of a second mount, or all its servers as one."""
+    """Itself, itself through a second mount, or the aggregate of all its servers."""
     with running_hub(tmp_path / "hub") as up:
         place = f"{up.url}/mcp/{target}".rstrip("/")
         mounts = {"me": place, "other": f"{up.url}/mcp/me"} if target == "other" else {"me": place}
@@ -271,7 +270,7 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
         assert health.state == "down"
         assert "***" in health.sentence
         mount(hub, "near", f"http://127.0.0.1:{free_port()}/mcp", headers=headers)
-        # The page of `far` shows its definition as it was written: there the word is no variable.
+        # The page of `far` shows its definition as it was written: there the word is not a variable.
         pages = [seen(hub, path) for path in ("/servers/near", "/mcp/meta/near", "/servers")]
         calls = [hub.call(name, "greet").body.decode() for name in ("far", "near")]
         assert not any("s3cret-value" in text for text in (str(health.data()), *pages, *calls, caplog.text))
@@ -299,7 +298,7 @@ def test_a_mount_that_cannot_be_says_why(hub: Hub, fields: dict[str, Any], expec
 
 
 def test_an_entry_of_the_mcps_variable_mounts_only_what_an_operator_wrote(hub: Hub) -> None:
-    """X-16, JN-C19: what came over HTTP starts no program."""
+    """X-16, JN-C19: a configuration that came over HTTP starts no program."""
     store = hub.catalogue.store
     config = store.blobs.put(json.dumps({"kind": "upstream", "address": PIPED}).encode())
     text = store.blobs.put(json.dumps({"entry": {"config_cid": config}}).encode())

@@ -1,4 +1,4 @@
-"""A server that is mounted by the tests: it reports, asks, waits and tells what became of it."""
+"""A server for the tests of mounts: it reports, asks, waits and records the end of its calls."""
 
 import time
 from pathlib import Path
@@ -19,18 +19,18 @@ def steps(context) -> str:
 
 
 def ask(context, what: str = "name", first: str = "") -> str:
-    """Ask the user; a second question follows the first where `first` asks for it."""
+    """Ask the user; a second question follows the first when `first` requires it."""
     schema = {"type": "object", "properties": {"value": {"type": "string"}}}
     known = [context.elicit(f"Your {one}?", schema) for one in (first, what) if one]
     return ", ".join(answer.get("content", {}).get("value", answer["action"]) for answer in known)
 
 
 def wait(path: str, context, silent: bool = False) -> str:
-    """Work until the caller gives up, and say so all the time unless `silent`; the file says what happened."""
+    """Work until the caller cancels, with events all the time unless `silent`; the file records the end."""
     Path(path).write_text("begun")
     turns = 0
     try:
-        # Whoever reports to nobody is stopped there; whoever only looks sees it here.
+        # A function that emits is stopped there; one that only checks stops here.
         while not context.cancelled:
             if not silent:
                 context.progress(turns := turns + 1)
@@ -41,6 +41,6 @@ def wait(path: str, context, silent: bool = False) -> str:
 
 
 def later(context) -> str:
-    """Go on in the background, or not at all."""
+    """Continue in the background, or not at all."""
     context.background(required=True)
     return "it lasted"

@@ -1,4 +1,4 @@
-"""Arguments as annotations want them."""
+"""Arguments are converted as annotations require."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_each_type_arrives_as_annotated(annotation: str, given: Any, expected: s
         ("Annotated[int, Field(ge=1)]", 0, "argument 'value': input should be greater than or equal to 1"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place_and_what_was_expected(
+def test_a_wrong_argument_is_reported_with_its_place_and_the_expected_type(
     annotation: str, given: Any, words: str
 ) -> None:
     (failed,) = events(python(f"{TYPES}\ndef main(value: {annotation}): ..."), call_of({"value": given}))
@@ -128,7 +128,7 @@ def test_an_annotation_that_cannot_be_resolved_leaves_the_others_working() -> No
     assert found[0] == Data(["datetime.date(2026, 7, 28)", {"a": 1}])
 
 
-def test_a_type_nobody_can_build_from_json_leaves_the_value_as_it_is() -> None:
+def test_an_unsupported_type_leaves_the_value_unchanged() -> None:
     source = "class Own: ...\ndef main(thing: Own): return thing"
     assert events(python(source), call_of({"thing": {"a": 1}}))[0] == Data({"a": 1})
 
@@ -155,6 +155,6 @@ def positional(a: int, /) -> None: ...
 
 
 @pytest.mark.parametrize(("function", "words"), [(positional, "positional-only"), (type, "named arguments")])
-def test_what_cannot_be_called_by_keyword_is_refused(function: Callable[..., Any], words: str) -> None:
+def test_a_function_without_keyword_parameters_is_refused(function: Callable[..., Any], words: str) -> None:
     with pytest.raises(ToolFailed, match=words):
         Function("f", function)

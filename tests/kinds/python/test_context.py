@@ -1,4 +1,4 @@
-"""What a function can do with its context."""
+"""The methods of a function's context."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import MissingCapability
 from patchbay.events import Ask, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text, ToolUse
-from tests.kinds.calls import SmallHub, call_of, events, heard, python, wait_until
+from tests.kinds.calls import SmallHub, call_of, events, next_event, python, wait_until
 from tests.kinds.python.test_inline import runners
 
 ALL: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
@@ -17,7 +17,7 @@ NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 
 
 def answered(source: str, answers: dict[str, Any], **more: Any) -> list[Event]:
-    """All events, with every question answered from one map."""
+    """Return all events, with every question answered from one map."""
     running = activate(python(source), call_of(**more))
     seen: list[Event] = []
     try:
@@ -66,12 +66,12 @@ def test_a_log_line_with_an_integer_beyond_64_bits_is_text() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("float('nan')", "progress is a finite number; not nan"),
-        ("1, float('inf')", "total is a finite number; not inf"),
-        ("'half'", "progress is a finite number; not 'half'"),
-        ("None", "progress is a finite number; not None"),
-        ("1, 10**400", f"total is a finite number; not 1{'0' * 79}"),
-        ("1, 2, 5", "message is a text; not 5"),
+        ("float('nan')", "progress must be a finite number; not nan"),
+        ("1, float('inf')", "total must be a finite number; not inf"),
+        ("'half'", "progress must be a finite number; not 'half'"),
+        ("None", "progress must be a finite number; not None"),
+        ("1, 10**400", f"total must be a finite number; not 1{'0' * 79}"),
+        ("1, 2, 5", "message must be a string; not 5"),
     ],
 )
 def test_progress_that_is_no_finite_number_is_refused(given: str, sentence: str) -> None:
@@ -83,11 +83,11 @@ def test_the_words_of_a_report_are_texts_that_can_be_sent() -> None:
     body = (
         f"context.progress(1, 2, {words}); context.log({words}, logger={words}); context.uses({words}, None, {words})"
     )
-    said = "caf\ufffd"
-    expected = [Progress(1, 2, said), Log("info", said, said), ToolUse(said, None, said), Done()]
+    text = "caf\ufffd"
+    expected = [Progress(1, 2, text), Log("info", text, text), ToolUse(text, None, text), Done()]
     assert events(python(f"def main(context): {body}"), call_of()) == expected
     (failed,) = events(python("def main(context): context.log('x', logger=5)"), call_of())
-    assert failed == Failed("logger is a text; not 5")
+    assert failed == Failed("logger must be a string; not 5")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_words_of_a_report_are_texts_that_can_be_sent() -> None:
     ],
 )
 def test_an_accepted_form_has_to_fit_its_schema(content: Any, words: str) -> None:
-    """MCP, client/elicitation: what comes back is checked against the schema that was asked for."""
+    """MCP, client/elicitation: the content is checked against the requested schema."""
     answer = {"action": "accept"} | ({} if content is None else {"content": content})
     source = f"def main(context): return context.elicit('Who?', {NAME!r})"
     *_, last = answered(source, {"ask-1": answer}, capabilities=ALL)
@@ -116,7 +116,7 @@ def test_a_form_that_is_no_schema_or_refers_elsewhere_is_never_shown() -> None:
         source = f"def main(context): return context.elicit('Who?', {schema!r})".replace("<class 'object'>", "object")
         (failed,) = answered(source, {}, capabilities=ALL)
         assert isinstance(failed, Failed)
-        assert failed.message.startswith("the form of a question has no proper schema")
+        assert failed.message.startswith("the form of a question has an invalid schema")
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -183,34 +183,34 @@ def test_nothing_is_sent_to_a_caller_that_cannot_answer(question: str, capabilit
 @pytest.mark.parametrize("answer", [None, {}, {"ask-1": 12345}, "yes"])
 def test_a_question_without_a_proper_answer_fails_the_call(answer: Any) -> None:
     running = activate(python("def main(context): return context.elicit('x', {})"), call_of(capabilities=ALL))
-    assert isinstance(heard(running), Ask)
+    assert isinstance(next_event(running), Ask)
     rest = [running.send(answer) if answer is not None else next(running), *running]
     assert rest == [Failed("the caller did not answer 'ask-1'")]
 
 
-def test_what_is_no_question_is_refused() -> None:
+def test_an_unknown_question_is_refused() -> None:
     source = """
     from patchbay.events import Question
     def main(context): context.ask({"a": Question("tools/list", {})})
     """
     (failed,) = events(python(source), call_of(capabilities=ALL))
     assert isinstance(failed, Failed)
-    assert failed.message.startswith("'tools/list' is no question")
+    assert failed.message.startswith("'tools/list' is not a question")
 
 
 def test_closing_while_a_question_is_open_ends_the_function() -> None:
     before = set(runners())
     running = activate(python("def main(context): context.elicit('y', {})"), call_of(capabilities=ALL))
-    assert isinstance(heard(running), Ask)
+    assert isinstance(next_event(running), Ask)
     running.close()
     wait_until(lambda: set(runners()) <= before)
 
 
-def test_a_question_nobody_fetched_does_not_hold_the_thread() -> None:
+def test_a_question_that_is_not_fetched_does_not_block_the_thread() -> None:
     before = set(runners())
     source = "def main(context):\n    context.progress(1)\n    context.elicit('z', {})"
     running = activate(python(source), call_of(capabilities=ALL))
-    assert heard(running) == Progress(1)
+    assert next_event(running) == Progress(1)
     running.close()
     wait_until(lambda: set(runners()) <= before)
 
@@ -232,7 +232,7 @@ def test_resources_are_read_and_changes_announced_through_the_hub() -> None:
         return context.read("cid://a")["text"]
     """
     assert events(python(source), call_of(hub=hub)) == [Text("content"), Done()]
-    assert hub.said == [("changed", "tool", "tools"), ("updated", "tool", "test://a")]
+    assert hub.announced == [("changed", "tool", "tools"), ("updated", "tool", "test://a")]
 
 
 def test_another_tool_is_called_and_its_use_is_an_event() -> None:
@@ -250,7 +250,7 @@ def test_a_call_within_a_call_is_stopped_together_with_it() -> None:
     hub = SmallHub(servers={"other": python("def forever():\n    while True: sum(range(9))")})
     source = "def main(context): return context.call('other', 'forever')"
     running = activate(python(source), call_of(hub=hub))
-    assert heard(running) == ToolUse("other.forever", {})
+    assert next_event(running) == ToolUse("other.forever", {})
     assert next(running) == Pause()
     running.close()
     wait_until(lambda: set(runners()) <= before)
@@ -259,7 +259,7 @@ def test_a_call_within_a_call_is_stopped_together_with_it() -> None:
 @pytest.mark.parametrize(
     "use", ["state", "read('cid://a')", "call('a', 'b')", "changed('tools')", "updated('test://a')"]
 )
-def test_what_needs_a_hub_says_so_where_there_is_none(use: str) -> None:
+def test_a_method_that_needs_a_hub_fails_with_a_sentence_without_one(use: str) -> None:
     (failed,) = events(python(f"def main(context): context.{use}"), call_of())
     assert isinstance(failed, Failed)
     assert failed.message.endswith("needs a hub, and this call runs without one")
@@ -291,7 +291,7 @@ def test_a_function_can_see_that_it_is_cancelled_and_end_by_itself() -> None:
     """
     handler, call = python(source), call_of()
     running = activate(handler, call)
-    assert heard(running) == Text("begun")
+    assert next_event(running) == Text("begun")
     call.cancelled.set()
     wait_until(lambda: events(handler, call_of(target={"function": "count"}))[0] == Data(1))
     running.close()

@@ -1,4 +1,4 @@
-"""Definitions as modules: once per CID, at the first call, and never half."""
+"""Definitions as modules: loaded once per CID, at the first call, completely or not at all."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def test_an_import_error_names_type_message_and_line(source: str, words: str) ->
     assert failed.message.startswith(f"hello cannot be loaded: {words}")
 
 
-def test_a_source_with_a_null_byte_is_told() -> None:
-    """Python says it with a ValueError or a SyntaxError, by its version."""
+def test_a_source_with_a_null_byte_is_reported() -> None:
+    """Python raises a ValueError or a SyntaxError, by its version."""
     (failed,) = events(python("a = 1\x00", "hello"), call_of())
     assert isinstance(failed, Failed)
     assert failed.message.startswith("hello cannot be loaded: ")
     assert "source code string cannot contain null bytes" in failed.message
 
 
-def test_a_source_that_is_no_utf8_is_told() -> None:
+def test_a_source_that_is_not_utf8_is_reported() -> None:
     (failed,) = events(python_handler(b"x = '\xff'", "cid-of-bad-bytes", "hello"), call_of())
     assert isinstance(failed, Failed)
     assert failed.message.startswith("hello cannot be loaded: SyntaxError")
@@ -81,7 +81,7 @@ def test_a_failed_import_leaves_nothing_behind_and_is_tried_again() -> None:
     del sys.patchbay_tries  # type: ignore[attr-defined]
 
 
-def test_an_import_that_hangs_is_timed_out_and_so_is_who_waits_for_it() -> None:
+def test_an_import_that_hangs_is_timed_out_with_every_waiting_call() -> None:
     """T12.5: the deadline holds for the import, too."""
     source = "while True: pass\n# hangs"
     handler = python(source)

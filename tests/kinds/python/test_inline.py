@@ -1,4 +1,4 @@
-"""Python functions as tools: what they get, what they give, how they stream and how they are stopped."""
+"""Python functions as tools: arguments, results, streams, and how they are stopped."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_raising_tool_fails_with_type_and_message_and_no_trace() -> None:
     assert fold(result(source))["isError"] is True
 
 
-def test_no_arguments_are_fine_and_optional_ones_default() -> None:
+def test_arguments_may_be_empty_and_optional_arguments_default() -> None:
     """T13.1: `{}` arguments; T5.3: optional arguments default."""
     assert result("def main(a='x', *, b=2): return [a, b]", {}) == [Data(["x", 2]), Done()]
 
@@ -163,7 +163,7 @@ def test_a_long_stream_arrives_whole_and_in_order() -> None:
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_producer_waits_for_a_slow_reader(kind: str) -> None:
-    """A bounded number of events is in flight; the rest is not made yet."""
+    """A bounded number of events is pending; the rest is not made yet."""
     source = f"""
     made = []
     {kind} main():
@@ -245,7 +245,7 @@ def test_an_async_function_is_stopped_with_its_cleanup(body: str) -> None:
     "source", ["def main():\n    while True: yield 'x'", "async def main():\n    while True: yield 'x'"]
 )
 def test_closing_the_stream_ends_the_function(source: str) -> None:
-    """X-19: a reader that goes away stops the tool, also one that waits for room."""
+    """X-19: a disconnected reader stops the tool, also one that waits to emit."""
     before = set(runners())
     running = activate(python(source), call_of())
     for _ in range(3):
@@ -338,7 +338,7 @@ def test_calls_at_the_same_time_run_at_the_same_time() -> None:
     assert sorted(repr(one) for one in found) == [repr([Data(n), Done()]) for n in range(8)]
 
 
-def test_one_call_leaves_nothing_in_the_next_ones_context_variables() -> None:
+def test_a_call_does_not_see_context_variables_of_the_call_before() -> None:
     source = """
     import decimal
     def main(digits=None):

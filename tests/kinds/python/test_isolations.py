@@ -1,4 +1,4 @@
-"""What holds for every Python function wherever it runs: the same tests inside the hub and in a process of its own."""
+"""Properties of every Python function, in the hub process and in a worker process."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from patchbay.events import (
 )
 from patchbay.kinds.registry import Handlers
 from tests.hubs import shared_hosts
-from tests.kinds.calls import SmallHub, call_of, events, heard, wait_until
+from tests.kinds.calls import SmallHub, call_of, events, next_event, wait_until
 
 Make = Callable[[str], Handler]
 
 
 @pytest.fixture(params=["inline", "process"])
 def make(request: pytest.FixtureRequest) -> Make:
-    """Makes the handler of a Python definition."""
+    """Return a function that makes the handler of a Python definition."""
     handlers = Handlers(shared_hosts(), request.param)
 
     def made(source: str) -> Handler:
@@ -148,7 +148,7 @@ def test_an_error_of_the_protocol_keeps_its_code_and_data(make: Make) -> None:
     assert (failed.message, failed.error.code, failed.error.data) == ("no", -1, {"a": [1]})
 
 
-def test_what_comes_before_a_failure_is_kept(make: Make) -> None:
+def test_events_before_a_failure_are_kept(make: Make) -> None:
     source = "def main():\n    yield 'a'\n    raise RuntimeError('torn')"
     assert events(make(source), call_of()) == [Text("a"), Failed("RuntimeError: torn")]
 
@@ -179,13 +179,13 @@ def main(context):
 def test_questions_are_answered_through_the_stream(make: Make) -> None:
     running = activate(make(ASKING), call_of(capabilities={"elicitation": {}, "roots": {}}))
     params = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
-    assert heard(running) == Ask({"ask-1": Question("elicitation/create", params)})
+    assert next_event(running) == Ask({"ask-1": Question("elicitation/create", params)})
     assert running.send({"ask-1": {"action": "accept"}}) == Ask({"mine": Question("roots/list", {})})
     assert running.send({"mine": {"roots": [{"uri": "file:///a"}]}}) == Data(["accept", [{"uri": "file:///a"}]])
     assert list(running) == [Done()]
 
 
-def test_a_question_that_nobody_can_answer_is_an_error(make: Make) -> None:
+def test_a_question_without_a_client_capability_is_an_error(make: Make) -> None:
     (failed,) = events(make(ASKING), call_of())
     assert isinstance(failed, Failed) and isinstance(failed.error, MissingCapability)
     assert failed.error.required == {"elicitation": {}}
@@ -198,10 +198,9 @@ def test_an_unanswered_question_fails_the_call(make: Make) -> None:
 
 
 def test_a_call_that_is_detached_has_its_new_deadline(make: Make) -> None:
-    """SPEC-DIGEST 1.14."""
     call = call_of()
     running = activate(make("def main(context):\n    context.background()\n    return context.left() > 1000"), call)
-    assert heard(running) == Detach(False)
+    assert next_event(running) == Detach(False)
     call.deadline += 10_000
     assert list(running) == [Data(True), Done()]
 
@@ -240,7 +239,7 @@ def test_the_hub_is_there(make: Make) -> None:
         *(Text("content"), Text("variable://y"), ToolUse("other.greet", {"name": "Ada"}), Text("Hello, Ada"), Done()),
     ]
     assert hub.states == {"tool": {"a": {"n": 1}}}
-    assert hub.said == [("changed", "tool", "tools"), ("updated", "tool", "a://b")]
+    assert hub.announced == [("changed", "tool", "tools"), ("updated", "tool", "a://b")]
 
 
 def test_a_redirect_is_followed_in_the_hub(make: Make) -> None:
@@ -249,7 +248,7 @@ def test_a_redirect_is_followed_in_the_hub(make: Make) -> None:
     assert events(make("def main(): return {'redirect': '/cid/abc'}"), call_of(hub=hub)) == [Text("there"), Done()]
 
 
-def test_redirects_in_a_circle_come_to_an_end(make: Make) -> None:
+def test_a_cycle_of_redirects_is_refused(make: Make) -> None:
     hub = SmallHub()
     hub.servers["tool"] = make("def tool(): return {'redirect': '/tool'}\n\ndef main(): return tool()")
     (failed,) = events(hub.servers["tool"], call_of(hub=hub))
@@ -266,7 +265,7 @@ HANGING = [
 
 @pytest.mark.parametrize("body", HANGING)
 def test_a_hanging_function_is_timed_out(make: Make, body: str) -> None:
-    """T12.5: the timeout is named; X2."""
+    """T12.5: the timeout is named."""
     (failed,) = events(make(f"def main():\n    {body}\n    {body}"), call_of(left=0.3))
     assert isinstance(failed, Failed)
     assert failed.message.startswith("timed out after")
@@ -289,7 +288,7 @@ CLEANING = {
 
 @pytest.mark.parametrize("kind", CLEANING)
 def test_a_stream_that_is_closed_runs_its_cleanup_which_may_use_the_hub(make: Make, kind: str) -> None:
-    """X-19: a reader that goes away stops the tool, also one that waits for room."""
+    """X-19: a disconnected reader stops the tool, also one that waits to emit."""
     hub = SmallHub()
     running = activate(make(f"{kind} main(context):\n    {CLEANING[kind]}"), call_of(hub=hub))
     for _ in range(3):
@@ -298,7 +297,7 @@ def test_a_stream_that_is_closed_runs_its_cleanup_which_may_use_the_hub(make: Ma
     wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
-def test_except_exception_does_not_hold_a_call_that_is_over(make: Make) -> None:
+def test_except_exception_does_not_catch_the_end_of_a_call(make: Make) -> None:
     source = """
     import time
     def main(context):

@@ -1,4 +1,4 @@
-"""Redirects: followed inside the hub, shown outside of it."""
+"""Redirects: followed inside the hub, returned as links outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.errors import ResourceNotFound
 from patchbay.events import Content, Done, Event, Failed, Text
-from patchbay.kinds.python.redirects import inside
+from patchbay.kinds.python.redirects import resource_uri_of
 from tests.kinds.calls import SmallHub, call_of, events, python
 
 CID = "bafkreidat5xdnusakwcrrdk47v3b6qd4ptcgu7j7gfgiqjyenho6gfp42e"
@@ -40,8 +40,8 @@ def test_content_of_the_hub_is_followed(location: str) -> None:
     ],
 )
 def test_paths_of_the_hub_are_resources(path: str, uri: str) -> None:
-    """T13.8: where each path leads."""
-    assert inside(path) == uri
+    """T13.8: the resource of each path."""
+    assert resource_uri_of(path) == uri
 
 
 @pytest.mark.parametrize(
@@ -80,21 +80,21 @@ def test_anything_else_is_refused_unread(location: str) -> None:
     assert hub.reads == []
 
 
-def test_a_redirect_to_what_is_not_there_fails_with_its_name() -> None:
+def test_a_redirect_to_a_missing_target_fails_with_its_name() -> None:
     (failed,) = redirected("/cid/abc", SmallHub())
     assert isinstance(failed, Failed)
     assert failed.message == "no such resource: cid://abc"
     assert isinstance(failed.error, ResourceNotFound)
 
 
-def test_a_redirect_without_a_hub_says_so() -> None:
+def test_a_redirect_without_a_hub_fails_with_a_sentence() -> None:
     assert redirected("/echo", None) == [
-        Failed("the tool redirects to server://echo/echo, but there is no hub here to follow it in")
+        Failed("the tool redirects to server://echo/echo, but this call runs without a hub")
     ]
 
 
 def chain(length: int) -> SmallHub:
-    """Servers s1 ... sN, each of which redirects to the next; the last one answers."""
+    """Return servers s1 ... sN, each of which redirects to the next; the last one answers."""
     hub = SmallHub()
     for n in range(1, length):
         hub.servers[f"s{n}"] = python(f"def s{n}(): return {{'redirect': '/s{n + 1}'}}")

@@ -1,4 +1,4 @@
-"""Runner threads: bounds, busy pools, threads that come back late."""
+"""Runner threads: limits, busy pools, threads that return late."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.kinds.python import runner_threads
 from patchbay.kinds.python.runner_threads import Pool, RunnerCall
-from tests.kinds.calls import call_of, events, heard, wait_until
+from tests.kinds.calls import call_of, events, next_event, wait_until
 
 
 def alive(pool: Pool) -> int:
@@ -27,13 +27,13 @@ def blocked_on(gate: threading.Event) -> runner_threads.Work:
     return work
 
 
-def test_a_full_pool_says_that_it_is_busy_and_why() -> None:
+def test_a_full_pool_reports_that_it_is_busy_and_why() -> None:
     pool, gate = Pool("hello", limit=2), threading.Event()
     for _ in range(2):
         (failed,) = events(lambda call: pool.run(blocked_on(gate), call), call_of(left=0.3))
         assert isinstance(failed, Failed)
     assert pool.stuck == 2
-    with pytest.raises(ToolFailed, match="hello is busy: all its 2 threads are taken, 2 of them by calls"):
+    with pytest.raises(ToolFailed, match="hello is busy: all its 2 threads are in use, 2 of them by abandoned calls"):
         pool.start(blocked_on(gate))
     gate.set()
     wait_until(lambda: alive(pool) == 0)
@@ -41,10 +41,10 @@ def test_a_full_pool_says_that_it_is_busy_and_why() -> None:
     assert events(lambda call: pool.run(blocked_on(gate), call), call_of()) == [Text("late"), Done()]
 
 
-def test_a_full_pool_of_working_threads_mentions_no_stuck_ones() -> None:
+def test_a_full_pool_of_working_threads_mentions_no_stuck_thread() -> None:
     pool, gate = Pool("hello", limit=1), threading.Event()
     pool.start(blocked_on(gate))
-    with pytest.raises(ToolFailed, match="all its 1 threads are taken; try again later"):
+    with pytest.raises(ToolFailed, match="all its 1 threads are in use; try again later"):
         pool.start(blocked_on(gate))
     gate.set()
 
@@ -112,7 +112,7 @@ def test_a_helper_thread_of_a_tool_that_is_over_cannot_speak_any_more() -> None:
             sum(range(9))
 
     running = activate(lambda call: pool.run(work, call), call_of())
-    assert heard(running) == Text("x")
+    assert next_event(running) == Text("x")
     running.close()
     ended.set()
     assert stopped.wait(20)

@@ -1,4 +1,4 @@
-"""Shell definitions: one tool, its words, and how they are told from Python."""
+"""Shell definitions: one tool, its texts, and how they differ from Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from patchbay.errors import ConfigError
-from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect, discover
+from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect_kind, discover
 
 WRONG: list[object] = [{"args": 1}, {"input": None}, {"other": ""}, []]
 
@@ -42,13 +42,13 @@ def test_functions_in_a_script_are_no_tools_of_their_own() -> None:
     ],
 )
 def test_the_opening_comment_describes_the_tool(script: str, description: str) -> None:
-    """VWR-23: its first paragraph, or else what is run."""
+    """VWR-23: its first paragraph, or else the command."""
     found = discover("shell", "srv", script.encode())
     assert found.descriptors[0].wire["description"] == found.description == description
 
 
 @pytest.mark.parametrize(
-    ("script", "line", "said"),
+    ("script", "line", "message"),
     [
         (b"@bash_command \nls", 1, "name of a command"),
         (b"#!/bin/sh\necho \0", 2, "NUL"),
@@ -56,8 +56,8 @@ def test_the_opening_comment_describes_the_tool(script: str, description: str) -
         (b"#" * (MAX_DEFINITION_BYTES + 1), 1, "at most"),
     ],
 )
-def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, line: int, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, line: int, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
         discover("shell", "srv", script)
     assert refused.value.path == f"line {line}"
 
@@ -86,8 +86,8 @@ def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, li
 )
 def test_the_first_line_tells_the_language(first: str, kind: str) -> None:
     """V-F10: Python unless a shell is named."""
-    assert detect(first.encode() + b"\nrest\n") == kind
+    assert detect_kind(first.encode() + b"\nrest\n") == kind
 
 
 def test_the_language_of_bytes_that_are_no_text_is_python() -> None:
-    assert detect(b"\xff\xfe\0") == "python"
+    assert detect_kind(b"\xff\xfe\0") == "python"

@@ -1,4 +1,4 @@
-"""Shell definitions as tools: arguments, stdin, output, failures, and nothing left behind."""
+"""Shell definitions as tools: arguments, stdin, output, failures, and no process left behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from patchbay.activation import Call, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Done, Event, Failed, Log, Pause, Text
-from patchbay.kinds.shell.handler import filled
+from patchbay.kinds.shell.handler import fill_argv
 from tests.kinds.calls import alive, call_of, events, shell, wait_until
 
 EACH = 'for one in "$@"; do printf "[%s]" "$one"; done'
@@ -29,8 +29,8 @@ def run(source: str | bytes, arguments: Arguments = None, argv: Any = None, left
     return events(shell(source), call_of(arguments, left=left, target=target))
 
 
-def said(source: str | bytes, arguments: Arguments = None, argv: Any = None) -> str:
-    """The whole text of a run that has to work."""
+def output_of(source: str | bytes, arguments: Arguments = None, argv: Any = None) -> str:
+    """Return the whole text of a run that must succeed."""
     seen = run(source, arguments, argv)
     assert seen[-1] == Done(), seen
     return "".join(event.text for event in seen if isinstance(event, Text))
@@ -41,15 +41,15 @@ def open_files() -> int:
 
 
 def test_a_one_liner_hands_its_argument_over_whole() -> None:
-    """V-F11: `$1` is handed over as one quoted argument."""
-    assert said("@bash_command echo", {"args": "two  words; $HOME"}) == "two  words; $HOME\n"
-    assert said("@bash_command printf [%s]\n", {"args": "a b"}) == "[a b]"
+    """V-F11: `$1` is passed as one quoted argument."""
+    assert output_of("@bash_command echo", {"args": "two  words; $HOME"}) == "two  words; $HOME\n"
+    assert output_of("@bash_command printf [%s]\n", {"args": "a b"}) == "[a b]"
 
 
 @pytest.mark.parametrize("given_args", [{}, {"args": ""}, {"args": "_"}, {"args": None}])
-def test_a_one_liner_without_an_argument_gets_none(given_args: dict[str, Any]) -> None:
+def test_a_one_liner_without_an_argument_runs_without_one(given_args: dict[str, Any]) -> None:
     """V-F11: `_` = none; T13.1: `{}` arguments."""
-    assert said("@bash_command printf none%s", given_args) == "none"
+    assert output_of("@bash_command printf none%s", given_args) == "none"
 
 
 def test_a_missing_program_is_named() -> None:
@@ -60,7 +60,7 @@ def test_a_missing_program_is_named() -> None:
 
 
 @pytest.mark.parametrize("line", ["@bash_command", "@bash_command   ", "@bash_command 'open"])
-def test_a_one_liner_that_names_no_program_says_so(line: str) -> None:
+def test_a_one_liner_without_a_program_is_refused(line: str) -> None:
     (failed,) = run(line)
     assert isinstance(failed, Failed)
     assert "@bash_command" in failed.message
@@ -68,22 +68,20 @@ def test_a_one_liner_that_names_no_program_says_so(line: str) -> None:
 
 def test_a_script_gets_its_arguments_one_by_one() -> None:
     """V-F11: scripts use $1..$9; V-C6: `command_args` is accepted."""
-    assert said(EACH, {"args": "a 'b c' \"\" d\\ e"}) == "[a][b c][][d e]"
-    assert said(EACH, {"command_args": "x y"}) == "[x][y]"
-    assert said(EACH, {"args": "  "}) == ""
+    assert output_of(EACH, {"args": "a 'b c' \"\" d\\ e"}) == "[a][b c][][d e]"
+    assert output_of(EACH, {"command_args": "x y"}) == "[x][y]"
+    assert output_of(EACH, {"args": "  "}) == ""
 
 
 def test_open_quotes_are_refused() -> None:
-    assert run(EACH, {"args": "it's"}) == [
-        Failed("argument 'args': no closing quotation; quotes have to come in pairs")
-    ]
+    assert run(EACH, {"args": "it's"}) == [Failed("argument 'args': no closing quotation; each quote must be closed")]
 
 
 def test_the_only_property_of_a_static_tool_is_one_argument() -> None:
     """V-C6: for static tools the only string property maps to `args`."""
-    assert said(EACH, {"message": "hello 'there; $x"}) == "[hello 'there; $x]"
-    assert said("@bash_command cat", {"input": "in"}) == "in"
-    assert said('read line; echo "$1:$line"', {"filter": ". a", "input": "text\n"}) == ". a:text\n"
+    assert output_of(EACH, {"message": "hello 'there; $x"}) == "[hello 'there; $x]"
+    assert output_of("@bash_command cat", {"input": "in"}) == "in"
+    assert output_of('read line; echo "$1:$line"', {"filter": ". a", "input": "text\n"}) == ". a:text\n"
 
 
 @pytest.mark.parametrize(
@@ -93,8 +91,8 @@ def test_the_only_property_of_a_static_tool_is_one_argument() -> None:
         ({"args": "1", "b": "2"}, "expected 'args' and 'input', got 'args', 'b'"),
         ({"args": ["a"]}, "argument 'args': expected a string, got [\"a\"]"),
         ({"input": 3}, "argument 'input': expected a string, got 3"),
-        ({"message": "a\0b"}, "an argument of 'bash' is nothing a program can be given"),
-        ({"message": "\ud800"}, "an argument of 'bash' is nothing a program can be given"),
+        ({"message": "a\0b"}, "a program cannot take an argument given for 'bash'"),
+        ({"message": "\ud800"}, "a program cannot take an argument given for 'bash'"),
         ({"message": "x" * 200_000}, "the program 'bash' cannot be started: Argument list too long"),
     ],
 )
@@ -119,21 +117,21 @@ def test_arguments_that_cannot_be_handed_over_are_named(arguments: dict[str, Any
     ],
 )
 def test_an_argv_is_filled_element_by_element(argv: list[str], arguments: dict[str, Any], expected: list[str]) -> None:
-    assert filled(argv, arguments) == expected
-    assert said(EACH, arguments, argv) == "".join(f"[{one}]" for one in expected)
+    assert fill_argv(argv, arguments) == expected
+    assert output_of(EACH, arguments, argv) == "".join(f"[{one}]" for one in expected)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_any_text_reaches_the_program_as_it_is(text: str) -> None:
-    """T13.3: Unicode arguments, and no character means anything to a shell."""
-    assert said(EACH, {"message": text}) == f"[{text}]"
-    assert said(EACH, {"value": text}, ["{value}"]) == f"[{text}]"
+    """T13.3: Unicode arguments; no character has a meaning for a shell."""
+    assert output_of(EACH, {"message": text}) == f"[{text}]"
+    assert output_of(EACH, {"value": text}, ["{value}"]) == f"[{text}]"
 
 
 @pytest.mark.parametrize("source", [EACH, "@bash_command echo", "echo $1", 'echo "$@"'])
 def test_metacharacters_are_never_interpreted(source: str, tmp_path: Path) -> None:
-    """X-16: a canary file that no argument can make."""
+    """X-16: a canary file that no argument can create."""
     canary = tmp_path / "canary"
     hostile = METACHARACTERS.format(canary)
     for arguments, argv in (({"message": hostile}, None), ({"value": hostile}, ["--x={value}", "{value}"])):
@@ -145,20 +143,20 @@ def test_metacharacters_are_never_interpreted(source: str, tmp_path: Path) -> No
 
 def test_stdin_is_the_input_and_empty_without_one() -> None:
     """V-F12: only `input` is passed."""
-    assert said("cat", {"input": "Grüße\n世界"}) == "Grüße\n世界"
-    assert said("cat; echo end") == "end\n"
-    assert said("head -c 1", {"input": "x" * 1_000_000}) == "x"
+    assert output_of("cat", {"input": "Grüße\n世界"}) == "Grüße\n世界"
+    assert output_of("cat; echo end") == "end\n"
+    assert output_of("head -c 1", {"input": "x" * 1_000_000}) == "x"
 
 
 def test_large_input_and_output_pass_through() -> None:
     """T13.2: ten megabytes each way."""
     large = "0123456789" * 1_000_000
-    assert said("cat", {"input": large}) == large
+    assert output_of("cat", {"input": large}) == large
 
 
 def test_characters_cut_between_pieces_stay_whole() -> None:
-    assert said("printf '\\xe4'; sleep 0.1; printf '\\xb8\\x96'") == "世"
-    assert said("printf 'a\\xffb'; sleep 0.1; printf '\\xe4'") == "a\ufffdb\ufffd"
+    assert output_of("printf '\\xe4'; sleep 0.1; printf '\\xb8\\x96'") == "世"
+    assert output_of("printf 'a\\xffb'; sleep 0.1; printf '\\xe4'") == "a\ufffdb\ufffd"
 
 
 def test_output_comes_as_it_is_written(tmp_path: Path) -> None:
@@ -188,8 +186,8 @@ def test_binary_output_is_one_content() -> None:
 
 @pytest.mark.parametrize("text", ["GIF", "RIFF and raff", "I", "ID", "Ogre"])
 def test_text_that_begins_like_an_image_is_text(text: str) -> None:
-    assert said("cat", {"input": text}) == text
-    assert said('printf "%s" "$1"; sleep 0.1; echo', {"message": text}) == text + "\n"
+    assert output_of("cat", {"input": text}) == text
+    assert output_of('printf "%s" "$1"; sleep 0.1; echo', {"message": text}) == text + "\n"
 
 
 def test_stderr_becomes_log_lines() -> None:
@@ -223,13 +221,13 @@ def test_a_failure_carries_its_exit_code_and_only_the_tail_of_a_long_stderr() ->
     assert len(failure.value.message) < 2100
 
 
-def test_death_by_signal_is_told() -> None:
+def test_death_by_signal_is_reported() -> None:
     assert run("kill -9 $$") == [Failed("tool was ended by signal 9 (Killed)")]
 
 
 def test_the_interpreter_of_the_shebang_runs_the_script() -> None:
     source = "#!/usr/bin/env python3\nimport sys\nprint(sys.argv[1:], sys.stdin.read())"
-    assert said(source, {"args": "a b", "input": "in"}) == "['a', 'b'] in\n"
+    assert output_of(source, {"args": "a b", "input": "in"}) == "['a', 'b'] in\n"
     assert run("#!/no/such/interpreter\n") == [
         Failed("the program '/no/such/interpreter' is not installed here (exit code 127)")
     ]
@@ -241,19 +239,19 @@ def test_a_child_sees_no_setting_and_no_secret(monkeypatch: pytest.MonkeyPatch) 
     for name in ("PATCHBAY_PORT", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH", "LD_PRELOAD_X", "BASH_ENV"):
         monkeypatch.setenv(name, "/nonexistent/secret")
     monkeypatch.setenv("LANG", "C.UTF-8")
-    lines = dict(line.split("=", 1) for line in said("@bash_command env").splitlines())
+    lines = dict(line.split("=", 1) for line in output_of("@bash_command env").splitlines())
     assert lines.keys() <= {"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "PATCHBAY_CALL"}
     assert lines["LANG"] == "C.UTF-8"
 
 
 def test_programs_are_found_without_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATH")
-    assert said("@bash_command echo", {"args": "x"}) == "x\n"
+    assert output_of("@bash_command echo", {"args": "x"}) == "x\n"
 
 
 def test_each_call_has_an_empty_folder_of_its_own_that_goes_away() -> None:
-    first = said("pwd; ls -A; echo x > file").splitlines()
-    second = said("pwd; ls -A").splitlines()
+    first = output_of("pwd; ls -A; echo x > file").splitlines()
+    second = output_of("pwd; ls -A").splitlines()
     assert len(first) == len(second) == 1
     assert first != second
     assert not Path(first[0]).exists()
@@ -270,7 +268,7 @@ def test_a_sleeping_script_is_timed_out_and_killed() -> None:
 
 
 @pytest.mark.parametrize("deaf", ["", "trap '' TERM; "])
-def test_the_whole_group_is_killed_with_grandchildren_even_deaf_ones(deaf: str) -> None:
+def test_the_whole_group_is_killed_with_grandchildren_that_ignore_sigterm(deaf: str) -> None:
     """X-15: process group killed."""
     source = f"{deaf}bash -c '{deaf.replace(chr(39), chr(34))}echo $$; sleep 60 & echo $!; wait' & echo $$; wait"
     running, pids = activate(shell(source), call_of(target={})), ""
@@ -281,15 +279,15 @@ def test_the_whole_group_is_killed_with_grandchildren_even_deaf_ones(deaf: str) 
     wait_until(lambda: not any(alive(int(pid)) for pid in pids.split()))
 
 
-def test_what_a_script_leaves_in_the_background_is_killed() -> None:
-    pid = int(said("sleep 60 & echo $!"))
+def test_background_processes_of_a_script_are_killed() -> None:
+    pid = int(output_of("sleep 60 & echo $!"))
     wait_until(lambda: not alive(pid))
-    pid = int(said("sleep 60 > /dev/null 2>&1 & echo $!"))
+    pid = int(output_of("sleep 60 > /dev/null 2>&1 & echo $!"))
     wait_until(lambda: not alive(pid))
 
 
 def test_a_background_writer_may_finish_its_last_words() -> None:
-    assert said("exec > >(sleep 0.1; cat); echo words") == "words\n"
+    assert output_of("exec > >(sleep 0.1; cat); echo words") == "words\n"
 
 
 def test_a_child_that_closed_its_output_is_waited_for() -> None:
@@ -316,7 +314,7 @@ def test_a_silent_child_pauses() -> None:
 
 
 def test_a_quick_child_does_not_pause() -> None:
-    """A Pause chooses a stream, so a quick answer must not have one."""
+    """A Pause selects a stream, so a quick answer must not contain one."""
     assert not any(isinstance(event, Pause) for event in activate(shell("printf '\\0'"), call_of(target={})))
 
 
@@ -327,7 +325,7 @@ def test_an_endless_binary_output_is_timed_out() -> None:
 
 
 def test_endless_output_is_cut_at_the_cap() -> None:
-    """THREATS X3: `yes` is stopped with a clear sentence."""
+    """`yes` is stopped with a clear sentence."""
     last: Event | None = None
     for event in activate(shell("yes"), call_of(left=60.0, target={})):
         last = event

@@ -1,4 +1,4 @@
-"""What the processes of a shell definition may use and see, and that nothing of them stays."""
+"""The limits and the view of the processes of a shell definition, and that no process of them stays."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Text
-from patchbay.processes.limits import DESCRIPTORS, LARGEST_FILE, Limits, bounded
-from patchbay.processes.sandbox import available
+from patchbay.processes.limits import MAX_DESCRIPTORS, MAX_FILE_BYTES, Limits, limit_command
+from patchbay.processes.sandbox import is_available
 from tests.kinds.calls import alive, call_of, events, shell, wait_until
 
-SANDBOXES = [False, True] if available() else [False]
-"""A command in the sandbox where there is none does not run at all: tests/processes/test_sandbox.py."""
+SANDBOXES = [False, True] if is_available() else [False]
+"""Without bubblewrap, a command that requires the sandbox does not run: tests/processes/test_sandbox.py."""
 
 MORE = "python3 -c 'x = bytearray({} * 1024 * 1024); print(len(x))'"
 
@@ -30,7 +30,7 @@ def text(seen: list[Event]) -> str:
 
 
 def test_a_process_gets_no_more_memory_than_it_may_fill() -> None:
-    """THREATS X2: a tool that eats memory fails by itself."""
+    """A tool that uses too much memory fails alone."""
     assert text(run(MORE.format(20), memory=100)) == f"{20 * 1024 * 1024}\n"
     last = run(MORE.format(300), memory=100)[-1]
     assert isinstance(last, Failed) and "MemoryError" in last.message
@@ -38,18 +38,18 @@ def test_a_process_gets_no_more_memory_than_it_may_fill() -> None:
 
 def test_limits_hold_for_every_process_of_a_call() -> None:
     seen = text(run("ulimit -c; ulimit -n; ulimit -f; ulimit -d; bash -c 'ulimit -d'; ulimit -H -d", memory=64))
-    blocks = LARGEST_FILE // 1024
-    assert seen.split() == ["0", str(DESCRIPTORS), str(blocks), *["65536"] * 3]
+    blocks = MAX_FILE_BYTES // 1024
+    assert seen.split() == ["0", str(MAX_DESCRIPTORS), str(blocks), *["65536"] * 3]
 
 
-def test_processor_time_is_bounded_by_what_is_left_of_the_call() -> None:
-    prefix = bounded(Limits(), 10.0, 50)
+def test_processor_time_is_bounded_by_the_remaining_time_of_the_call() -> None:
+    prefix = limit_command(Limits(), 10.0, 50)
     assert prefix[:2] == ["/bin/sh", "-c"] and int(prefix[4]) >= 13 and prefix[5] == str(512 * 1024)
     assert 0 < int(text(run("ulimit -t", left=5.0))) < 24 * 60 * 60
 
 
 def test_a_file_that_is_too_large_is_refused() -> None:
-    """Nothing is written for this: the file would have a hole."""
+    """The file has a hole, so the test writes little."""
     assert run("truncate -s 1G file")[-1] == Done()
     last = run("truncate -s 2G file")[-1]
     assert isinstance(last, Failed) and "File size limit exceeded" in last.message
@@ -65,15 +65,15 @@ def test_a_file_that_is_too_large_is_refused() -> None:
         "setsid nohup bash -c 'trap \"\" TERM HUP; echo $$ > {file}; while :; do sleep 1; done' < /dev/null &",
     ],
 )
-def test_what_left_the_group_is_killed_too(escape: str, hidden: str, tmp_path: Path) -> None:
-    """THREATS X2: fork and double-fork; no child is left."""
+def test_a_process_outside_the_group_is_killed(escape: str, hidden: str, tmp_path: Path) -> None:
+    """Fork and double-fork; no child is left."""
     file = tmp_path / "pid"
     source = hidden + escape.format(file=file) + f"\nuntil test -s {file}; do sleep 0.02; done"
     assert run(source)[-1] == Done()
     wait_until(lambda: not alive(int(file.read_text())))
 
 
-def test_what_left_the_group_is_killed_when_the_call_is_cancelled(tmp_path: Path) -> None:
+def test_a_process_outside_the_group_is_killed_when_the_call_is_cancelled(tmp_path: Path) -> None:
     """X-15, X-19."""
     file = tmp_path / "pid"
     call = call_of(target={})
@@ -112,7 +112,7 @@ exit 0
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_sandboxed_command_has_its_own_folder_and_nothing_else(sandbox: bool, tmp_path: Path) -> None:
-    """THREATS 1.6: file escape; as for Python, where bubblewrap works."""
+    """File escape; like Python, where bubblewrap works."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "key").write_text("secret\n")
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -1,4 +1,4 @@
-"""Which files a tool may read and change, as trees that the kernel is told."""
+"""Which files a tool may read and change, as lists of trees for the kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.processes.confinement.paths import DEVICES, SHARED_MEMORY, AllowedPaths, beside, existing
+from patchbay.processes.confinement.paths import DEVICES, SHARED_MEMORY, AllowedPaths, existing_folders, trees_without
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def allowed(trees: list[str], path: Path) -> bool:
     return any(path.is_relative_to(tree) for tree in trees)
 
 
-def test_everything_beside_what_is_hidden_is_listed_and_no_link_leads_there(home: Path) -> None:
-    found = list(beside(home, [home / "data"]))
+def test_everything_beside_a_hidden_folder_is_listed_and_no_link_leads_there(home: Path) -> None:
+    found = list(trees_without(home, [home / "data"]))
     assert sorted(found) == [str(home / name) for name in ("hub", "letter", "notes")]
-    assert list(beside(home / "notes", [home / "data"])) == [str(home / "notes")]
-    assert list(beside(home / "data" / "spy", [home / "data"])) == []
+    assert list(trees_without(home / "notes", [home / "data"])) == [str(home / "notes")]
+    assert list(trees_without(home / "data" / "spy", [home / "data"])) == []
 
 
 def test_a_tool_reads_its_own_folder_and_no_other_one_of_the_hub(home: Path) -> None:
@@ -44,7 +44,7 @@ def test_no_disk_is_readable_as_a_device(home: Path) -> None:
         assert set(DEVICES) <= set(trees)
 
 
-def test_a_tool_changes_its_own_folders_and_what_its_configuration_names(home: Path) -> None:
+def test_a_tool_changes_its_own_folders_and_those_of_its_configuration(home: Path) -> None:
     places = AllowedPaths(hidden=(home / "data",), own=(home / "data" / "spy",), writes=(home / "notes",))
     trees = places.writable(covered=False)
     assert allowed(trees, home / "notes" / "new") and allowed(trees, home / "data" / "spy" / "new")
@@ -52,7 +52,7 @@ def test_a_tool_changes_its_own_folders_and_what_its_configuration_names(home: P
     assert SHARED_MEMORY not in trees and SHARED_MEMORY in places.writable(covered=True)
 
 
-def test_who_may_change_everything_changes_nothing_of_the_hub_or_the_kernel(home: Path) -> None:
+def test_a_tool_that_may_change_everything_cannot_change_the_hub_or_the_kernel(home: Path) -> None:
     places = AllowedPaths(hidden=(home / "data",), writes=(Path("/"),), kept=(home / "hub",))
     assert places.lists_everything
     trees = places.writable(covered=False)
@@ -66,4 +66,4 @@ def test_who_may_change_everything_changes_nothing_of_the_hub_or_the_kernel(home
 
 def test_a_folder_of_a_configuration_counts_when_it_is_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home))
-    assert existing(["~/notes", "~/absent", "relative", str(home / "hub")]) == (home / "notes", home / "hub")
+    assert existing_folders(["~/notes", "~/absent", "relative", str(home / "hub")]) == (home / "notes", home / "hub")

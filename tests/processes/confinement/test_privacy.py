@@ -1,4 +1,4 @@
-"""A process that hides its memory, read by another one of the same user; both without rights of the administrator."""
+"""A process that hides its memory from another process of the same user; both without administrator rights."""
 
 from __future__ import annotations
 

@@ -14,10 +14,11 @@ from patchbay.events import Pause
 from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
-from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Heartbeat, Recorder, Replay
+from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Recorder, Replay
 from patchbay.protocol.streams.subscriptions import ENDING
-from patchbay.protocol.tasks.records import TaskStore
+from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.protocol.versions import REVISIONS
+from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import BOUND
 
@@ -27,10 +28,10 @@ MOST = 1024 * 1024
 
 
 class Silent(Heartbeat):
-    """The pulse of a process that was killed right after it began to write: it never gave a sign of life."""
+    """The heartbeat of a process that was killed right after it began to write: it has no beat."""
 
     def begin(self) -> None:
-        """Say nothing."""
+        """Record no beat."""
 
 
 @pytest.fixture
@@ -46,14 +47,14 @@ def session(store: MemoryStore) -> LegacySession:
 
 
 def replay(store: MemoryStore, session: LegacySession, stream: str, keepalive: float = 60) -> Replay:
-    found = Replay(TaskStore(store), session, stream, keepalive, 60)
+    found = Replay(ProcessLiveness(store), session, stream, keepalive, 60)
     assert found.known()
     return found
 
 
-def messages(events: Iterator[tuple[str, bytes] | Pause]) -> list[tuple[str, Any]]:
+def messages(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> list[tuple[str, Any]]:
     """What came, without the pauses."""
-    return [(item[0], orjson.loads(item[1])) for item in events if not isinstance(item, Pause)]
+    return [(item[0], orjson.loads(item[1])) for item in wait_blocking(events) if isinstance(item, tuple)]
 
 
 def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
@@ -151,8 +152,8 @@ def test_a_replay_ends_with_the_hub_and_with_the_session(
 ) -> None:
     """THREATS X22: also when another process says so, whose session object is not this one."""
     topic = f"session/{session.nonce}" if end[0] == "session" else end[0]
-    pulse = Heartbeat(store)
-    recorder = Recorder(store, session, 60, 7, pulse, MOST)
+    heartbeat = Heartbeat(store)
+    recorder = Recorder(store, session, 60, 7, heartbeat, MOST)
     recorder.keep(PROGRESS)
     events = replay(store, session, recorder.name)(0)
     next(events)
@@ -169,7 +170,7 @@ def test_a_replay_ends_with_the_hub_and_with_the_session(
 def test_a_stream_without_its_beginning_is_unknown(store: MemoryStore, session: LegacySession) -> None:
     """V-C14: its messages could not be counted any more."""
     store.journal.append(f"stream/{session.nonce}/cut", b"m" + PROGRESS, 60)
-    assert not Replay(TaskStore(store), session, "cut", 60, 60).known()
+    assert not Replay(ProcessLiveness(store), session, "cut", 60, 60).known()
 
 
 def test_the_end_of_a_session_is_seen_behind_any_number_of_changes(store: MemoryStore) -> None:

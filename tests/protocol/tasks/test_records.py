@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from patchbay.protocol.tasks.records import Task, TaskStore
+from patchbay.protocol.tasks.records import TaskStore
 from patchbay.protocol.tasks.tasks import GONE, STOPPED
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import Hub, until
@@ -82,11 +81,3 @@ def test_the_first_end_stands(ledger: TaskStore) -> None:
 def test_a_task_is_forgotten_when_its_time_is_over(ledger: TaskStore) -> None:
     task = ledger.make("local", "jobs", 0.05)
     until(lambda: ledger.read(task.id) is None, "the end of its time")
-
-
-def test_a_process_without_signs_of_life_counts_as_gone(ledger: TaskStore) -> None:
-    assert not ledger.alive(ledger.owner)
-    ledger.beat()
-    assert ledger.alive(ledger.owner)
-    task = Task("x" * 32, owner="nobody", created=time.time(), ttl=60)
-    assert not ledger.alive(task.owner)

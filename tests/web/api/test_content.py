@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
-from patchbay.boot import change, current_image, history, variable
+from patchbay.boot import change_names, current_image, read_variable, root_history
 from patchbay.cid import cid_of
 from patchbay.web.api.content import media_type
 from tests.hubs import Hub
@@ -180,22 +180,22 @@ def test_a_variable_is_set_and_the_hub_has_a_new_root(hub: Hub) -> None:
     answer = put(hub, "/variables/greeting", "grüß".encode())
     assert answer.status_code == 201
     assert said(answer) == {"root": store.names.get("root"), "cid": cid_of("grüß".encode())}
-    assert variable(store, "greeting") == "grüß".encode()
+    assert read_variable(store, "greeting") == "grüß".encode()
     assert b"greeting" in current_image(store)
-    move = history(store, 1)[0]
+    move = root_history(store, 1)[0]
     assert (move.who, move.why) == ("http", "set variable greeting")
 
 
 def test_the_reason_is_kept(hub: Hub) -> None:
     put(hub, "/variables/a", b"1", X_Why="for the demo")
-    assert history(hub.catalogue.store, 1)[0].why == "for the demo"
+    assert root_history(hub.catalogue.store, 1)[0].why == "for the demo"
 
 
 def test_a_variable_is_deleted_and_its_past_stays(hub: Hub) -> None:
     put(hub, "/variables/a", b"1")
     assert hub.client.delete("/variables/a").status_code == 200
     store = hub.catalogue.store
-    assert variable(store, "a") is None
+    assert read_variable(store, "a") is None
     assert [move.cid for move in store.names.past("variables/a")] == [None, cid_of(b"1")]
     assert hub.client.delete("/variables/a").status_code == 404
 
@@ -210,7 +210,7 @@ def test_a_change_happens_only_to_what_the_caller_saw(hub: Hub) -> None:
         assert answer.status_code == 412
         assert cid_of(b"2").encode() in answer.get_data()
     assert put(hub, "/variables/new", b"3", If_Match="*").status_code == 412
-    assert variable(hub.catalogue.store, "a") == b"2"
+    assert read_variable(hub.catalogue.store, "a") == b"2"
     assert put(hub, "/variables/new", b"3", If_None_Match="*").status_code == 201
 
 
@@ -225,7 +225,7 @@ def test_a_variable_has_to_be_text(hub: Hub) -> None:
     answer = put(hub, "/variables/a", b"ok\xff")
     assert answer.status_code == 400
     assert b"byte 2" in answer.get_data()
-    assert variable(hub.catalogue.store, "a") is None
+    assert read_variable(hub.catalogue.store, "a") is None
 
 
 CHANGES = [
@@ -278,10 +278,10 @@ def test_a_condition_holds_against_other_processes_too(hub: Hub, monkeypatch: py
 
     def between(data: bytes, cid: str | None = None) -> str:
         if data == b"two":
-            change(store, {"variables/shared": keep(b"theirs")}, "another worker", "first")
+            change_names(store, {"variables/shared": keep(b"theirs")}, "another worker", "first")
         return str(keep(data, cid))
 
     monkeypatch.setattr(store.blobs, "put", between)
     assert put(hub, "/variables/shared", b"two", If_Match=f'"{first}"').status_code == 412
-    assert variable(store, "shared") == b"theirs"
+    assert read_variable(store, "shared") == b"theirs"
     assert put(hub, "/variables/shared", b"three").status_code == 200

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
-from patchbay.catalogue.reading.queries import arguments_of
+from patchbay.catalogue.reading.queries import parse_arguments
 from tests.hubs import Hub
 from tests.web.browsing import said
 
@@ -319,6 +319,6 @@ def test_the_output_is_remembered_as_any_other(tmp_path: Path) -> None:
 )
 def test_text_is_never_lost_when_it_is_read_as_a_type(pairs: list[tuple[str, str]]) -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "array"}, "d": True}}
-    found = arguments_of(pairs, schema)
+    found = parse_arguments(pairs, schema)
     assert set(found) == {name for name, _ in pairs}
     assert all(found[name] == text for name, text in pairs if name in ("a", "d"))

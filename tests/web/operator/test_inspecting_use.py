@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.client.profiles.lookup import Profiles, homes
+from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import UnknownServer
 from patchbay.protocol import inspection
 from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
@@ -92,7 +92,7 @@ def test_it_is_kept_as_a_profile_with_its_contract(looker: Hub, far: str, tmp_pa
     assert answer.status_code == 303
     shown = looker.client.get(answer.headers["Location"].partition("#")[0], headers=HERE).text
     assert "Saved as @town" in told(shown)
-    kept = Profiles(homes(tmp_path, {"HOME": str(tmp_path / "home")})).load("town")
+    kept = Profiles(find_homes(tmp_path, {"HOME": str(tmp_path / "home")})).load("town")
     assert kept.launch == {"url": far, "transport": "auto"}
     assert sorted(kept.tools) == ["ask", "visit", "wait"] and kept.schema_hash and kept.schema_cid
     again = press(looker, "/inspect/profile", address=far, name="town")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from patchbay.boot import variable
+from patchbay.boot import read_variable
 from patchbay.cid import cid_of
 from patchbay.web.rendering.markdown import ELEMENTS as MARKDOWN
 from tests.hubs import Hub, until
@@ -134,7 +134,7 @@ def test_the_hub_goes_back_to_a_root(hub: Hub) -> None:
     set_variable(hub, "back", b"hello", "a slip")
     answer = rolled(hub, f"/history/rollback?root={before}", why="it was a slip")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/history")
-    assert variable(hub.catalogue.store, "back") is None
+    assert read_variable(hub.catalogue.store, "back") is None
     assert root(hub) == before
     newest = hub.catalogue.store.names.past("root", 1)[0]
     assert (newest.who, newest.why) == ("operator", "it was a slip")
@@ -145,8 +145,8 @@ def test_one_name_goes_back_alone(hub: Hub) -> None:
         set_variable(hub, "alone", text, "why")
         set_variable(hub, "other", text, "why")
     assert rolled(hub, f"/history/rollback?name=variables/alone&cid={cid_of(b'one')}").status_code == 303
-    assert variable(hub.catalogue.store, "alone") == b"one"
-    assert variable(hub.catalogue.store, "other") == b"two"
+    assert read_variable(hub.catalogue.store, "alone") == b"one"
+    assert read_variable(hub.catalogue.store, "other") == b"two"
 
 
 def test_a_server_of_the_folder_goes_back_with_its_file(hub: Hub) -> None:
@@ -180,7 +180,7 @@ def test_a_hub_that_changed_meanwhile_is_not_overwritten(hub: Hub) -> None:
     set_variable(hub, "meanwhile", b"one", "first")
     answer = rolled(hub, f"/history/rollback?root={before}", seen=before)
     assert answer.status_code == 409
-    assert variable(hub.catalogue.store, "meanwhile") == b"one"
+    assert read_variable(hub.catalogue.store, "meanwhile") == b"one"
 
 
 def test_only_what_was_is_a_way_back(hub: Hub) -> None:
@@ -211,7 +211,7 @@ def test_another_site_cannot_roll_back(hub: Hub, headers: dict[str, str]) -> Non
     fields = {name: field(html, name) for name in ("csrf", "root", "seen")}
     assert hub.client.post("/history/rollback", data=fields, headers=headers).status_code == 403
     assert hub.client.post("/history/rollback", data=fields | {"csrf": "made up"}).status_code == 403
-    assert variable(hub.catalogue.store, "crossed") == value
+    assert read_variable(hub.catalogue.store, "crossed") == value
 
 
 def test_a_read_only_hub_shows_its_past_and_goes_nowhere(tmp_path: Path) -> None:

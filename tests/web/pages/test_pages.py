@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from patchbay.boot import change
+from patchbay.boot import change_names
 from patchbay.cid import cid_of
 from patchbay.kinds.confinement_description import confinement
 from tests.hubs import Hub
@@ -139,7 +139,7 @@ def test_a_mistake_in_mcps_is_told_where_people_look(tmp_path: Path) -> None:
     for path in ("/", "/mcp", "/variables/mcps"):
         text = Reader(read(hub, path)).text
         assert "cannot be used" in text
-        assert f"its value {good} from before is in force" in text
+        assert f"its earlier value {good} is in force" in text
     hub.close()
 
 
@@ -167,11 +167,11 @@ def test_a_stored_template_is_what_is_shown(client: FlaskClient, hub: Hub) -> No
     before = store.names.get("templates/mcp/instruction.html")
     assert before is not None
     own = store.blobs.put(b'{% extends "base.html" %}{% block main %}<h1>Mine {{ 6 * 7 }}</h1>{% endblock %}')
-    change(store, {"templates/mcp/instruction.html": own}, "test", "a page of my own")
+    change_names(store, {"templates/mcp/instruction.html": own}, "test", "a page of my own")
     assert "<h1>Mine 42</h1>" in read(client, "/mcp")
-    change(store, {"templates/mcp/instruction.html": None}, "test", "the shipped one")
+    change_names(store, {"templates/mcp/instruction.html": None}, "test", "the shipped one")
     assert "/variables/mcps" in links(read(client, "/mcp"))
-    change(store, {"templates/mcp/instruction.html": before}, "test", "as it was")
+    change_names(store, {"templates/mcp/instruction.html": before}, "test", "as it was")
 
 
 @pytest.mark.parametrize(
@@ -191,19 +191,19 @@ def test_a_stored_template_that_cannot_be_used_is_named(
     store = hub.catalogue.store
     before = store.names.get("templates/mcp/meta.html")
     cid = store.blobs.put(source)
-    change(store, {"templates/mcp/meta.html": cid}, "test", "a broken page")
+    change_names(store, {"templates/mcp/meta.html": cid}, "test", "a broken page")
     text = Reader(read(client, "/mcp/meta/town", 500)).text
     assert cid in text
     assert said in text
-    change(store, {"templates/mcp/meta.html": before}, "test", "as it was")
+    change_names(store, {"templates/mcp/meta.html": before}, "test", "as it was")
 
 
 def test_a_broken_error_template_does_not_hide_the_error(client: FlaskClient, hub: Hub) -> None:
     store = hub.catalogue.store
     before = store.names.get("templates/mcp/error.html")
-    change(store, {"templates/mcp/error.html": store.blobs.put(b"{% if %}")}, "test", "a broken page")
+    change_names(store, {"templates/mcp/error.html": store.blobs.put(b"{% if %}")}, "test", "a broken page")
     assert "There is no server" in Reader(read(client, "/mcp/meta/nobody", 404)).text
-    change(store, {"templates/mcp/error.html": before}, "test", "as it was")
+    change_names(store, {"templates/mcp/error.html": before}, "test", "as it was")
 
 
 def test_every_page_is_built_for_everybody(client: FlaskClient) -> None:

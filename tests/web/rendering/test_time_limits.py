@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.web.rendering import highlighting, markdown
 from patchbay.web.rendering.highlighting import highlighted
-from patchbay.web.rendering.time_limits import MOST_AT_ONCE, TookTooLong, within
+from patchbay.web.rendering.time_limits import MAX_CONCURRENT_JOBS, TookTooLong, within
 from tests.hubs import BOUND, Hub, until
 
 
@@ -27,7 +27,7 @@ def test_what_does_not_end_is_broken_off_and_its_thread_with_it() -> None:
         while True:
             pass
 
-    for _ in range(MOST_AT_ONCE + 1):  # a place that was not given back would be missed by the last one
+    for _ in range(MAX_CONCURRENT_JOBS + 1):  # a place that was not given back would be missed by the last one
         with pytest.raises(TookTooLong, match=r"the text takes longer than 0.2 seconds to render"):
             within(0.2, spin, "the text")
         until(lambda: not threads[-1].is_alive(), "the thread ends")

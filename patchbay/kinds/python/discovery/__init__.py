@@ -1,1 +1,1 @@
-"""Reads the functions, annotations and docstrings of a Python definition from its syntax tree."""
+"""Read the functions, annotations and docstrings of a Python definition from its syntax tree."""

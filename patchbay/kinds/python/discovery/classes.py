@@ -1,6 +1,6 @@
-"""Classes of a definition as data: what kind each is, its fields, an enumeration's values. No schemas here.
+"""Classes of a definition as data: their kinds, their fields, the values of an enumeration. Without schemas.
 
-Inheritance is followed inside the module. Sources: REQUIREMENTS VWR-22; DESIGN section 5.
+Inheritance is followed inside the module.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from patchbay.kinds.python.discovery.constraints import FIELD_CALLS, keywords
-from patchbay.kinds.python.discovery.docstrings import Doc, read
+from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
 from patchbay.kinds.python.discovery.literals import ABSENT, json_value
 from patchbay.kinds.python.discovery.scope import Scope
 
@@ -40,8 +40,8 @@ DECORATORS = frozenset(
         "attr.dataclass",
     )
 )
-DEPTH = 32
-"""How many ancestors of a class are looked at."""
+MAX_ANCESTORS = 32
+"""Maximum number of ancestors of a class that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ClassField:
 
 
 def kind_of(node: ast.ClassDef, scope: Scope) -> ClassKind:
-    """What a class is, by its bases and decorators and those of its ancestors in the module."""
+    """Return the kind of a class, by its bases and decorators and those of its ancestors in the module."""
     family = ancestry(node, scope)
     for ancestor in family:
         for base in ancestor.bases:
@@ -68,10 +68,10 @@ def kind_of(node: ast.ClassDef, scope: Scope) -> ClassKind:
 
 
 def ancestry(node: ast.ClassDef, scope: Scope) -> list[ast.ClassDef]:
-    """A class and its ancestors that stand in the module, oldest first."""
+    """Return a class and its ancestors in the module, oldest first."""
     family: list[ast.ClassDef] = []
     waiting = [node]
-    while waiting and len(family) < DEPTH:
+    while waiting and len(family) < MAX_ANCESTORS:
         current = waiting.pop(0)
         if current in family:
             continue
@@ -82,12 +82,12 @@ def ancestry(node: ast.ClassDef, scope: Scope) -> list[ast.ClassDef]:
 
 
 def documentation(node: ast.ClassDef) -> Doc:
-    """What a class's own docstring says."""
-    return read(ast.get_docstring(node, clean=False))
+    """Return a class's own docstring."""
+    return read_docstring(ast.get_docstring(node, clean=False))
 
 
 def members(node: ast.ClassDef, kind: ClassKind, scope: Scope) -> list[ClassField]:
-    """The fields that make an instance, in order, those of ancestors first."""
+    """Return the fields of an instance, in order, those of ancestors first."""
     found: dict[str, ClassField] = {}
     for ancestor in ancestry(node, scope):
         total = not any(word.arg == "total" and json_value(word.value) is False for word in ancestor.keywords)
@@ -95,13 +95,13 @@ def members(node: ast.ClassDef, kind: ClassKind, scope: Scope) -> list[ClassFiel
         for statement, note in _annotated(ancestor):
             name = statement.target.id if isinstance(statement.target, ast.Name) else ""
             if _is_field(name, statement, kind, scope):
-                doc = docs.get(name) or read(note).first
+                doc = docs.get(name) or read_docstring(note).first
                 found[name] = _member(name, statement, total or kind != "typed_dict", doc, scope)
     return list(found.values())
 
 
 def _annotated(node: ast.ClassDef) -> Iterator[tuple[ast.AnnAssign, str | None]]:
-    """Annotated assignments, each with the string that stands below it."""
+    """Yield annotated assignments, each with the string that follows it."""
     for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(statement, ast.AnnAssign):
             match following:
@@ -143,7 +143,7 @@ def _call_keywords(value: ast.expr | None, scope: Scope) -> Mapping[str, Any]:
 
 
 def _gives_default(call: ast.Call) -> bool:
-    """Whether `Field(...)` or `field(...)` makes the field optional; an Ellipsis says that it does not."""
+    """Whether `Field(...)` or `field(...)` has a default; an Ellipsis means required."""
     given = [
         *call.args[:1],
         *(word.value for word in call.keywords if word.arg in ("default", "default_factory", "factory")),
@@ -152,7 +152,7 @@ def _gives_default(call: ast.Call) -> bool:
 
 
 def enum_values(node: ast.ClassDef, scope: Scope) -> dict[str, Any]:
-    """An enumeration's members and their JSON values; empty when one of them cannot be read."""
+    """Return an enumeration's members with their JSON values; empty when one of them cannot be read."""
     named = {scope.path(_head(base)) for ancestor in ancestry(node, scope) for base in ancestor.bases}
     as_text = "enum.StrEnum" in named
     values: dict[str, Any] = {}
@@ -160,7 +160,7 @@ def enum_values(node: ast.ClassDef, scope: Scope) -> dict[str, Any]:
     for ancestor in ancestry(node, scope):
         for name, value in _assigned(ancestor):
             if isinstance(value, ast.Call) and scope.path(value.func) == "enum.auto":
-                # As the enum module counts: one more than the highest so far, or for text the name in lower case.
+                # Like the enum module: one more than the highest value so far; for StrEnum the name in lower case.
                 values[name] = name.lower() if as_text else highest + 1
             else:
                 values[name] = json_value(value)
@@ -177,7 +177,7 @@ def _assigned(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _head(node: ast.expr) -> ast.expr:
-    """The name at the front of `Name[...]` or `Name(...)`."""
+    """Return the name at the front of `Name[...]` or `Name(...)`."""
     while isinstance(node, ast.Subscript | ast.Call):
         node = node.value if isinstance(node, ast.Subscript) else node.func
     return node

@@ -1,6 +1,6 @@
-"""Constraints and words that annotations carry: `Field(ge=1)`, `Annotated[str, "what it is"]`, `Len(1, 9)`.
+"""Constraints and descriptions in annotations: `Field(ge=1)`, `Annotated[str, "a city"]`, `Len(1, 9)`.
 
-They are read when they are literals and turned into JSON Schema keywords.
+Literals among them become JSON Schema keywords.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ LENGTHS: Mapping[str, Mapping[str, str]] = {
 
 
 def keywords(node: ast.expr, scope: Scope) -> dict[str, Any]:
-    """What one piece of metadata says, in pydantic's words: `{"ge": 1, "description": "..."}`.
+    """Return the keywords of one piece of metadata, with pydantic's names: `{"ge": 1, "description": "..."}`.
 
-    A string is a description; what is unknown or no literal is left out.
+    A string is a description; unknown metadata and values that are not literals are ignored.
     """
     bound = scope.local(node)
     node = bound if isinstance(bound, ast.expr) else node
@@ -72,15 +72,15 @@ def keywords(node: ast.expr, scope: Scope) -> dict[str, Any]:
     if not isinstance(node, ast.Call):
         return {}
     path = scope.path(node.func)
-    # annotated_types' classes take their one value by position or by name.
+    # The classes of annotated_types take their one value by position or by name.
     known = path in BY_KEYWORD or path in POSITIONAL
     named = {word.arg: json_value(word.value) for word in node.keywords if word.arg} if known else {}
     placed = {name: json_value(value) for name, value in zip(POSITIONAL.get(path, ()), node.args, strict=False)}
     return {name: value for name, value in {**placed, **named}.items() if value is not ABSENT}
 
 
-def constrained(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema with what metadata says put in; values of a wrong type are left out."""
+def with_constraints(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema with the keywords of metadata; values of a wrong type are ignored."""
     more: dict[str, Any] = {}
     for name, keyword in PLAIN.items():
         if name in given and _fits(name, given[name]):
@@ -93,7 +93,7 @@ def constrained(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def types_in(schema: Mapping[str, Any]) -> set[str]:
-    """The JSON types a schema names, at its root or in the branches of its `anyOf`."""
+    """Return the JSON types of a schema, at its root or in the branches of its `anyOf`."""
     named = schema.get("type", [])
     found = {named} if isinstance(named, str) else set(named)
     return found.union(*(types_in(branch) for branch in schema.get("anyOf", ())))

@@ -1,7 +1,6 @@
-"""Docstrings: the first line, what is said of each parameter, and what is returned.
+"""Docstrings: the first line, the description of each parameter, the description of the result.
 
-Google, NumPy and Sphinx styles, told apart by their section headings and parsed by griffe.
-Sources: REQUIREMENTS VWR-22, T11.5; DESIGN section 5.
+Google, NumPy and Sphinx styles, recognized by their section headings and parsed by griffe.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import griffe
 from patchbay.descriptors import encodable
 
 MAX_DOCSTRING_CHARACTERS = 64 * 1024
-"""Characters of a docstring whose sections are read; of a longer one only the first line is."""
+"""Maximum characters of a docstring whose sections are read; of a longer one only the first line is used."""
 
 SECTIONS = r"(?:args|arguments|params|parameters|keyword args|keyword arguments|other parameters|attributes|returns)"
 STYLES: Mapping[griffe.Parser, re.Pattern[str]] = {
@@ -27,25 +26,25 @@ STYLES: Mapping[griffe.Parser, re.Pattern[str]] = {
 }
 OPTIONS: Mapping[griffe.Parser, dict[str, bool]] = {
     griffe.Parser.numpy: {"warnings": False},
-    # One value is returned, so "The sum: all of it" is a description and not a name with one.
+    # One value is returned, so "The sum: all of it" is a description without a name.
     griffe.Parser.google: {"warnings": False, "returns_multiple_items": False, "returns_named_value": False},
     griffe.Parser.sphinx: {"warnings": False},
 }
 UNREADABLE = (SyntaxError, ValueError, TypeError, LookupError, AttributeError, RecursionError, MemoryError)
-"""What the parser may raise on a type it cannot read inside a docstring; that must cost no tool."""
+"""Errors that the parser may raise on a type inside a docstring; they must not hide a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """What a docstring says, as plain text: its first line, its parameters by name, its return value."""
+    """A docstring as plain text: its first line, its parameters by name, its return value."""
 
     first: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     returns: str = ""
 
 
-def read(docstring: str | None) -> Doc:
-    """Read one docstring. Never fails: what cannot be made out is left out."""
+def read_docstring(docstring: str | None) -> Doc:
+    """Read one docstring. Never fails: unreadable parts are ignored."""
     if not docstring:
         return Doc()
     text = inspect.cleandoc(encodable(docstring))

@@ -1,7 +1,7 @@
 """Python definitions: the public functions of a module as tools, read from its syntax tree.
 
-Nothing is imported or run. A function that cannot be called with a JSON object of named arguments is not
-listed, and a Problem says why. Sources: REQUIREMENTS VWR-22, V-C4b, V-C5, T11.1 to T11.6; DESIGN section 5.
+Nothing is imported or run. A function that cannot be called with a JSON object of named arguments is not listed, and a
+Problem gives the reason.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import orjson
 
 from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, TooLarge
-from patchbay.kinds.python.discovery.docstrings import Doc, read
-from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, rooted, with_default
+from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
+from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, with_default, with_definitions
 from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
 from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
-from patchbay.kinds.python.discovery.syntax import module_of
+from patchbay.kinds.python.discovery.syntax import parse_source
 
 NOT_PARAMETERS = frozenset(("context", "self"))
-"""Parameters that the hub fills itself (VWR-22)."""
+"""Parameters that the hub fills itself."""
 
 MAX_DESCRIPTOR_BYTES = 8 * 1024 * 1024
-"""Bytes that the descriptors of one definition may have together."""
+"""Maximum bytes of all descriptors of one definition."""
 
-LINE = 80
-"""Characters of a wrong line that are shown."""
+MAX_SHOWN_LINE_CHARACTERS = 80
+"""Maximum characters of a wrong line that a message shows."""
 
 LAZY = frozenset(
     (
@@ -46,30 +46,30 @@ LAZY = frozenset(
         "typing.Coroutine",
     )
 )
-"""Return types whose values come one by one or later, so that no one result has a schema."""
+"""Return types with several or later values, for which there is no schema of one result."""
 
 CONTENT_TYPES = frozenset(("text", "image", "audio", "resource", "resource_link"))
 TEXTUAL = frozenset(("string", "null"))
 VAGUE: tuple[Schema, ...] = ({"type": "object"}, {"type": "array"})
 
 
-def python(name: str, text: str) -> Discovery:
-    """The tools of a Python definition called `name`. Raises ConfigError when it is no valid Python."""
-    module = parsed(name, text)
-    return Reader(name, Scope.of(module)).found(read(ast.get_docstring(module, clean=False)).first)
+def discover_functions(name: str, text: str) -> Discovery:
+    """Return the tools of a Python definition. Raises ConfigError when it is not valid Python."""
+    module = parse_module(name, text)
+    return FunctionReader(name, Scope.of(module)).found(read_docstring(ast.get_docstring(module, clean=False)).first)
 
 
-def parsed(name: str, text: str) -> ast.Module:
-    """The syntax tree, after everything the compiler checks without running. Raises ConfigError naming the line."""
+def parse_module(name: str, text: str) -> ast.Module:
+    """Return the syntax tree, after the compiler's checks. Raises ConfigError that names the line."""
     _check_coding(name, text)
     try:
-        module = module_of(text, name)
+        module = parse_source(text, name)
         # Only the compiler refuses `return` outside a function or two parameters of one name.
         compile(module, name, "exec", dont_inherit=True)
     except SyntaxError as problem:
-        line = (problem.text or "").strip()[:LINE]
-        said = f"not valid Python: {problem.msg}" + (f" in {line!r}" if line else "")
-        raise ConfigError(name, f"line {problem.lineno or 1}", said) from problem
+        line = (problem.text or "").strip()[:MAX_SHOWN_LINE_CHARACTERS]
+        sentence = f"not valid Python: {problem.msg}" + (f" in {line!r}" if line else "")
+        raise ConfigError(name, f"line {problem.lineno or 1}", sentence) from problem
     except (ValueError, OverflowError) as problem:
         raise ConfigError(name, "line 1", f"not valid Python: {problem}") from problem
     except (RecursionError, MemoryError) as problem:
@@ -78,7 +78,7 @@ def parsed(name: str, text: str) -> ast.Module:
 
 
 def _check_coding(name: str, text: str) -> None:
-    """Python reads a file as its coding line says; the hub as UTF-8. Raises ConfigError where the two differ."""
+    """Check the coding line: Python follows it, the hub reads UTF-8. Raises ConfigError where the two differ."""
     data = text.encode("utf-8", "surrogatepass")
     try:
         coding, _ = tokenize.detect_encoding(BytesIO(data).readline)
@@ -86,11 +86,10 @@ def _check_coding(name: str, text: str) -> None:
     except (SyntaxError, UnicodeError):
         same = False
     if not same:
-        said = "its coding line says that it is something else; leave that line out"
-        raise ConfigError(name, "line 1", f"expected Python in UTF-8: {said}")
+        raise ConfigError(name, "line 1", "expected Python in UTF-8: its coding line names another; remove that line")
 
 
-class Reader:
+class FunctionReader:
     """Reads the functions of one module."""
 
     def __init__(self, server: str, scope: Scope) -> None:
@@ -100,7 +99,7 @@ class Reader:
         self._left = MAX_DESCRIPTOR_BYTES
 
     def found(self, description: str) -> Discovery:
-        """Every listed function as a descriptor, every other one as a problem, both in the order of the source."""
+        """Return every listed function as a descriptor, every other one as a problem, both in source order."""
         descriptors: list[Descriptor] = []
         problems: list[Problem] = []
         for function in self._scope.functions():
@@ -112,7 +111,7 @@ class Reader:
         return Discovery(tuple(descriptors), tuple(problems), description)
 
     def _read(self, function: FunctionNode) -> Descriptor | str:
-        """A function as a descriptor, or a sentence that says why it is not listed."""
+        """Return a function as a descriptor, or the sentence that explains why it is not listed."""
         name = self._server if function.name == "main" else function.name
         reason = self._unlistable(function) or self._misnamed(function, name)
         if reason:
@@ -143,13 +142,13 @@ class Reader:
 
     def _misnamed(self, function: FunctionNode, name: str) -> str:
         if not re.fullmatch(NAME, name):
-            return f"{name!r} is no tool name; expected 1 to 128 ASCII letters, digits, dots, dashes or underscores"
+            return f"{name!r} is not a tool name; expected 1 to 128 ASCII letters, digits, dots, dashes or underscores"
         if function.name == "main" and any(other.name == name != "main" for other in self._scope.functions()):
-            return f"it would be called {name!r} like this server, and a function of that name is there already"
+            return f"its name would be {name!r} like this server's, and another function has that name"
         return ""
 
     def _unusable(self, wire: Mapping[str, Any]) -> str:
-        """Why a tool could not be sent or its arguments not be checked; empty when all is well."""
+        """Return why a tool cannot be sent or its arguments cannot be checked; empty when both work."""
         try:
             self._left -= len(orjson.dumps(wire))
             for schema in (wire["inputSchema"], wire.get("outputSchema", {})):
@@ -166,7 +165,7 @@ class Reader:
     def _wire(self, name: str, function: FunctionNode, streams: bool) -> dict[str, Any]:
         if self._left < 0:
             raise TooLarge(f"the tools of this definition are too large together; at most {MAX_DESCRIPTOR_BYTES} bytes")
-        doc = read(ast.get_docstring(function, clean=False))
+        doc = read_docstring(ast.get_docstring(function, clean=False))
         described = {"description": doc.first} if doc.first else {}
         output = None if streams or answers_in_blocks(function) else self._output(function, doc)
         return {
@@ -194,9 +193,9 @@ class Reader:
         }
 
     def _output(self, function: FunctionNode, doc: Doc) -> Schema | None:
-        """The schema of a result, or None where a result may be text or nothing, or where the type says too little.
+        """Return the schema of a result; None where a result may be text or null, or where the type is too vague.
 
-        A client refuses a result without structured content once there is an output schema.
+        With an output schema, a client refuses a result without structured content (MCP specification, server/tools).
         """
         note = function.returns
         if isinstance(note, ast.Constant) and isinstance(note.value, str):
@@ -205,14 +204,14 @@ class Reader:
         if head is None or self._scope.path(head) in LAZY:
             return None
         schemas, shared = self._types.schema({"result": note}, closed=False)
-        schema = rooted(schemas["result"], shared)
+        schema = with_definitions(schemas["result"], shared)
         if any(may_be_text(leaf) for leaf in alternatives_of(schema, shared)) or schema in VAGUE:
             return None
         return {**schema, "description": doc.returns} if doc.returns else schema
 
 
 def parameters(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:
-    """The parameters that callers fill, each with its default or None."""
+    """Yield the parameters that callers fill, each with its default or None."""
     taken = function.args
     missing = len(taken.args) - len(taken.defaults)
     for place, each in enumerate(taken.args):
@@ -224,7 +223,7 @@ def parameters(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | Non
 
 
 def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:
-    """The nodes of a function's own body, without functions and classes inside it."""
+    """Yield the nodes of a function's own body, without functions and classes inside it."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
@@ -234,7 +233,7 @@ def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:
 
 
 def answers_in_blocks(function: FunctionNode) -> bool:
-    """Whether a function visibly returns `{"output": ...}` or a content block, which become no structured content."""
+    """Whether a function visibly returns `{"output": ...}` or a content block, which are not structured content."""
     for node in own_nodes(function):
         if isinstance(node, ast.Return):
             values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
@@ -255,6 +254,6 @@ def _is_block(node: ast.expr | None) -> bool:
 
 
 def may_be_text(leaf: Schema) -> bool:
-    """Whether a value of a schema without branches may be text, null or anything at all."""
+    """Whether a value of a schema without branches may be text, null or of any type."""
     named = leaf.get("type", "string")
     return bool(TEXTUAL & ({named} if isinstance(named, str) else set(named)))

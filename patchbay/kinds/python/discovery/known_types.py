@@ -1,6 +1,6 @@
-"""Types that are known by name, and what each is in JSON: plain ones with their schema, generic ones by family.
+"""Types known by name with their JSON form: plain types with their schema, generic types by family.
 
-Names are as `Scope.path` spells them: no prefix for built-ins, `typing` also for what `collections.abc` offers.
+Names are spelled as by `Scope.path`: no prefix for built-ins, `typing` also for names of `collections.abc`.
 """
 
 from __future__ import annotations

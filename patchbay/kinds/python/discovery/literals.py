@@ -1,4 +1,4 @@
-"""Literals in source code as JSON values: defaults, Literal members, constraints. Nothing is evaluated but literals."""
+"""Literals in source code as JSON values: defaults, Literal members, constraints. Only literals are evaluated."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import math
 from typing import Any, Final
 
 SMALLEST, INTEGER_RANGE = -(2**63), 2**64 - 1
-"""The whole numbers that every part of the hub can write as JSON."""
+"""The integers that every part of the hub can write as JSON."""
 
 
 class Missing:
-    """The type of ABSENT, which stands for "no JSON value here", because None is one."""
+    """The type of ABSENT, which means "no JSON value", because None is a JSON value."""
 
 
 ABSENT: Final = Missing()
 
 
 def json_value(node: ast.expr | None) -> Any:
-    """The JSON value a literal stands for; ABSENT when it is no literal or JSON has no such value.
+    """Return the JSON value of a literal; ABSENT when it is not a literal or JSON has no such value.
 
-    Tuples become lists. Bytes, sets, complex numbers, infinities, numbers beyond 64 bits and mappings
-    whose keys are not strings have no JSON value.
+    Tuples become lists. Bytes, sets, complex numbers, infinities, numbers beyond 64 bits and mappings whose keys are
+    not strings have no JSON value.
     """
     if node is None:
         return ABSENT
@@ -46,6 +46,6 @@ def _plain(value: Any) -> Any:
 
 
 def type_name(value: Any) -> str:
-    """The JSON Schema name of a JSON value's type."""
+    """Return the JSON Schema name of a JSON value's type."""
     names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
     return names.get(type(value), "null")

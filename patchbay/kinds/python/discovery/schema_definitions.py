@@ -1,6 +1,6 @@
-"""`$defs` put in order: what is used once or is small stands where it is used, the rest is shared.
+"""Arrange `$defs`: a definition that is used once or is small is inlined, the others are shared.
 
-Clients read schemas that say everything in place best; a definition used often, or by itself, has to be shared.
+Clients read schemas without references best; a definition that is repeated or recursive must be shared.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from patchbay.kinds.python.discovery.schema_shapes import Schema, union
 
 PREFIX = "#/$defs/"
 MAX_REPEATED_VALUES = 16
-"""JSON values in a definition that is repeated rather than shared."""
+"""Maximum number of JSON values in a definition that is repeated rather than shared."""
 
 
 def collect_definitions(
     parts: Mapping[str, Schema], definitions: Mapping[str, Schema]
 ) -> tuple[dict[str, Schema], Schema]:
-    """The parts with references resolved where that is better, and the definitions that are still needed."""
+    """Return the parts with inlined references, and the definitions that are still needed."""
     definitions = {name: {} if _is_endless(name, definitions) else schema for name, schema in definitions.items()}
     uses = Counter(name for schema in (*parts.values(), *definitions.values()) for name in references(schema))
     inline = {name: schema for name, schema in definitions.items() if uses[name] == 1 or _is_small(schema)}
@@ -29,8 +29,8 @@ def collect_definitions(
     return {name: _resolved(schema, inline) for name, schema in parts.items()}, kept
 
 
-def rooted(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """A schema complete in itself; a root that is only a reference is written out, so that its type is seen."""
+def with_definitions(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """Return a complete schema; a root that is only a reference is inlined, so that its type is visible."""
     if not definitions:
         return schema
     while set(schema) == {"$ref"}:
@@ -39,7 +39,7 @@ def rooted(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
 
 
 def alternatives_of(schema: Schema, definitions: Mapping[str, Schema]) -> Iterator[Schema]:
-    """The schemas of which a value has to fit one, through `anyOf` and references; `{}` for one not known yet."""
+    """Yield the alternatives of a schema, through `anyOf` and references; `{}` for one that is not known yet."""
     seen: set[str] = set()
     waiting = [schema]
     while waiting:
@@ -53,7 +53,7 @@ def alternatives_of(schema: Schema, definitions: Mapping[str, Schema]) -> Iterat
 
 
 def with_default(schema: Schema, default: Any, definitions: Mapping[str, Schema]) -> Schema:
-    """A schema with its default, a JSON value or ABSENT. A null default makes null a value: `x: int = None`."""
+    """Return a schema with its default, a JSON value or ABSENT. A null default allows null: `x: int = None`."""
     if default is ABSENT:
         return schema
     if default is None and not any(_takes_null(leaf) for leaf in alternatives_of(schema, definitions)):
@@ -68,7 +68,7 @@ def _takes_null(leaf: Schema) -> bool:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """The names of the definitions a schema refers to, as often as it does."""
+    """Yield the names of the definitions a schema refers to, with repetitions."""
     waiting = [schema]
     while waiting:
         value = waiting.pop()
@@ -81,7 +81,9 @@ def references(schema: Any) -> Iterator[str]:
 
 
 def _is_endless(name: str, definitions: Mapping[str, Schema]) -> bool:
-    """Whether a definition is also only itself again (`X = "X | int"`), so that checking a value would never end."""
+    """Whether a definition refers to itself without an object between (`X = "X | int"`), so that validation would not
+    end.
+    """
     seen: set[str] = set()
     waiting = [definitions[name]]
     while waiting:

@@ -1,4 +1,4 @@
-"""The few shapes of schema that annotations come to: one of several, one of some values, places, an object."""
+"""Schemas of unions, fixed values, tuples and objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Schema = dict[str, Any]
 
 
 def union(branches: Sequence[Schema]) -> Schema:
-    """One of several schemas; any value when one of them is."""
+    """Return a schema of alternatives; any value when one of them allows any value."""
     flat: list[Schema] = []
     for branch in branches:
         for one in branch["anyOf"] if set(branch) == {"anyOf"} else [branch]:
@@ -23,21 +23,21 @@ def union(branches: Sequence[Schema]) -> Schema:
 
 
 def choice(values: Sequence[Any]) -> Schema:
-    """One of some JSON values, with their type where they share it."""
-    # True equals 1 in Python and not in JSON.
+    """Return a schema of these JSON values, with their type where they share it."""
+    # True equals 1 in Python, but not in JSON.
     distinct = list({(type(value), repr(value)): value for value in values}.values())
     kinds = {type_name(value) for value in distinct}
     typed: Schema = {"type": kinds.pop()} if len(kinds) == 1 else {}
     return {**typed, "const": distinct[0]} if len(distinct) == 1 else {**typed, "enum": distinct}
 
 
-def fixed(items: list[Schema], required: int) -> Schema:
-    """An array of known places."""
+def fixed_array(items: list[Schema], required: int) -> Schema:
+    """Return the schema of an array with fixed positions."""
     if not items:
         return {"type": "array", "maxItems": 0}
     return {"type": "array", "prefixItems": items, "items": False, "minItems": required, "maxItems": len(items)}
 
 
-def record(properties: dict[str, Schema], required: Sequence[str]) -> Schema:
-    """An object of known properties; `required` is left out when there are none."""
+def object_schema(properties: dict[str, Schema], required: Sequence[str]) -> Schema:
+    """Return the schema of an object with these properties; `required` is omitted when it is empty."""
     return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}

@@ -1,8 +1,9 @@
-"""Annotations as JSON Schema 2020-12, built from syntax alone.
+"""Convert annotations to JSON Schema 2020-12, from syntax alone.
 
-Classes and aliases of the module become `$defs`; those used once, and small ones, are put where they
-are used, so that only recursive and repeated ones remain. What is unknown is any value (`{}`).
-Sources: REQUIREMENTS VWR-22, T11.6; DESIGN section 5; json-schema.org/draft/2020-12.
+Classes and aliases of the module become `$defs`; definitions that are used once, and small ones, are inlined, so that
+only recursive and repeated ones remain. An unknown type allows any value (`{}`).
+
+Source: https://json-schema.org/draft/2020-12.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from urllib.parse import quote
 
 from patchbay.errors import TooLarge
 from patchbay.kinds.python.discovery.classes import documentation, enum_values, kind_of, members
-from patchbay.kinds.python.discovery.constraints import constrained, keywords
+from patchbay.kinds.python.discovery.constraints import keywords, with_constraints
 from patchbay.kinds.python.discovery.known_types import ARRAYS, COUNTERS, MAPS, SETS, TUPLES, TYPES, WRAPPERS
 from patchbay.kinds.python.discovery.literals import ABSENT, json_value
 from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, collect_definitions, with_default
-from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed, record, union
+from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed_array, object_schema, union
 from patchbay.kinds.python.discovery.scope import Scope
-from patchbay.kinds.python.discovery.syntax import expression_of
+from patchbay.kinds.python.discovery.syntax import parse_expression
 
-DEPTH = 64
-"""How deeply annotations may nest, through classes and aliases; what lies deeper is any value."""
+MAX_ANNOTATION_DEPTH = 64
+"""Maximum nesting of annotations, through classes and aliases; a deeper one allows any value."""
 
 MAX_ANNOTATIONS = 200_000
-"""How many annotations, counted each time they are used, one definition may have in its schemas."""
+"""Maximum number of annotations in the schemas of one definition, counted at each use."""
 
 
 class Types:
@@ -41,19 +42,19 @@ class Types:
         self._open: set[str] = set()
 
     def schema(self, parts: Mapping[str, ast.expr | None], closed: bool = True) -> tuple[dict[str, Schema], Schema]:
-        """The schemas of some annotations by name, and the `$defs` they share.
+        """Return the schemas of some annotations by name, and the `$defs` they share.
 
-        `closed` refuses unknown fields of dataclasses: right for what is sent, too strict for what comes back.
-        Raises TooLarge when the definition's schemas are too large together.
+        `closed` refuses unknown fields of dataclasses: right for arguments, too strict for results. Raises TooLarge
+        when the definition's schemas are too large together.
         """
         self._definitions, self._closed, self._open = {}, closed, set()
         built = {name: self.of(node) for name, node in parts.items()}
         return collect_definitions(built, self._definitions)
 
     def of(self, node: ast.expr | None) -> Schema:
-        """The schema of one annotation, which may refer to `$defs`."""
+        """Return the schema of one annotation, which may refer to `$defs`."""
         self._charge(1)
-        if node is None or self._depth >= DEPTH:
+        if node is None or self._depth >= MAX_ANNOTATION_DEPTH:
             return {}
         self._depth += 1
         try:
@@ -64,12 +65,10 @@ class Types:
     def _charge(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise TooLarge(
-                f"the types of this definition are too large together; at most {MAX_ANNOTATIONS} can be described"
-            )
+            raise TooLarge(f"the types of this definition are too large together; expected at most {MAX_ANNOTATIONS}")
 
     def member_value(self, node: ast.expr | None) -> Any:
-        """The JSON value of a literal or of an enumeration's member (`Colour.RED`, `Colour.RED.value`), or ABSENT."""
+        """Return the JSON value of a literal or enumeration member (`Colour.RED`, `Colour.RED.value`), or ABSENT."""
         value = json_value(node)
         if value is not ABSENT or not isinstance(node, ast.Attribute):
             return value
@@ -108,7 +107,7 @@ class Types:
         return self._container(path, [])
 
     def _definition(self, name: str, found: ast.ClassDef | ast.expr) -> Schema:
-        """A reference to a class or alias of the module, which is described once in `$defs`."""
+        """Return a reference to a class or alias of the module, which is described once in `$defs`."""
         if name not in self._definitions:
             self._definitions[name] = {}
             self._open.add(name)
@@ -167,7 +166,7 @@ class Types:
                 return {"type": "array", "items": items} if items else {"type": "array"}
         if any(isinstance(item, ast.Starred) for item in arguments):
             return {"type": "array"}
-        return fixed([self.of(item) for item in arguments], len(arguments))
+        return fixed_array([self.of(item) for item in arguments], len(arguments))
 
     def _union(self, nodes: Sequence[ast.expr]) -> Schema:
         return union([self.of(node) for node in nodes])
@@ -186,10 +185,10 @@ class Types:
         given: dict[str, Any] = {}
         for node in arguments[1:]:
             given.update({name: value for name, value in keywords(node, self._scope).items() if name not in given})
-        return constrained(self.of(arguments[0]), given)
+        return with_constraints(self.of(arguments[0]), given)
 
     def _called(self, node: ast.Call) -> Schema:
-        """`NewType("UserId", int)` and `TypedDict("Place", {"name": str})`, the calls that make types."""
+        """Handle the calls that make types: `NewType("UserId", int)` and `TypedDict("Place", {"name": str})`."""
         match self._scope.path(node.func), node.args:
             case "typing.NewType", [_, base]:
                 return self.of(base)
@@ -199,7 +198,7 @@ class Types:
                     return {}
                 total = not any(word.arg == "total" and json_value(word.value) is False for word in node.keywords)
                 properties = {name: self.of(value) for name, value in zip(names, values, strict=True)}
-                return record(properties, [name for name in properties if total])
+                return object_schema(properties, [name for name in properties if total])
             case _:
                 return {}
 
@@ -217,25 +216,25 @@ class Types:
         properties: dict[str, Schema] = {}
         for field in fields:
             words = {"description": field.doc, **field.extra} if field.doc else field.extra
-            schema = constrained(self.of(field.annotation), words)
+            schema = with_constraints(self.of(field.annotation), words)
             properties[field.name] = with_default(schema, field.default, self._definitions)
         required = [field.name for field in fields if field.required]
         if kind == "named_tuple":
-            return {**fixed(list(properties.values()), len(required)), **described}
+            return {**fixed_array(list(properties.values()), len(required)), **described}
         closed = {"additionalProperties": False} if kind == "dataclass" and self._closed else {}
-        return {**record(properties, required), **closed, **described}
+        return {**object_schema(properties, required), **closed, **described}
 
 
 def expression_in(text: str) -> ast.expr | None:
-    """The expression in a forward reference, or None when the text is none."""
+    """Parse the expression in a forward reference; None when it is not an expression."""
     try:
-        return expression_of(text.strip())
+        return parse_expression(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def alternatives(node: ast.expr) -> list[ast.expr]:
-    """The members of `A | B | C`, without recursion, for such chains can be long."""
+    """Return the members of `A | B | C`, without recursion, because such chains can be long."""
     found: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         found.append(node.right)

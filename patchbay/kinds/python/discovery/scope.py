@@ -1,9 +1,9 @@
-"""What a module's names stand for, read from its syntax tree; nothing is imported.
+"""Resolve a module's names from its syntax tree, without importing it.
 
-Rules. Only statements at module level bind, also inside `if`, `try`, `with` and loops. A later binding
-wins. Of two branches the first wins (the body of `if`, the body of `try`), for that is where the
-definition meant for this platform usually stands. What runs only for a type checker is good for types
-and is no tool; what runs only as a script (`__name__ == "__main__"`) is neither.
+Only statements at module level bind names, also inside `if`, `try`, `with` and loops. A later binding wins. Of two
+branches the first wins (the body of `if`, the body of `try`), because it is usually meant for this platform. A name
+that only a type checker binds is a type and not a tool; a name that only a script binds (`__name__ == "__main__"`) is
+neither.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableName:
-    """A name bound to something that cannot be read from the syntax."""
+    """A name bound to a value that the syntax does not show."""
 
 
 Binding = FunctionNode | ast.ClassDef | Imported | ast.expr | UnreadableName
@@ -33,20 +33,20 @@ Binding = FunctionNode | ast.ClassDef | Imported | ast.expr | UnreadableName
 
 @dataclass(slots=True)
 class Scope:
-    """A module's names. `typing_only` are those bound only when a type checker looks."""
+    """A module's names. `typing_only` are those that only a type checker binds."""
 
     names: dict[str, Binding] = field(default_factory=dict)
     typing_only: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, module: ast.Module) -> Scope:
-        """The names bound in a module. Raises RecursionError when it is nested too deeply."""
+        """Return the names bound in a module. Raises RecursionError when it is nested too deeply."""
         scope = cls()
         scope._read(module.body, runtime=True)
         return scope
 
     def functions(self) -> list[FunctionNode]:
-        """The functions that a call could reach, in the order of the source."""
+        """Return the functions that a call can reach, in source order."""
         found = [
             bound
             for name, bound in self.names.items()
@@ -55,10 +55,10 @@ class Scope:
         return sorted(found, key=lambda function: function.lineno)
 
     def path(self, node: ast.expr) -> str:
-        """The full dotted name that an expression refers to: `typing.Optional`, `int`, `datetime.date`.
+        """Return the full dotted name that an expression refers to: `typing.Optional`, `int`, `datetime.date`.
 
-        A name of this module begins with a dot (`.Colour.RED`); what is no name gives an empty string.
-        A name that nothing binds is taken for one of `typing`, which definitions may use without importing.
+        A name of this module begins with a dot (`.Colour.RED`); any other expression gives an empty string. An unbound
+        name is taken as one of `typing`, which definitions may use without importing.
         """
         if isinstance(node, ast.Attribute):
             base = self.path(node.value)
@@ -73,7 +73,7 @@ class Scope:
         return node.id if hasattr(builtins, node.id) else f"typing.{node.id}"
 
     def local(self, node: ast.expr) -> Binding | None:
-        """What a plain name of this module is bound to; None for anything else."""
+        """Return the binding of a plain name of this module; None for any other expression."""
         return self.names.get(node.id) if isinstance(node, ast.Name) else None
 
     def _read(self, body: Sequence[ast.stmt], runtime: bool) -> None:
@@ -105,7 +105,7 @@ class Scope:
 
 
 def canonical(path: str) -> str:
-    """One spelling for names that several modules offer: those of `typing`, and no prefix for built-ins."""
+    """Return one spelling for names in several modules: `typing` where possible, and no prefix for built-ins."""
     for prefix in ("typing_extensions.", "collections.abc."):
         if path.startswith(prefix):
             return "typing." + path.removeprefix(prefix)
@@ -113,7 +113,7 @@ def canonical(path: str) -> str:
 
 
 def bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
-    """The names a statement binds itself, without those in blocks inside it."""
+    """Yield the names a statement binds itself, without those in blocks inside it."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield statement.name, statement
@@ -136,7 +136,7 @@ def bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
 
 
 def blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
-    """The blocks inside a statement that bind in the same scope; the one that wins comes last."""
+    """Yield the blocks inside a statement that bind in the same scope; the one that wins comes last."""
     match statement:
         case ast.Try() | ast.TryStar():
             yield from (handler.body for handler in statement.handlers)
@@ -169,7 +169,7 @@ def _targets(statement: ast.stmt) -> Iterator[str]:
 
 
 def _when(test: ast.expr) -> tuple[str, str]:
-    """When the body and the other branch of an `if` happen: `run`, `types` (a type checker only) or `never`."""
+    """Return when the body and the other branch of an `if` run: `run`, `types` (a type checker only) or `never`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         body, otherwise = _when(test.operand)
         return otherwise, body

@@ -1,9 +1,8 @@
-"""Python text as a syntax tree, from any thread.
+"""Parse Python text to a syntax tree, from any thread.
 
-CPython before 3.11.8 and 3.12.1 counts the depth of the trees that it builds in one place for all threads: two that
-build at once disturb each other, and one of them raises SystemError although its text is right. So this hub builds
-one at a time, and builds again where somebody else's code came between.
-Source: python/cpython issue 106905.
+CPython before 3.11.8 and 3.12.1 has one depth counter for the trees of all threads: two threads that parse at the same
+time disturb each other, and one raises SystemError for valid text. So this hub parses one text at a time, and retries
+when code outside the hub interfered. https://github.com/python/cpython/issues/106905
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-TRIES = 5
-"""How often a text is read whose reading was disturbed."""
+MAX_PARSE_ATTEMPTS = 5
+"""Maximum number of attempts to parse one text."""
 
-_ONE_AT_A_TIME = threading.RLock()  # a finalizer that runs while a tree is built may build one too
+_ONE_AT_A_TIME = threading.RLock()  # reentrant, because a finalizer that runs during parsing may parse too
 
 
-def module_of(text: str | bytes, name: str = "<unknown>") -> ast.Module:
-    """The tree of a module called `name`. Raises what `ast.parse` raises for text that is no Python."""
+def parse_source(text: str | bytes, name: str = "<unknown>") -> ast.Module:
+    """Return the tree of a module called `name`. Raises the errors of `ast.parse`."""
     tree: ast.Module = _parsed(text, name, "exec")
     return tree
 
 
-def expression_of(text: str) -> ast.expr:
-    """The tree of one expression. Raises what `ast.parse` raises for text that is none."""
+def parse_expression(text: str) -> ast.expr:
+    """Return the tree of one expression. Raises the errors of `ast.parse`."""
     tree: ast.Expression = _parsed(text, "<unknown>", "eval")
     return tree.body
 
 
 def _parsed(text: str | bytes, name: str, mode: str) -> Any:
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_PARSE_ATTEMPTS - 1):
         with _ONE_AT_A_TIME, suppress(SystemError):
             return ast.parse(text, name, mode)
     with _ONE_AT_A_TIME:

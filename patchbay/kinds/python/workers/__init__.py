@@ -1,19 +1,19 @@
-"""Host processes (`isolation: process`): where Python definitions run that nobody has to trust not to fail.
+"""Worker processes (`isolation: process`), where Python definitions run that may fail.
 
-    pool.py       which host runs a call; how many there are; when they end       in the hub
-    handler.py    one call over a host's pipe, as events                          in the hub
-    service.py    what a running tool asks of the hub                             in the hub
-    zygote.py     keeps one zygote process and talks to it                        in the hub
-    frames.py     what goes over the pipe                                         both sides
-    limits.py     what a host may use                                             both sides
-    nursery.py    the zygote process: forks hosts, kills and buries them          child
-    host.py       one host: one definition, one call at a time                    grandchild
-    sandbox.py    bubblewrap around a zygote, where it is installed               in the hub
+    worker_pool.py         which worker runs a call; how many there are; when they end      in the hub
+    handler.py             one call over a worker's pipe, as events                         in the hub
+    hub_service.py         requests of a running tool to the hub                            in the hub
+    fork_server_client.py  starts a fork server process and talks to it                     in the hub
+    worker_connection.py   the hub's end of one worker's pipe                               in the hub
+    frames.py              the frames on the pipe                                           both sides
+    fork_server.py         the fork server process: forks, kills and reaps workers          child
+    worker.py              one worker: one definition, one call at a time                   grandchild
+    hub_proxy.py           the hub as a tool in a worker sees it                            grandchild
+    output.py              printed output of a tool as log lines                            both sides
+    leftovers.py           files, children and descriptors that a call left behind          grandchild
 
-What holds: whatever a definition does, by mistake, to itself, its process and its children (hang,
-crash, fork, double-fork, eat memory, flood) costs one host; the caller is told why, and nothing of
-it is left. Hosts die with the worker, even by `kill -9`.
-A host runs as the user that runs the hub. What keeps code that means harm away from the hub is in `confinement/`; where
-the machine lacks it, such code can read that user's files and signal that user's processes.
-Sources: DESIGN section 6; THREATS 1.6, X2, X3.
+A definition that hangs, crashes, forks, double-forks, uses too much memory or floods, costs one worker; the caller gets
+the reason, and no process of it remains. Workers die with the hub's process, even after `kill -9`. A worker runs as the
+user of the hub. `processes/confinement/` protects the hub from malicious code; where the machine lacks a protection,
+such code can read that user's files and signal that user's processes.
 """

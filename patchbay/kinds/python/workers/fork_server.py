@@ -1,11 +1,11 @@
-"""The zygote process: forks hosts quickly, kills them when told to, and buries all that is left of them.
+"""The fork server process: it forks workers quickly, kills them on request, and reaps everything that they leave.
 
-It has everything imported that definitions commonly need, one thread, and runs nobody's code, so
-that forking is safe and fast. Each host leads a session and a process group of its own and adopts
-the orphans of its own descendants. When it has ended, they come to this process: so a child here
-that is no host is left over from one, and is killed. Then the hub is told how the host ended.
-When the hub is gone (its end of the control socket is closed, however it died), everything ends.
-Sources: DESIGN section 6; THREATS X2, X3; prctl(2) PR_SET_CHILD_SUBREAPER.
+It has imported everything that definitions commonly need, has one thread, and runs no foreign code, so that forking is
+safe and fast. Each worker leads its own session and process group and adopts the orphans of its descendants. After its
+end they come to this process: a child here that is not a worker is a leftover of one, and is killed. Then the hub gets
+the exit status of the worker. When the hub is gone (its end of the control socket is closed), everything ends.
+
+Source: prctl(2) PR_SET_CHILD_SUBREAPER.
 """
 
 from __future__ import annotations
@@ -32,32 +32,40 @@ from struct import Struct
 
 import orjson
 
-from patchbay.kinds.python.workers.worker import live
+from patchbay.kinds.python.workers.worker import run_worker
 from patchbay.processes.confinement import landlock, namespaces, privacy
-from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, in_force
-from patchbay.processes.limits import adopt_orphans, gain_nothing, name_process, tasks_of_user
+from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, active_protections
+from patchbay.processes.limits import count_user_tasks, forbid_new_privileges, name_process
+from patchbay.processes.process_trees import (
+    adopt_orphans,
+    children_of,
+    kill_process_and_group,
+    reap_child,
+    signal_process,
+)
 
 ORDER = Struct("<BQd")
 SPAWN, STOP, PING = 1, 2, 3
-"""Orders: SPAWN (number; with the descriptors of link, output and fate), STOP (number, seconds of grace), PING, which
-is answered with a line feed. The first line that the hub gets is JSON: which protections are in force."""
+"""Orders: SPAWN (number; with the descriptors of link, output and exit status), STOP (number, seconds of grace), PING,
+which is answered with a line feed. The first line to the hub is JSON: the active protections.
+"""
 
-SWEEP = 10
-"""Milliseconds between two looks at orphans that do not end at once."""
+ORPHAN_POLL_MILLISECONDS = 10
+"""Milliseconds between two checks for orphans that do not end at once."""
 
-REMINDER = 0.1
-"""Part of its grace after which a host is told again: Python misses a signal that comes just before a system call."""
+REMINDER_SHARE = 0.1
+"""Part of its grace after which a worker is signalled again: Python misses a signal just before a system call."""
 
-FAREWELL = 2.0
-"""Seconds in which everything is to have ended when the hub is gone."""
+END_ALL_SECONDS = 2.0
+"""Seconds in which everything must end after the hub is gone."""
 
 PRELOADED = (asyncio, concurrent.futures, subprocess, tempfile, threading)
-"""Imported here so that no host has to."""
+"""Imported here so that no worker needs to import them."""
 
 
 @dataclass(slots=True)
 class Child:
-    """One host: its number in the hub, its process, where its end is told, its working folder."""
+    """One worker: its number in the hub, its process, the descriptor for its exit status, its working folder."""
 
     number: int
     pid: int
@@ -66,7 +74,7 @@ class Child:
 
 
 class ForkServer:
-    """All hosts of one zygote. `folder` is made, and is empty in the end."""
+    """All workers of one fork server. `folder` is created, and removed in the end."""
 
     def __init__(self, control: int, folder: Path, protections: Protections | None = None) -> None:
         self._control = socket.socket(fileno=control)
@@ -76,7 +84,7 @@ class ForkServer:
         self._cleaners: set[int] = set()
         self._deadlines: list[tuple[float, int, signal.Signals]] = []
         self._ending = False
-        self._tasks = tasks_of_user()
+        self._tasks = count_user_tasks()
         self._pid = os.getpid()
         self._protections = protections or Protections()
         self._init = 0
@@ -93,34 +101,34 @@ class ForkServer:
             self._init = namespaces.enter()
         if PRIVACY in self._protections.names:
             privacy.hide_memory()
-        self._say(orjson.dumps({"names": self._protections.names, "landlock": landlock.version()}) + b"\n")
+        self._write(orjson.dumps({"names": self._protections.names, "landlock": landlock.version()}) + b"\n")
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
         while self._serving:
-            ready = {fd for fd, _ in poll.poll(self._patience())}
+            ready = {fd for fd, _ in poll.poll(self._poll_timeout())}
             if self._woken in ready:
                 self._drain_wakeups()
-            self._bury_the_dead()
+            self._reap_children()
             if self._sweeping:
                 self._kill_orphans()
-            self._signal_the_late()
+            self._send_due_signals()
             if self._control.fileno() in ready:
                 self._serving = self._obey() and self._serving
         self._end()
 
-    def _patience(self) -> int | None:
-        """Milliseconds until the next signal is due; None when no host has been told to end."""
+    def _poll_timeout(self) -> int | None:
+        """Return the milliseconds until the next signal is due; None without a pending one."""
         if self._sweeping:
-            return SWEEP
+            return ORPHAN_POLL_MILLISECONDS
         if not self._deadlines:
             return None
         return max(0, int((self._deadlines[0][0] - time.monotonic()) * 1000) + 1)
 
-    def _say(self, words: bytes) -> None:
-        """Tell the hub something, unless it does not listen: it asks again."""
+    def _write(self, words: bytes) -> None:
+        """Write to the hub, without waiting for it: it asks again."""
         with suppress(OSError):
             self._control.send(words, socket.MSG_DONTWAIT)
 
@@ -140,7 +148,7 @@ class ForkServer:
         if what == SPAWN:
             self._spawn(number, *fds)
         elif what == PING:
-            self._say(b"\n")
+            self._write(b"\n")
         elif number in self._numbers:
             self._stop(self._numbers[number], seconds)
         return True
@@ -151,17 +159,17 @@ class ForkServer:
             folder.mkdir()
             pid = os.fork()
         except OSError as problem:
-            self._tell(fate, {"unborn": problem.strerror})
+            self._report_exit(fate, {"error": problem.strerror})
             pid = -1
         if pid == 0:
-            self._become(link, output, folder)
+            self._become_worker(link, output, folder)
         os.close(link)
         os.close(output)
         if pid > 0:
             self._numbers[number] = self._children[pid] = Child(number, pid, fate, folder)
 
-    def _become(self, link: int, output: int, folder: Path) -> None:
-        """In the fork: keep nothing of the zygote but its modules, then be a host. Does not return."""
+    def _become_worker(self, link: int, output: int, folder: Path) -> None:
+        """Become a worker in the forked process; keep only the modules of the fork server. Does not return."""
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -171,7 +179,7 @@ class ForkServer:
             os.dup2(output, 2)
             os.closerange(3, link)
             os.closerange(link + 1, 1 << 20)
-            live(link, 0 if self._init else self._pid, folder, self._tasks, self._protections)
+            run_worker(link, 0 if self._init else self._pid, folder, self._tasks, self._protections)
         finally:
             os._exit(1)
 
@@ -179,35 +187,31 @@ class ForkServer:
         now = time.monotonic()
         if grace > 0:
             os.kill(child.pid, signal.SIGUSR2)
-            heapq.heappush(self._deadlines, (now + grace * REMINDER, child.number, signal.SIGUSR2))
+            heapq.heappush(self._deadlines, (now + grace * REMINDER_SHARE, child.number, signal.SIGUSR2))
         heapq.heappush(self._deadlines, (now + grace, child.number, signal.SIGKILL))
 
-    def _signal_the_late(self) -> None:
-        """Remind and kill those whose time has come; a child that is not buried keeps its number to itself."""
+    def _send_due_signals(self) -> None:
+        """Signal the workers whose time has come; a child that is not reaped yet keeps its process id."""
         while self._deadlines and self._deadlines[0][0] <= time.monotonic():
             _, number, what = heapq.heappop(self._deadlines)
             child = self._numbers.get(number)
             if child is not None and what is signal.SIGKILL:
-                _kill(child.pid)
+                kill_process_and_group(child.pid)
             elif child is not None:
                 os.kill(child.pid, what)
 
-    def _bury_the_dead(self) -> None:
-        """Everything that has ended: hosts, orphans, cleaners."""
+    def _reap_children(self) -> None:
+        """Reap everything that has ended: workers, orphans, cleaners."""
         orphans = False
         with suppress(ChildProcessError):
-            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                pid = found.si_pid
+            while ended := reap_child(self._kill_group_of_worker):
+                pid, status = ended
                 child = self._children.pop(pid, None)
-                if child is not None:
-                    # Still a zombie, so that the number of its group belongs to nobody else.
-                    _kill(pid)
-                _, status = os.waitpid(pid, 0)
                 if child is not None:
                     self._numbers.pop(child.number, None)
                     self._kill_orphans()
                     self._clean(child.folder)
-                    self._tell(child.fate, {"code": os.waitstatus_to_exitcode(status), "ending": self._ending})
+                    self._report_exit(child.fate, {"code": os.waitstatus_to_exitcode(status), "ending": self._ending})
                 elif pid in self._cleaners:
                     self._cleaners.discard(pid)
                 elif pid == self._init:
@@ -217,27 +221,30 @@ class ForkServer:
         if orphans:
             self._kill_orphans()
 
+    def _kill_group_of_worker(self, pid: int) -> None:
+        if pid in self._children:
+            kill_process_and_group(pid)
+
     def _kill_orphans(self) -> None:
-        """Kill what hosts left behind. The init process gets orphans unseen: it is looked at until it has no more."""
+        """Kill leftovers of workers; keep checking the init process, which adopts orphans, until it has none."""
         orphans = children_of(self._init) if self._init else []
         self._sweeping = bool(orphans)
         known = {*self._children, *self._cleaners, self._init}
         for pid in (*orphans, *children_of(self._pid)):
             if pid not in known:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                signal_process(pid, signal.SIGKILL)
 
     def _init_ended(self) -> None:
-        """Without its init process the namespace takes no host any more: the hub starts another fork server."""
+        """Stop serving: the namespace takes no worker without its init process. The hub starts another server."""
         self._init = 0
         self._serving = False
 
     def _clean(self, folder: Path) -> None:
-        """Remove a host's folder; where there is something in it, in a process of its own, as that may take long."""
+        """Remove a worker's folder; a folder with content in a process of its own, because that may take long."""
         try:
             folder.rmdir()
         except OSError:
-            with suppress(OSError):  # no more processes: it goes with the folder of all, in the end
+            with suppress(OSError):  # no more processes: it is removed with the parent folder in the end
                 self._remove(folder)
 
     def _remove(self, folder: Path) -> None:
@@ -247,64 +254,42 @@ class ForkServer:
             os._exit(0)
         self._cleaners.add(pid)
 
-    def _tell(self, fate: int, story: dict[str, object]) -> None:
+    def _report_exit(self, fate: int, story: dict[str, object]) -> None:
         with suppress(BrokenPipeError):
             os.write(fate, orjson.dumps(story))
         os.close(fate)
 
     def _end(self) -> None:
         self._ending = True
-        until = time.monotonic() + FAREWELL
+        until = time.monotonic() + END_ALL_SECONDS
         while (self._children or set(children_of(self._pid)) - {self._init}) and time.monotonic() < until:
             for pid in self._children:
-                _kill(pid)
+                kill_process_and_group(pid)
             self._kill_orphans()
-            self._bury_the_dead()
+            self._reap_children()
             time.sleep(0.005)
         if self._init:
-            _kill(self._init)
+            kill_process_and_group(self._init)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _kill(pid: int) -> None:
-    """Kill a host and its group; it may not lead one yet."""
-    for kill in (os.killpg, os.kill):
-        with suppress(ProcessLookupError, PermissionError):
-            kill(pid, signal.SIGKILL)
-
-
-def children_of(pid: int) -> list[int]:
-    """The children of a process of one thread; none where there is no /proc."""
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
-        return [int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if _parent(stat) == pid]
-
-
-def _parent(stat: Path) -> int:
-    try:
-        return int(stat.read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):  # it ended meanwhile
-        return 0
 
 
 def main(
     control: int, folder: str, wanted: Sequence[str] = (), hidden: Sequence[str] = (), kept: Sequence[str] = ()
 ) -> None:
-    """The zygote's whole life; `control` is its end of the control socket.
+    """Run the fork server; `control` is its end of the control socket.
 
-    `wanted` are protections, `hidden` the folders that no host may read; its own `folder` becomes one of them. `kept`
-    are folders that no host may change.
+    `wanted` are protections, `hidden` the folders that no worker may read; its own `folder` becomes one of them. `kept`
+    are folders that no worker may change.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
-        # A manager that tells every process to end means the hub, which ends us when its calls are done.
+        # A signal to every process of the hub is for the hub, which ends this process when its calls are done.
         signal.signal(number, signal.SIG_IGN)
     name_process("patchbay-hosts")
     adopt_orphans()
-    gain_nothing()
+    forbid_new_privileges()
     gc.collect()
     gc.freeze()
-    places = tuple(Path(one).resolve() for one in (*hidden, folder))
-    protections = Protections(in_force(wanted), places, tuple(Path(one).resolve() for one in kept))
+    places = tuple(Path(path).resolve() for path in (*hidden, folder))
+    protections = Protections(active_protections(wanted), places, tuple(Path(path).resolve() for path in kept))
     ForkServer(control, Path(folder).resolve(), protections).run()
     sys.exit(0)

@@ -1,8 +1,7 @@
-"""One zygote process as the hub sees it: start it, order hosts from it, have them ended.
+"""One fork server process as the hub sees it: start it, order workers from it, and have them ended.
 
-It gets a short list of environment variables, two of the hub's descriptors (the control socket and
-standard error, for its own failures; hosts get neither) and nothing else of the hub.
-Sources: DESIGN section 6; THREATS 1.6 (environment leak).
+It gets a short list of environment variables, two of the hub's descriptors (the control socket and standard error, for
+its own failures; workers get neither) and no other resource of the hub.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.errors import ToolFailed
-from patchbay.kinds.python.workers.fork_server import FAREWELL, ORDER, PING, SPAWN, STOP
+from patchbay.kinds.python.workers.fork_server import END_ALL_SECONDS, ORDER, PING, SPAWN, STOP
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection
 from patchbay.settings import environment
 
@@ -32,7 +31,7 @@ ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The environment variables that a definition may see."""
 
 START_POLL_SECONDS = 0.1
-"""Seconds between two looks at whether it has ended before it said anything."""
+"""Seconds between two checks whether it has ended before its first line."""
 
 START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
@@ -42,11 +41,10 @@ START = (
 
 
 class ForkServerClient:
-    """A zygote process; `walls` is the command line that puts it into a sandbox. Safe for many threads.
+    """A fork server process; `walls` is the command line of its sandbox. Thread-safe.
 
-    `wanted` are the protections that its hosts are to have, `hidden` the folders that they may not read,
-    `kept` those that they may not change.
-    Raises ToolFailed when it cannot be started.
+    `wanted` are the protections of its workers, `hidden` the folders that they may not read, `kept` those that they may
+    not change. Raises ToolFailed when it cannot be started.
     """
 
     def __init__(
@@ -88,11 +86,11 @@ class ForkServerClient:
         return self._process.pid
 
     def alive(self) -> bool:
-        """Whether it can still be asked for hosts."""
+        """Whether it can still start workers."""
         return self._process.poll() is None
 
-    def silence(self) -> float:
-        """Ask whether it still answers; for how many seconds it has owed an answer."""
+    def silent_seconds(self) -> float:
+        """Ping it; return for how many seconds it has not answered."""
         now = time.monotonic()
         self._listen()
         if self._asked:
@@ -103,9 +101,9 @@ class ForkServerClient:
         return 0.0
 
     def protections(self, seconds: float) -> dict[str, Any]:
-        """What it said when it began: the `names` of the protections in force; the version of `landlock`.
+        """Return its first line: the `names` of the active protections; the version of `landlock`.
 
-        Empty when it has not said anything within so many seconds.
+        Empty when it has not written it within this many seconds.
         """
         until = time.monotonic() + seconds
         while b"\n" not in self._heard and (left := until - time.monotonic()) > 0 and self.alive():
@@ -121,12 +119,12 @@ class ForkServerClient:
                 self._heard = self._heard or words
 
     def kill(self) -> None:
-        """End it at once with all its hosts: it does not answer any more."""
+        """Kill it with all its workers, because it does not answer."""
         self._process.kill()
         self.close()
 
     def spawn(self) -> WorkerConnection:
-        """Order a host; it can be written to at once. Raises ToolFailed when there is no way to have one."""
+        """Order a worker; it can be written to at once. Raises ToolFailed when it cannot be started."""
         try:
             with ExitStack() as ours, ExitStack() as theirs:
                 link, far = socket.socketpair()
@@ -150,15 +148,15 @@ class ForkServerClient:
             raise ToolFailed(f"no process can be started for the tool: {problem.strerror}") from problem
 
     def stop(self, number: int, grace: float) -> None:
-        """Have a host told that its call is over and killed after so many seconds; at once for 0."""
-        with suppress(OSError), self._lock:  # it is gone, and its hosts with it
+        """Have a worker signalled that its call is over, and killed after this many seconds; at once for 0."""
+        with suppress(OSError), self._lock:  # it is gone, and its workers with it
             self._control.sendall(ORDER.pack(STOP, number, grace))
 
     def close(self) -> None:
-        """End it with all its hosts, and wait until that is so."""
+        """End it with all its workers, and wait for the end."""
         self._control.close()
         try:
-            self._process.wait(FAREWELL + 3)
+            self._process.wait(END_ALL_SECONDS + 3)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

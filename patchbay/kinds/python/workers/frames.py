@@ -1,9 +1,8 @@
-"""What goes over the pipe between the hub and a host: frames of four bytes length, one byte kind, and a body.
+"""Frames on the pipe between the hub and a worker: four bytes of length, one byte of kind, and a body.
 
-A body is UTF-8 text or JSON, never anything that runs when it is read. The hub believes nothing: a
-frame of unknown kind, or whose body is not what its kind says, is BadFrame. JSON is written by
-orjson; what that cannot say (integers beyond 64 bits, NaN) is written the slow way and marked.
-Sources: DESIGN section 6.
+A body is UTF-8 text or JSON, never code. The hub trusts no frame: an unknown kind, or a body that does not fit its
+kind, is BadFrame. orjson writes the JSON; values that it does not support (integers beyond 64 bits, NaN) are written by
+the slower json module and marked.
 """
 
 from __future__ import annotations
@@ -23,32 +22,32 @@ HEAD = Struct("<IB")
 SLOW = 0x80
 
 LOAD, CALL, ANSWER, REPLY, WARM = 1, 2, 3, 4, 5
-"""From the hub: a definition, a call of it, what a question or request came to; load before any call."""
+"""From the hub: a definition, a call, the answer to a question, the reply to a request, an order to load in advance."""
 
 TEXT, DATA, CONTENT, PROGRESS, LOG, TOOL_USE, DETACH, ASK = 10, 11, 12, 13, 14, 15, 16, 17
-"""From a host: events."""
+"""From a worker: events."""
 
 REQUEST, RETIRE, SLOW_START, END, RAISED = 20, 21, 22, 23, 24
-"""From a host: a wish for the hub; do not use me again; loading took long; done; failed."""
+"""From a worker: a request to the hub; replace this worker; loading was slow; done; failed."""
 
 LOST = 113
-"""Exit code of a host that cannot reach the hub any more."""
+"""Exit code of a worker that lost its connection to the hub."""
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Most bytes of one frame, and of all frames of one call."""
+"""Maximum bytes of one frame, and of all frames of one call."""
 
 
 class BadFrame(Exception):
-    """Something came over the pipe that is no frame."""
+    """The bytes on the pipe are not a valid frame."""
 
 
 def frame(kind: int, body: bytes = b"") -> bytes:
-    """One frame around a body."""
+    """Return one frame around a body."""
     return HEAD.pack(len(body), kind) + body
 
 
 def packed(kind: int, value: Any) -> bytes:
-    """One frame around a JSON value. Raises TypeError or ValueError for what has no JSON form."""
+    """Return one frame around a JSON value. Raises TypeError or ValueError for a value without JSON form."""
     try:
         body = orjson.dumps(value, default=_plain)
     except TypeError:
@@ -58,7 +57,7 @@ def packed(kind: int, value: Any) -> bytes:
 
 
 def unpacked(kind: int, body: bytes) -> Any:
-    """The JSON value of a body. Raises BadFrame."""
+    """Return the JSON value of a body. Raises BadFrame."""
     try:
         return json.loads(body) if kind & SLOW else orjson.loads(body)
     except (ValueError, RecursionError) as problem:
@@ -74,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 class Frames:
-    """Bytes as they come, cut into frames."""
+    """Cuts incoming bytes into frames."""
 
     __slots__ = ("_needed", "_parts", "_size")
 
@@ -84,10 +83,10 @@ class Frames:
         self._needed = HEAD.size
 
     def take(self, data: bytes) -> list[tuple[int, bytes]]:
-        """The frames that are complete with this piece. Raises BadFrame for one that is too large."""
+        """Return the frames that this piece completes. Raises BadFrame for one that is too large."""
         self._parts.append(data)
         self._size += len(data)
-        if self._size < self._needed:  # not put together before it is whole: a large frame comes in many pieces
+        if self._size < self._needed:  # joined only when complete: a large frame arrives in many pieces
             return []
         buffer = b"".join(self._parts) if len(self._parts) > 1 else data
         end = len(buffer)
@@ -110,7 +109,7 @@ class Frames:
 
 
 def event_frame(event: Event) -> bytes:
-    """The frame of an event. Raises TypeError for what has no JSON form."""
+    """Return the frame of an event. Raises TypeError for a value without JSON form."""
     if type(event) is Text:
         return frame(TEXT, event.text.encode("utf-8", "replace"))
     kind, parts = _PARTS[type(event)]
@@ -129,7 +128,7 @@ _PARTS: Mapping[type, tuple[int, Callable[[Any], Any]]] = {
 
 
 def event_of(kind: int, body: bytes) -> Event:
-    """The event of a frame. Raises BadFrame."""
+    """Return the event of a frame. Raises BadFrame."""
     plain = kind & ~SLOW
     try:
         if plain == TEXT:
@@ -138,7 +137,7 @@ def event_of(kind: int, body: bytes) -> Event:
     except BadFrame:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise BadFrame(f"a frame of kind {plain} that is no event") from problem
+        raise BadFrame(f"a frame of kind {plain} that is not an event") from problem
 
 
 def _data(value: Any) -> Data:
@@ -194,28 +193,28 @@ KNOWN: Mapping[str, type[PatchbayError]] = {
     for name, found in {**vars(errors), "Cancelled": activation.Cancelled}.items()
     if isinstance(found, type) and issubclass(found, PatchbayError)
 }
-"""The failures that keep their kind on the way; any other keeps its name and its message."""
+"""The exceptions that keep their type on the way; any other keeps its name and message."""
 
 
 def failure(problem: BaseException, trace: str = "") -> bytes:
-    """The frame of an exception; `trace` is for the log."""
+    """Return the frame of an exception; `trace` is for the log."""
     return packed(RAISED, failure_value(problem, trace))
 
 
 def failure_value(problem: BaseException, trace: str = "") -> list[Any]:
-    """An exception as a JSON value: the name of its kind (None: not the hub's own), its fields, its trace."""
+    """Return an exception as a JSON value: its type (None: not the hub's own), its fields, its trace."""
     own = next((found.__name__ for found in type(problem).__mro__ if KNOWN.get(found.__name__) is found), None)
     if own is None:
         said = activation.message_of(problem).encode("utf-8", "replace").decode()
         return [None, {"name": type(problem).__name__, "message": said}, trace]
     try:
         return [own, orjson.loads(orjson.dumps(vars(problem), default=_plain)), ""]
-    except TypeError:  # its data has no JSON form; the sentence has
+    except TypeError:  # its data has no JSON form, but its message has
         return ["ToolFailed", {"message": activation.message_of(problem), "data": None}, ""]
 
 
 def failure_of(value: Any) -> Exception:
-    """The exception that a frame tells of, to be raised on this side. Raises BadFrame."""
+    """Return the exception of a frame, to be raised on this side. Raises BadFrame."""
     try:
         own, fields, trace = value
         if own is None:
@@ -231,9 +230,9 @@ def failure_of(value: Any) -> Exception:
         _checked(getattr(problem, "code", 0), int)
         return problem
     except (KeyError, TypeError, ValueError) as error:
-        raise BadFrame("a failure that is none") from error
+        raise BadFrame("an invalid exception") from error
 
 
 def failure_message(problem: Exception) -> Exception:
-    """What a tool is told when the hub failed while it served it."""
+    """Return the exception that a tool gets when the hub failed to serve its request."""
     return problem if isinstance(problem, PatchbayError) else ToolFailed(activation.described(problem))

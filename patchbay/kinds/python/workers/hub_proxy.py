@@ -1,7 +1,6 @@
-"""The hub as a tool in a host sees it: every wish goes over the link and is granted in the hub.
+"""The hub as a tool in a worker sees it: every request goes over the pipe and is served in the hub.
 
-The hub knows which server asks; what a host says about that is not asked for.
-Sources: DESIGN section 6; `activation.Hub`.
+The hub knows which server calls; it ignores the worker's own claim.
 """
 
 from __future__ import annotations
@@ -15,55 +14,57 @@ from patchbay.errors import ToolFailed
 
 
 class RemoteHub:
-    """`request` sends a wish and waits; `depth` is how long the chain of calls was when this call began."""
+    """Sends requests to the hub. `request` sends one and waits; `depth` is the length of the call chain at its
+    beginning.
+    """
 
     def __init__(self, request: Callable[..., Any], depth: int) -> None:
         self._request = request
         self._depth = depth
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
-        """One resource content. Raises ResourceNotFound, ToolFailed."""
+        """Return one resource content. Raises ResourceNotFound, ToolFailed."""
         return dict(self._request("read", uri, list(call.chain[self._depth :])))
 
     def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
-        """A tool result of another server's tool. Raises ToolFailed."""
+        """Return the result of another server's tool. Raises ToolFailed."""
         return dict(self._request("call", server, tool, arguments))
 
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
-        """Run a function of this definition by itself. Raises ToolFailed."""
+        """Run a function of this definition independently. Raises ToolFailed."""
         self._request("start", function, arguments)
 
     def configured(self, kind: str) -> dict[str, str]:
-        """The texts of all variables, or the definitions of all servers, by name."""
+        """Return the texts of all variables, or the definitions of all servers, by name."""
         return dict(self._request("configured", kind))
 
     def changed(self, server: str, kind: str) -> None:
-        """Say that this server's lists may have changed."""
+        """Announce that this server's lists may have changed."""
         self._request("changed", kind)
 
     def updated(self, server: str, uri: str) -> None:
-        """Say that a resource's content changed."""
+        """Announce that a resource's content changed."""
         self._request("updated", uri)
 
     def state(self, server: str) -> Memory:
-        """This server's own memory."""
+        """Return this server's own state."""
         return RemoteState(self._request)
 
     def over(self) -> bool:
-        """Never: whoever waits for this call in the hub knows, and ends it."""
+        """Return False: the hub itself ends the call."""
         return False
 
     def folder(self, server: str) -> Path:
-        """The folder for files of this server's own."""
+        """Return the folder for files of this server's own."""
         return Path(self._request("folder"))
 
     def kept(self, server: str, make: Callable[[], Any]) -> Any:
-        """Nothing outlives its call for sure in a host. Raises ToolFailed."""
+        """Raise ToolFailed: in a worker, no object reliably outlives its call."""
         raise ToolFailed('what is kept lives inside the hub: the server needs "isolation": "inline"')
 
 
 class RemoteState(Memory):
-    """JSON values under string keys, kept in the hub."""
+    """JSON values under string keys, stored in the hub."""
 
     def __init__(self, request: Callable[..., Any]) -> None:
         self._request = request

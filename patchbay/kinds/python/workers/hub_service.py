@@ -1,7 +1,6 @@
-"""What a tool in a host asks of the hub: its wishes, checked and granted on this side of the pipe.
+"""Serve the requests of a tool in a worker: check them, and carry them out in the hub.
 
-A host's word is not taken for who it is: server, principal and chain are those of its call.
-Sources: DESIGN section 6; `activation.Hub`.
+A worker's claim about its identity is ignored: server, principal and chain are those of its call.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_messag
 
 log = logging.getLogger(__name__)
 
-LONG = ("read", "call")
-"""Wishes that may run tools themselves: served on a thread of their own, while the call's own goes on listening."""
+TOOL_REQUESTS = ("read", "call")
+"""Requests that may run tools themselves: each is served on its own thread, while the call's thread keeps reading."""
 
 
-def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
-    """Do what a host wishes; answers the frame with what came of the wish of this number."""
+def serve_request(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
+    """Serve a request of a worker and return the frame of its reply; `number` identifies the request."""
     try:
         if call.hub is None:
             raise ToolFailed("this call runs without a hub")
         _check(method, arguments)
-        return packed(REPLY, [number, True, _WISHES[method](call.hub, call, *arguments)])
+        return packed(REPLY, [number, True, _REQUESTS[method](call.hub, call, *arguments)])
     except Exception as problem:
         if problem is not (known := failure_message(problem)):
             log.warning("the hub failed to %s for a tool of %s", method, call.server, exc_info=problem)
@@ -35,15 +34,15 @@ def grant(number: int, method: str, arguments: list[Any], call: Call) -> bytes:
 
 
 def parse_request(body: Any) -> tuple[int, str, list[Any]]:
-    """The number, the method and the arguments of a request. Raises BadFrame."""
+    """Return the number, the method and the arguments of a request. Raises BadFrame."""
     if not isinstance(body, list) or len(body) < 2 or not isinstance(body[0], int) or body[1] not in _KINDS:
-        raise BadFrame("a wish that nobody can have")
+        raise BadFrame("an unknown request")
     number, method, *arguments = body
     return number, method, arguments
 
 
 def _check(method: str, arguments: list[Any]) -> None:
-    """Raises ToolFailed for arguments that are not what a wish takes: an author may use a number as a key."""
+    """Raise ToolFailed for arguments of the wrong types: an author may use a number as a key."""
     kinds = _KINDS[method]
     if len(arguments) != len(kinds) or not all(map(isinstance, arguments, kinds)):
         takes = ", ".join("any" if kind is object else kind.__name__ for kind in kinds)
@@ -78,7 +77,7 @@ def _delete(hub: Hub, call: Call, key: str) -> bool:
     return True
 
 
-_WISHES: Mapping[str, Callable[..., Any]] = {
+_REQUESTS: Mapping[str, Callable[..., Any]] = {
     "read": _read,
     "call": _call,
     "start": lambda hub, call, function, arguments: hub.start(function, arguments, call),

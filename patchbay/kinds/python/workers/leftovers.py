@@ -1,4 +1,4 @@
-"""What a call leaves behind in its host: files in the working folder, children, open descriptors."""
+"""Leftovers of a call in its worker: files in the working folder, children, open descriptors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def empty_folder(folder: Path) -> None:
-    """Remove everything in a working folder. What cannot be removed goes with the host."""
+    """Remove everything in a working folder. A file that cannot be removed goes with the worker."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -20,7 +20,7 @@ def empty_folder(folder: Path) -> None:
 
 
 def has_children() -> bool:
-    """Whether a child still runs; those that have ended are buried."""
+    """Whether a child still runs; children that have ended are reaped."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -30,7 +30,7 @@ def has_children() -> bool:
 
 
 def open_descriptors() -> int:
-    """About how many descriptors are open: the lowest free number."""
+    """Estimate the number of open descriptors by the lowest free number."""
     lowest = os.dup(1)
     os.close(lowest)
     return lowest

@@ -1,8 +1,7 @@
-"""What a tool prints, as log lines of its call: bounded, in order with its other events.
+"""The printed output of a tool as log lines of its call: bounded, in order with its other events.
 
-Python's own streams go over the link; what programs and C libraries write to descriptors 1 and 2
-goes through a pipe that the hub reads, and is cut into lines there.
-Sources: REQUIREMENTS X-16; THREATS X3 (floods stdout).
+Python's own streams go over the pipe of the worker. The output of programs and C libraries to descriptors 1 and 2 goes
+through another pipe, which the hub reads and cuts into lines.
 """
 
 from __future__ import annotations
@@ -14,64 +13,64 @@ from collections.abc import Callable, Iterator
 from patchbay.errors import ToolFailed
 from patchbay.events import Log
 
-LINE = 8192
-"""Most bytes of one line; a longer one becomes several."""
+MAX_LINE_BYTES = 8192
+"""Maximum bytes of one line; a longer one becomes several."""
 
-KEPT = 1024 * 1024
-"""Bytes of printed output that become log lines in one call; more is counted, and thrown away."""
+MAX_LOGGED_BYTES = 1024 * 1024
+"""Maximum bytes of printed output that become log lines in one call; the rest is counted and discarded."""
 
-KEPT_LINES = 5000
-"""The same, in lines."""
+MAX_LOGGED_LINES = 5000
+"""Maximum lines of printed output that become log lines in one call."""
 
 MAX_PRINTED_BYTES = 64 * 1024 * 1024
 """Bytes of printed output at which a call ends."""
 
 
 class Lines:
-    """Bytes as they come, as log lines of one call. Raises ToolFailed when they are far too many."""
+    """Cuts incoming bytes into log lines of one call. Raises ToolFailed when there are far too many."""
 
     def __init__(self, logger: str, level: str) -> None:
         self._logger = logger
         self._level = level
         self._line = b""
-        self._left = KEPT_LINES
+        self._left = MAX_LOGGED_LINES
         self.bytes = 0
         self.lost = 0
 
     def take(self, data: bytes) -> Iterator[Log]:
-        """The lines that are complete with this piece."""
+        """Yield the lines that this piece completes."""
         self.bytes += len(data)
         if self.bytes > MAX_PRINTED_BYTES:
             raise ToolFailed(f"the tool was stopped: it printed more than {MAX_PRINTED_BYTES} bytes")
-        if self.bytes > KEPT or self._left <= 0:
+        if self.bytes > MAX_LOGGED_BYTES or self._left <= 0:
             self.lost += len(data)
             return
         *lines, self._line = (self._line + data).split(b"\n")
-        if len(self._line) > LINE:
+        if len(self._line) > MAX_LINE_BYTES:
             lines, self._line = [*lines, self._line], b""
         for line in lines:
-            for start in range(0, len(line) or 1, LINE):
+            for start in range(0, len(line) or 1, MAX_LINE_BYTES):
                 self._left -= 1
                 if self._left >= 0:
-                    yield self._log(line[start : start + LINE])
+                    yield self._log(line[start : start + MAX_LINE_BYTES])
                 else:
                     self.lost += len(line) - start + 1
                     break
 
     def rest(self) -> Iterator[Log]:
-        """The last line, and how much was thrown away; then it is like new."""
+        """Yield the last line, and the number of discarded bytes; then start anew."""
         if self._line:
             yield self._log(self._line)
         if self.lost:
-            yield Log("warning", f"{self.lost} more bytes of output were thrown away", self._logger)
-        self._line, self._left, self.bytes, self.lost = b"", KEPT_LINES, 0, 0
+            yield Log("warning", f"{self.lost} more bytes of output were discarded", self._logger)
+        self._line, self._left, self.bytes, self.lost = b"", MAX_LOGGED_LINES, 0, 0
 
     def _log(self, line: bytes) -> Log:
         return Log(self._level, line.decode("utf-8", "replace"), self._logger)
 
 
 class CapturedOutput(io.RawIOBase):
-    """The bytes under `sys.stdout` or `sys.stderr`."""
+    """The byte stream under `sys.stdout` or `sys.stderr`."""
 
     def __init__(self, emit: Callable[[Log], None], name: str, level: str) -> None:
         super().__init__()
@@ -80,13 +79,13 @@ class CapturedOutput(io.RawIOBase):
         self._lines = Lines(name, level)
 
     def install(self) -> None:
-        """Become the stream of this name."""
+        """Install this as the stream of its name."""
         stream = io.TextIOWrapper(self, "utf-8", "replace", write_through=True)  # type: ignore[type-var]
         setattr(sys, self._name, stream)
         setattr(sys, f"__{self._name}__", stream)
 
     def end(self) -> None:
-        """The call is over: what was not a whole line goes out too."""
+        """Emit the last incomplete line at the end of the call."""
         if self._lines.bytes:
             for event in self._lines.rest():
                 self._emit(event)

@@ -1,10 +1,9 @@
-"""One host: a process with one thread that knows one definition and runs one call at a time.
+"""One worker: a process with one thread that knows one definition and runs one call at a time.
 
-It reads frames from its link, runs the function exactly as the hub itself would (`functions.py`),
-and writes events back; a full pipe makes the function wait. SIGUSR2 says that the call is over:
-`Stopped` is raised in the function, which may clean up; then the host ends. What a function leaves
-behind (a child that still runs, many open descriptors, memory) ends the host after the call.
-Sources: DESIGN section 6; REQUIREMENTS T12.5, X-15, X-19; THREATS 1.6.
+It reads frames from its pipe, runs the function exactly as the hub itself would (`functions.py`), and writes events
+back; a full pipe makes the function wait. SIGUSR2 means that the call is over: `Stopped` is raised in the function,
+which may clean up; then the worker ends. Leftovers of a function (a running child, many open descriptors, memory) end
+the worker after the call.
 """
 
 from __future__ import annotations
@@ -30,42 +29,42 @@ from patchbay.activation import Call, described
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.functions import work
+from patchbay.kinds.python.functions import run_function
 from patchbay.kinds.python.runner_threads import Stopped
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
 from patchbay.kinds.python.workers.leftovers import empty_folder, has_children, open_descriptors
 from patchbay.kinds.python.workers.output import CapturedOutput
-from patchbay.processes.confinement.paths import AllowedPaths, existing
+from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
 from patchbay.processes.confinement.protections import Protections
 from patchbay.processes.limits import (
     MIB,
     CpuTime,
-    adopt_orphans,
-    bound_memory,
-    bound_process,
     die_with_parent,
+    limit_memory,
+    limit_process,
     name_process,
-    peak,
+    peak_memory_bytes,
 )
+from patchbay.processes.process_trees import adopt_orphans
 from patchbay.settings import adopt
 
 SLOW_LOAD_SECONDS = 0.1
-"""Seconds of loading after which a definition counts as slow, and gets a host that is warm."""
+"""Seconds of loading after which a definition counts as slow, and gets a worker that has loaded it in advance."""
 
-OPEN = 64
+MAX_OPEN_DESCRIPTORS = 64
 """Descriptors that a definition may keep open from one call to the next."""
 
-TRACE = 4000
-"""Characters of a traceback that the hub's log gets."""
+MAX_TRACE_CHARACTERS = 4000
+"""Maximum characters of a traceback for the hub's log."""
 
 
 SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
-"""What a host handles: its call is over; and two that are not for it."""
+"""The signals that a worker handles: the end of its call; SIGTERM and SIGINT, which it ignores."""
 
 
 class Link:
-    """The host's end of the pipe. Any thread of a tool may send; one at a time may ask and wait."""
+    """The worker's end of the pipe. Any thread of a tool may send; one at a time may ask and wait."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -74,12 +73,12 @@ class Link:
         self._waiting: list[tuple[int, bytes]] = []
         self._sending = threading.Lock()
         self._sender = 0
-        self._put_off = False
+        self._is_stop_postponed = False
         self._asking = threading.Lock()
-        self._wishes = 0
+        self._requests = 0
 
     def send(self, data: bytes) -> None:
-        """Write frames; waits while the hub does not read. Raises Stopped when it never will, and what was put off."""
+        """Write frames; waits while the hub does not read. Raises Stopped when the hub is gone or a stop is due."""
         with self._sending:
             self._sender = threading.get_ident()
             try:
@@ -88,20 +87,20 @@ class Link:
                 raise Stopped from problem
             finally:
                 self._sender = 0
-            put_off, self._put_off = self._put_off, False
-        if put_off:
+            is_postponed, self._is_stop_postponed = self._is_stop_postponed, False
+        if is_postponed:
             raise Stopped
 
-    def puts_off(self) -> bool:
-        """For a signal handler that wants to raise Stopped: whether `send` does it, when the frame it writes is whole.
+    def postpones_stop(self) -> bool:
+        """Postpone Stopped for a signal handler: `send` raises it when the frame that it writes is complete.
 
-        Half a frame would swallow what a function that cleans up asks of the hub.
+        Half a frame would swallow later requests of a function that cleans up.
         """
-        self._put_off = self._sender == threading.get_ident()
-        return self._put_off
+        self._is_stop_postponed = self._sender == threading.get_ident()
+        return self._is_stop_postponed
 
     def receive(self) -> tuple[int, bytes]:
-        """The next frame. Ends the process when the hub closed its end."""
+        """Return the next frame. Ends the process when the hub has closed its end."""
         while not self._waiting:
             data = self._socket.recv(65536)
             if not data:
@@ -110,7 +109,7 @@ class Link:
         return self._waiting.pop(0)
 
     def ask(self, data: bytes) -> Any:
-        """Send a question's frame; the answer's value."""
+        """Send a question's frame and return the value of its answer."""
         with self._asking:
             self.send(data)
             while True:
@@ -119,18 +118,19 @@ class Link:
                     return frames.unpacked(kind, body)
 
     def request(self, method: str, arguments: Sequence[Any]) -> tuple[bool, Any]:
-        """Send a wish; whether it was granted, and what came of it. Raises TypeError or ValueError for no JSON.
+        """Send a request; return whether it succeeded, and its value. Raises TypeError or ValueError for non-JSON
+        values.
 
-        Wishes are numbered: one that was broken off may still be answered while the next one waits.
+        Requests are numbered: the reply to an interrupted one may arrive while the next one waits.
         """
         with self._asking:
-            self._wishes += 1
-            self.send(frames.packed(frames.REQUEST, [self._wishes, method, *arguments]))
+            self._requests += 1
+            self.send(frames.packed(frames.REQUEST, [self._requests, method, *arguments]))
             while True:
                 kind, body = self.receive()
                 if kind & ~frames.SLOW == frames.REPLY:
                     number, granted, value = frames.unpacked(kind, body)
-                    if number == self._wishes:
+                    if number == self._requests:
                         return granted, value
 
     def close(self) -> None:
@@ -140,8 +140,8 @@ class Link:
 class WorkerCall:
     """One call as the function sees it.
 
-    `stopping` is set when the hub gave the call up: the function may clean up, and use the hub for it, but
-    not say anything more. `over` is set when the call has ended.
+    `stopping` is set when the hub abandoned the call: the function may clean up, and use the hub for it, but emit no
+    further event. `over` is set when the call has ended.
     """
 
     def __init__(self, link: Link, call: Call, allow: Callable[[float], None]) -> None:
@@ -153,11 +153,11 @@ class WorkerCall:
         self._link = link
 
     def emit(self, event: Event) -> None:
-        """Send an event up; waits while nobody takes it. Raises Stopped when the call is over.
+        """Emit an event; waits until it is taken. Raises Stopped when the call is over.
 
-        A Detach is waited for: the call may have another deadline after it.
+        For a Detach it waits for the answer: the call may get another deadline.
         """
-        self._go_on()
+        self._check_over()
         if type(event) is Detach:
             self.call.deadline = self._link.ask(frames.event_frame(event))
             self._allow(self.call.left())
@@ -165,12 +165,12 @@ class WorkerCall:
             self._link.send(frames.event_frame(event))
 
     def ask(self, questions: Mapping[str, Question]) -> Any:
-        """Send questions up and wait for what comes back. Raises Stopped when the call is over."""
-        self._go_on()
+        """Send questions and wait for the answer. Raises Stopped when the call is over."""
+        self._check_over()
         return self._link.ask(frames.event_frame(Ask(questions)))
 
     def request(self, method: str, *arguments: Any) -> Any:
-        """Have the hub do something; its answer. Raises what the hub raised, Stopped when the call has ended."""
+        """Send a request to the hub and return its result. Raises the hub's error, Stopped when the call has ended."""
         if self.over:
             raise Stopped
         try:
@@ -181,13 +181,13 @@ class WorkerCall:
             raise frames.failure_of(value)
         return value
 
-    def _go_on(self) -> None:
+    def _check_over(self) -> None:
         if self.over or self.stopping:
             raise Stopped
 
 
 class Worker:
-    """The life of one host."""
+    """The main loop of one worker."""
 
     def __init__(self, descriptor: int, folder: Path, protections: Protections) -> None:
         self._link = Link(descriptor)
@@ -206,12 +206,12 @@ class Worker:
         self._err = CapturedOutput(self._print, "stderr", "warning")
 
     def run(self) -> NoReturn:
-        """Serve until the hub is gone, or tells this host to end."""
+        """Serve until the hub is gone, or ends this worker."""
         self._out.install()
         self._err.install()
         signal.signal(signal.SIGUSR2, self._stop)
-        signal.signal(signal.SIGTERM, _heard)
-        signal.signal(signal.SIGINT, _heard)
+        signal.signal(signal.SIGTERM, _ignore)
+        signal.signal(signal.SIGINT, _ignore)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=self._forked)
         while True:
             kind, body = self._link.receive()
@@ -229,10 +229,10 @@ class Worker:
         adopt({"TMPDIR": folder} | variables)
         tempfile.tempdir = None
         name_process(self._name)
-        places = AllowedPaths(own=(self._folder, *existing(own)), writes=existing(writes))
-        self._protections.take_on(places, self._memory)
+        places = AllowedPaths(own=(self._folder, *existing_folders(own)), writes=existing_folders(writes))
+        self._protections.apply(places, self._memory)
         self._definition = Definition(source, cid, self._name)
-        bound_memory(self._memory)
+        limit_memory(self._memory)
 
     def _call(self, fields: list[Any]) -> None:
         target, arguments, deadline, principal, capabilities, level, token, meta, chain, hub = fields
@@ -256,7 +256,7 @@ class Worker:
         self._job = job
         result = Context().run(self._outcome, job)
         if os.getpid() != self._pid:
-            os._exit(0)  # a fork that came back from the function
+            os._exit(0)  # a forked process that returned from the function
         self._out.end()
         self._err.end()
         self._job = None
@@ -269,16 +269,16 @@ class Worker:
     def _enter_folder(self) -> None:
         try:
             os.chdir(self._folder)
-        except FileNotFoundError:  # the call before this one removed it
+        except FileNotFoundError:  # the call before removed it
             self._folder.mkdir()
             os.chdir(self._folder)
 
     def _outcome(self, job: WorkerCall) -> bytes:
-        """The last frames of a call, however it ended."""
+        """Return the last frames of a call, however it ended."""
         assert self._definition is not None
         try:
             slow = self._make_ready()
-            events = work(self._definition, job.call, job)
+            events = run_function(self._definition, job.call, job)
             return slow + b"".join([frames.event_frame(event) for event in events]) + frames.frame(frames.END)
         except Stopped:
             raise
@@ -289,25 +289,25 @@ class Worker:
 
     def _failure(self, problem: Exception) -> bytes:
         if isinstance(problem, MemoryError) or isinstance(problem.__cause__, MemoryError):
-            self._base = -1  # nothing that ran out of memory is used again
+            self._base = -1  # a worker that ran out of memory is not used again
             problem = ToolFailed(f"{self._name} ran out of memory (limit {self._memory} MiB)")
-        trace = "".join(traceback.format_exception(problem))[-TRACE:]
+        trace = "".join(traceback.format_exception(problem))[-MAX_TRACE_CHARACTERS:]
         return frames.failure(problem, trace)
 
     def _make_ready(self) -> bytes:
-        """Load the definition unless it is; answers the frame that tells of a slow one. Raises ToolFailed."""
+        """Load the definition once; return the frame that reports slow loading. Raises ToolFailed."""
         if self._loaded:
             return b""
         assert self._definition is not None
         begun = time.monotonic()
         self._definition.load()
         self._loaded = True
-        self._base = peak()
+        self._base = peak_memory_bytes()
         gc.collect()
         return frames.frame(frames.SLOW_START) if time.monotonic() - begun > SLOW_LOAD_SECONDS else b""
 
     def _warm(self) -> None:
-        """Load ahead of the first call; what goes wrong is told when there is a caller."""
+        """Load in advance of the first call; an error is reported to the first caller."""
         self._cpu.allow(3600.0)
         try:
             self._make_ready()
@@ -315,11 +315,11 @@ class Worker:
             self._loaded = False
 
     def _is_spent(self) -> bool:
-        """Whether a call left something behind that the next one should not find."""
+        """Whether a call left something behind that would affect the next one."""
         self._calls += 1
-        if has_children() or self._base < 0 or peak() - self._base > self._memory * MIB // 2:
+        if has_children() or self._base < 0 or peak_memory_bytes() - self._base > self._memory * MIB // 2:
             return True
-        return self._calls % 16 == 1 and open_descriptors() > OPEN
+        return self._calls % 16 == 1 and open_descriptors() > MAX_OPEN_DESCRIPTORS
 
     def _print(self, event: Log) -> None:
         job = self._job
@@ -327,18 +327,18 @@ class Worker:
             job.emit(event)
 
     def _stop(self, number: int, where: FrameType | None) -> None:
-        """SIGUSR2: the call is over."""
+        """Handle SIGUSR2: the call is over."""
         job = self._job
         if job is None:
             os._exit(0)
         if not job.stopping:
             job.stopping = True
             job.call.cancelled.set("the call is over")
-            if not self._link.puts_off():
+            if not self._link.postpones_stop():
                 raise Stopped
 
     def _forked(self) -> None:
-        """In a process that the tool forked: it has no part in the conversation with the hub."""
+        """Detach a process that the tool forked from the connection to the hub."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         _let_signals()
@@ -347,12 +347,12 @@ class Worker:
             self._job.over = True
 
 
-def _heard(number: int, where: FrameType | None) -> None:
-    """SIGTERM and SIGINT mean the hub, which ends its hosts itself; unlike SIG_IGN this ends with an exec."""
+def _ignore(number: int, where: FrameType | None) -> None:
+    """Ignore SIGTERM and SIGINT, which are for the hub; unlike SIG_IGN, exec resets this."""
 
 
 def _hold_signals() -> None:
-    """Before a fork, so that none is lost on the child before it has handlers of its own."""
+    """Block signals before a fork, so that the child does not lose one before it has its handlers."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
@@ -360,16 +360,16 @@ def _let_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def live(descriptor: int, parent: int, folder: Path, tasks: int, protections: Protections) -> NoReturn:
-    """Be a host from here on, in a process that was just forked for it. Never returns.
+def run_worker(descriptor: int, parent: int, folder: Path, tasks: int, protections: Protections) -> NoReturn:
+    """Become a worker, in a process that was just forked for it. Never returns.
 
-    `parent` is the process that it ends with, 0 where that has no number here.
+    `parent` is the process that it ends with; 0 where that is outside this namespace.
     """
     code = 1
     try:
         die_with_parent(parent)
         adopt_orphans()
-        bound_process(tasks)
+        limit_process(tasks)
         os.chdir(folder)
         sys.argv = ["tool"]
         gc.enable()

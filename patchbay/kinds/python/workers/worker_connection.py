@@ -1,8 +1,7 @@
-"""The hub's end of one host: its pipe, what it prints, and how it ended.
+"""The hub's end of one worker: its pipe, its printed output, and its exit status.
 
-One thread at a time talks to a host, by system calls of its own: nothing is handed to another
-thread. Whoever answers a host's wish in a second thread only writes.
-Sources: DESIGN section 6; THREATS X2, X3.
+One thread at a time talks to a worker, by its own system calls, without handing data to another thread. A second thread
+that replies to a request only writes.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from patchbay.events import Log
 from patchbay.kinds.python.workers.frames import LOST, MAX_FRAME_BYTES, Frames
 from patchbay.kinds.python.workers.output import Lines
 
-CHUNK = 65536
-STORY = 2.0
-"""Seconds within which a host that closed its pipe has to have ended."""
+CHUNK_BYTES = 65536
+END_SECONDS = 2.0
+"""Seconds within which a worker that closed its pipe must end."""
 
 
 LOST_LINK = "the tool's process closed its connection to the hub"
 
 
 class WorkerGone(Exception):
-    """The host does not take anything any more."""
+    """The worker accepts no more data."""
 
 
 class WorkerConnection:
-    """One host process. `stop` tells its zygote to end it after so many seconds.
+    """One worker process. `stop` has its fork server end it after this many seconds.
 
-    `order` says what it may run, `spent` that it is not to be used again, `slow` that its definition
-    loads slowly, `backlog` what is to be written before anything else, `since` when it became idle.
+    `order` is the definition it may run, `spent` means that it is not used again, `slow` that its definition loads
+    slowly, `backlog` is data to be written first, `since` the time when it became idle.
     """
 
     def __init__(self, stop: Callable[[float], None], link: socket.socket, output: int, fate: int) -> None:
@@ -61,12 +60,12 @@ class WorkerConnection:
         link.setblocking(False)
         os.set_blocking(output, False)
         self._poll = select.poll()
-        # In this order: what was printed before the last frame is seen together with it.
+        # In this order, output printed before the last frame is seen together with it.
         for descriptor in (link.fileno(), fate, output):
             self._poll.register(descriptor, select.POLLIN)
 
     def write(self, data: bytes) -> bytes:
-        """Write what goes without waiting; answers the rest. Raises Gone."""
+        """Write as much as is possible without waiting; return the rest. Raises WorkerGone."""
         try:
             return data[self._socket.send(data) :]
         except BlockingIOError:
@@ -75,25 +74,25 @@ class WorkerConnection:
             raise WorkerGone from problem
 
     def wait_for_room(self, seconds: float) -> None:
-        """Wait until something can be written, or the host ended, or the time is over."""
+        """Wait until data can be written, the worker has ended, or the time is over."""
         poll = select.poll()
         poll.register(self._socket, select.POLLOUT)
         poll.register(self._fate, select.POLLIN)
         poll.poll(seconds * 1000)
 
     def write_all(self, data: bytes) -> None:
-        """Write everything, from any thread; gives up when the host is gone or has been given up."""
+        """Write everything, from any thread; stops when the worker is gone or abandoned."""
         with self._writing:
             try:
                 while data := self.write(data):
                     self.wait_for_room(1.0)
-            except (WorkerGone, ValueError):  # ValueError: closed meanwhile, so there is nobody to write to
+            except (WorkerGone, ValueError):  # ValueError: closed in the meantime
                 return
 
     def read(self, seconds: float) -> list[tuple[int, bytes]] | None:
-        """Frames that came within the time, and output into `printed`; None when nothing did.
+        """Return the frames that arrive within the time, and put output into `printed`; None when nothing arrives.
 
-        Raises ToolFailed when the host has ended or sends what it should not, BadFrame for what is no frame.
+        Raises ToolFailed when the worker has ended or sends too much, BadFrame for invalid frames.
         """
         ready = self._poll.poll(int(seconds * 1000) + 1)
         if not ready:
@@ -109,13 +108,13 @@ class WorkerConnection:
                 data = self._receive()
                 ended = ended or not data
                 found = self._frames.take(data)
-        if ended and not data:  # as long as something comes, more of a frame may be behind it
-            raise ToolFailed(self.story(STORY))
+        if ended and not data:  # while data arrives, the rest of a frame may follow
+            raise ToolFailed(self.describe_end(END_SECONDS))
         return found
 
     def _receive(self) -> bytes:
         try:
-            data = self._socket.recv(CHUNK)
+            data = self._socket.recv(CHUNK_BYTES)
         except (BlockingIOError, ConnectionResetError):
             return b""
         self.received += len(data)
@@ -125,7 +124,7 @@ class WorkerConnection:
 
     def _take_output(self) -> None:
         try:
-            data = os.read(self._output, CHUNK)
+            data = os.read(self._output, CHUNK_BYTES)
         except BlockingIOError:
             return
         if not data:
@@ -133,17 +132,17 @@ class WorkerConnection:
         self.printed.extend(self._lines.take(data))
 
     def take_last_output(self) -> bool:
-        """At the end of a call: put what was written and not read yet into `printed`; whether there is anything."""
+        """Put unread output into `printed` at the end of a call; return whether there is any."""
         try:
-            self.printed.extend(self._lines.take(os.read(self._output, CHUNK)))
+            self.printed.extend(self._lines.take(os.read(self._output, CHUNK_BYTES)))
         except BlockingIOError:
             if not self._lines.bytes:
                 return False
         self.printed.extend(self._lines.rest())
         return bool(self.printed)
 
-    def story(self, seconds: float) -> str:
-        """How the host ended, as a sentence; waits so long for it to end."""
+    def describe_end(self, seconds: float) -> str:
+        """Return how the worker ended, as a sentence; waits this many seconds for its end."""
         poll = select.poll()
         poll.register(self._fate, select.POLLIN)
         if not poll.poll(seconds * 1000):
@@ -152,23 +151,23 @@ class WorkerConnection:
         return _sentence(orjson.loads(told)) if told else "the tool's process was lost: the process that held it ended"
 
     def ended(self) -> bool:
-        """Whether the host has ended and nothing of it is left."""
+        """Whether the worker has ended with everything it started."""
         poll = select.poll()
         poll.register(self._fate, select.POLLIN)
         return bool(poll.poll(0))
 
-    def warn(self, grace: float) -> None:
-        """Tell its function that the call is over; the host is killed after so many seconds."""
+    def signal_end(self, grace: float) -> None:
+        """Signal its function that the call is over; the worker is killed after this many seconds."""
         self._stop(grace)
 
     def end(self) -> None:
-        """Have it end now, with everything it started."""
+        """End it now, with everything it started."""
         self._stop(0.0)
-        self.hang_up()
+        self.disconnect()
 
-    def hang_up(self) -> None:
-        """Stop talking; how it ends can still be asked."""
-        with suppress(OSError):  # it hung up first
+    def disconnect(self) -> None:
+        """Close the connection; its exit status can still be read."""
+        with suppress(OSError):  # it closed the connection first
             self._socket.shutdown(socket.SHUT_RDWR)
         with self._writing:
             self._socket.close()
@@ -182,15 +181,15 @@ class WorkerConnection:
         return self._fate < 0
 
     def close(self) -> None:
-        """Let go of the last descriptor."""
+        """Close the last descriptor."""
         if self._fate >= 0:
             os.close(self._fate)
             self._fate = -1
 
 
 def _sentence(story: dict[str, object]) -> str:
-    if "unborn" in story:
-        return f"no process can be started for the tool: {story['unborn']}"
+    if "error" in story:
+        return f"no process can be started for the tool: {story['error']}"
     if story["ending"]:
         return "the tool's process was ended: the hub is ending"
     code = int(str(story["code"]))

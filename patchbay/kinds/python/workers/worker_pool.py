@@ -1,10 +1,8 @@
-"""Which host runs a call: hosts that know its definition first, then new ones, up to a bound.
+"""The pool of workers: a call gets a worker that knows its definition, else a new one, up to a limit.
 
-A host belongs to one definition of one server for good. It ends after many calls, when a call left
-something behind, or when nobody needed it for a while. Blank hosts stand by, so that nobody waits
-for a fork. One server may take three quarters of all hosts; the rest is for the others.
-The pool belongs to one app in one worker process. Its lock is never held across a call.
-Sources: DESIGN section 6; THREATS X2, X3.
+A worker belongs permanently to one definition of one server. It ends after many calls, when a call left something
+behind, or after an idle time. Spare workers without a definition stand by, so that no call waits for a fork. One server
+may use three quarters of all workers. The pool belongs to one app in one process. Its lock is never held across a call.
 """
 
 from __future__ import annotations
@@ -33,35 +31,37 @@ from patchbay.settings import resolved
 log = logging.getLogger(__name__)
 
 MAX_WORKERS = 64
-SPARES = 2
-CALLS = 5000
-"""Calls after which a host is replaced."""
+SPARE_WORKERS = 2
+MAX_CALLS = 5000
+"""Calls after which a worker is replaced."""
 
 IDLE_SECONDS = 60.0
-"""Seconds after which a host that nobody needs ends."""
+"""Seconds after which an idle worker ends."""
 
 FREE_WORKER_POLL_SECONDS = 0.02
-"""Seconds between two looks of a waiting call at whether a host is free."""
+"""Seconds between two checks of a waiting call for a free worker."""
 
-ROUND = 1.0
+HOUSEKEEPING_SECONDS = 1.0
 """Seconds between two rounds of housekeeping."""
 
 
-ASKS_FOR_FOLDER = b"folder"
-"""The word that a definition has to hold to ask for the folder of its server (`context.folder`)."""
+FOLDER_WORD = b"folder"
+"""A definition whose source contains this word may use the folder of its server (`context.folder`)."""
 
 LONGEST_SILENCE = 10.0
-"""Seconds that a fork server may owe an answer before it is taken for stopped, and replaced."""
+"""Seconds that a fork server may leave a ping unanswered before it is replaced."""
 
 ENDINGS = ("spent", "idle", "given up", "lost")
-"""Why hosts end: after many calls or when one left something behind; when nobody needed them; with a call that was
-cancelled or took too long; by themselves, in the middle of a call or between two."""
+"""Why workers end: after many calls or with leftovers; after an idle time; with a call that was cancelled or took too
+long; on their own, during a call or between two.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerCounts:
-    """The hosts of a pool: how many there may be, how many are `busy`, `idle`, `blank` and `ending` now, and how many
-    were started and have ended since the pool began, the latter by reason (ENDINGS)."""
+    """Numbers of a pool's workers: the maximum, how many are `busy`, `idle`, `blank` and `ending` now, and how many
+    were started and have ended since the pool began, the latter by reason (ENDINGS).
+    """
 
     most: int
     now: Mapping[str, int]
@@ -71,7 +71,7 @@ class WorkerCounts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOrder:
-    """What a host is to know: a definition, for one server, within limits, with variables for its environment.
+    """The order for a worker: a definition, for one server, within limits, with variables for its environment.
 
     `own` is the folder of the server, which its code may change.
     """
@@ -88,11 +88,11 @@ class WorkerOrder:
         object.__setattr__(self, "key", f"{self.name} {self.cid} {self.limits} {dict(self.environment)}")
 
     def frame(self) -> bytes:
-        """How a host gets it. Raises ConfigError for a variable that the hub does not have."""
+        """Return the frame of the order. Raises ConfigError for a variable that the hub does not have."""
         variables = resolved(self.environment, self.name)
         own = []
         if self.own is not None:
-            if ASKS_FOR_FOLDER in self.source:  # what is not there when a host is confined cannot be opened to it
+            if FOLDER_WORD in self.source:  # a folder must exist before a worker is confined, to be permitted to it
                 self.own.mkdir(parents=True, exist_ok=True)
             own.append(str(self.own.absolute()))
         head = orjson.dumps([self.name, self.cid, self.limits.memory, variables, own, self.limits.writes])
@@ -100,17 +100,17 @@ class WorkerOrder:
 
 
 class WorkerPool:
-    """The hosts of one hub process. `most` bounds those that run or wait for a call.
+    """The workers of one hub process. `most` limits those that run or wait for a call.
 
-    `hidden` are the folders that no tool may read, `kept` those that none may change; `protections` says what is to
-    see to it (`confinement/`).
+    `hidden` are the folders that no tool may read, `kept` those that no tool may change; `protections` are the features
+    that enforce this (`processes/confinement/`).
     """
 
     def __init__(
         self,
         most: int = MAX_WORKERS,
         hidden: Sequence[Path] = (),
-        calls: int = CALLS,
+        calls: int = MAX_CALLS,
         idle: float = IDLE_SECONDS,
         protections: Sequence[str] = (),
         kept: Sequence[Path] = (),
@@ -127,31 +127,32 @@ class WorkerPool:
         self._live: Counter[str] = Counter()
         self._ending: list[WorkerConnection] = []
         self._spares: list[WorkerConnection] = []
-        self._zygotes: dict[str, ForkServerClient] = {}
+        self._fork_servers: dict[str, ForkServerClient] = {}
         self._waiting = 0
         self._started = 0
         self._ended: Counter[str] = Counter()
         self._closed = threading.Event()
         self._keeper: threading.Thread | None = None
 
-    def at_once(self, order: WorkerOrder) -> WorkerConnection | None:
-        """A host that knows the definition and has nothing to do, if there is one."""
+    def take_idle(self, order: WorkerOrder) -> WorkerConnection | None:
+        """Return an idle worker that knows the definition, if there is one."""
         with self._free:
             idle = self._idle.get(order.key)
             return idle.pop() if idle else None
 
-    def soon(self, order: WorkerOrder, call: Call) -> Generator[Event, Any, WorkerConnection]:
-        """A host for a call, waiting while all are busy. Raises ToolFailed when none is free before the deadline.
+    def wait_for_worker(self, order: WorkerOrder, call: Call) -> Generator[Event, Any, WorkerConnection]:
+        """Return a worker for a call; waits while all are busy. Raises ToolFailed when none is free before the
+        deadline.
 
-        Raises ConfigError when it would lack a variable of its environment.
+        Raises ConfigError when a variable of its environment is missing.
         """
         for seconds in pauses(call):
             until = time.monotonic() + seconds
             while True:
                 with self._free:
-                    host = self._claim(order)
-                    if host is not None:
-                        return host
+                    worker = self._claim(order)
+                    if worker is not None:
+                        return worker
                     if time.monotonic() >= until:
                         break
                     self._waiting += 1
@@ -162,73 +163,73 @@ class WorkerPool:
             yield PAUSE
         raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
 
-    def give_back(self, host: WorkerConnection) -> None:
-        """A host has finished its call and can be used again, unless it is spent."""
-        host.calls += 1
-        host.since = time.monotonic()
+    def give_back(self, worker: WorkerConnection) -> None:
+        """Return a worker that has finished its call; it is used again, unless it is spent."""
+        worker.calls += 1
+        worker.since = time.monotonic()
         with self._free:
-            usable = not (host.spent or host.calls >= self._calls or self._closed.is_set())
+            usable = not (worker.spent or worker.calls >= self._calls or self._closed.is_set())
             if usable:
-                self._idle.setdefault(host.order.key, []).append(host)
+                self._idle.setdefault(worker.order.key, []).append(worker)
             if self._waiting:
                 self._free.notify_all()
         if not usable:
-            self.stop(host, "spent")
+            self.stop(worker, "spent")
 
-    def stop(self, host: WorkerConnection, why: str = "lost") -> None:
-        """Have a host end, with everything it started. `why` is one of ENDINGS."""
-        host.end()
+    def stop(self, worker: WorkerConnection, why: str = "lost") -> None:
+        """End a worker, with everything it started. `why` is one of ENDINGS."""
+        worker.end()
         with self._free:
             self._ended[why] += 1
-            self._let_go(host)
-            if host.slow and not self._idle.get(host.order.key):
-                self._warm(host.order)
+            self._count_out(worker)
+            if worker.slow and not self._idle.get(worker.order.key):
+                self._warm(worker.order)
             self._free.notify_all()
 
     def close(self) -> None:
-        """End all hosts and wait until they have ended; calls that still run fail."""
+        """End all workers and wait for their end; running calls fail."""
         self._closed.set()
         if self._keeper is not None:
             self._keeper.join()
         with self._free:
-            zygotes, self._zygotes = list(self._zygotes.values()), {}
-            hosts = [*self._spares, *(host for idle in self._idle.values() for host in idle)]
+            fork_servers, self._fork_servers = list(self._fork_servers.values()), {}
+            workers = [*self._spares, *(worker for idle in self._idle.values() for worker in idle)]
             self._spares.clear()
             self._idle.clear()
-        for zygote in zygotes:
-            zygote.close()
-        for host in hosts:
-            host.hang_up()
-            host.close()
+        for fork_server in fork_servers:
+            fork_server.close()
+        for worker in workers:
+            worker.disconnect()
+            worker.close()
         with self._free:
             self._reap()
 
     def counts(self) -> WorkerCounts:
-        """How many hosts there are of each kind, and what became of the others."""
+        """Return how many workers there are of each kind, and how the others ended."""
         with self._free:
-            idle = sum(len(hosts) for hosts in self._idle.values())
+            idle = sum(len(workers) for workers in self._idle.values())
             busy = self._live.total() - idle
             now = {"busy": busy, "idle": idle, "blank": len(self._spares), "ending": len(self._ending)}
             return WorkerCounts(self._most, now, self._started, {why: self._ended[why] for why in ENDINGS})
 
     def protections(self, seconds: float = 5.0) -> dict[str, Any]:
-        """The protections of the workers (`ForkServerClient.protections`); starts the fork server if it does not run.
+        """Return the protections of the workers (`ForkServerClient.protections`); starts the fork server if necessary.
 
-        Raises ToolFailed when that cannot be done.
+        Raises ToolFailed when that is impossible.
         """
         with self._free:
             if self._closed.is_set():
                 return {}
-            zygote = self._zygote("", ())
-        return zygote.protections(seconds)
+            fork_server = self._fork_server_for("", ())
+        return fork_server.protections(seconds)
 
     @property
     def pids(self) -> list[int]:
-        """The zygotes' process ids; hosts are their children."""
-        return [zygote.pid for zygote in self._zygotes.values()]
+        """The process ids of the fork servers; workers are their children."""
+        return [fork_server.pid for fork_server in self._fork_servers.values()]
 
     def _claim(self, order: WorkerOrder) -> WorkerConnection | None:
-        """With the lock: an idle host, a new one, or None when there have to be fewer first. Raises ToolFailed."""
+        """Return an idle worker, a new one, or None at the limit. The caller holds the lock. Raises ToolFailed."""
         if idle := self._idle.get(order.key):
             return idle.pop()
         self._reap()
@@ -248,114 +249,114 @@ class WorkerPool:
         if self._closed.is_set():
             raise ToolFailed("the hub is ending")
         known = order.frame() + further
-        host = self._blank(order)
-        host.order = order
+        worker = self._blank(order)
+        worker.order = order
         self._live[order.name] += 1
         try:
-            host.backlog = host.write(known)
+            worker.backlog = worker.write(known)
         except WorkerGone as problem:
-            host.hang_up()
-            story = host.story(0.1)
-            self._let_go(host)
+            worker.disconnect()
+            story = worker.describe_end(0.1)
+            self._count_out(worker)
             raise ToolFailed(story) from problem
         if self._keeper is None:
-            self._keeper = threading.Thread(target=self._keep, name="hosts", daemon=True)
+            self._keeper = threading.Thread(target=self._keep, name="workers", daemon=True)
             self._keeper.start()
-        return host
+        return worker
 
     def _blank(self, order: WorkerOrder) -> WorkerConnection:
-        """A host that knows nothing yet: one that stands by, and another in its place."""
+        """Return a worker without a definition: one that stands by, and order another in its place."""
         if order.limits.sandbox:
-            return self._spawn(order.key, sandbox.walls(self.hidden))
+            return self._spawn(order.key, sandbox.sandbox_command(self.hidden))
         spares, self._spares = self._spares, []
-        for host in spares:
-            if host.ended():
-                host.hang_up()
-                host.close()
+        for worker in spares:
+            if worker.ended():
+                worker.disconnect()
+                worker.close()
             else:
-                self._spares.append(host)
-        while len(self._spares) <= SPARES:
+                self._spares.append(worker)
+        while len(self._spares) <= SPARE_WORKERS:
             self._spares.append(self._spawn(""))
         return self._spares.pop(0)
 
     def _spawn(self, which: str, walls: Sequence[str] = ()) -> WorkerConnection:
         self._started += 1
-        return self._zygote(which, walls).spawn()
+        return self._fork_server_for(which, walls).spawn()
 
-    def _zygote(self, which: str, walls: Sequence[str]) -> ForkServerClient:
-        zygote = self._zygotes.get(which)
-        if zygote is None or not zygote.alive():
-            if zygote is not None:
-                log.warning("the process that holds the hosts has ended; another one is started")
-                zygote.close()
-            # The sandbox has namespaces of its own, a read-only file system, and nothing of the hub's data in it.
-            zygote = self._zygotes[which] = ForkServerClient(
+    def _fork_server_for(self, which: str, walls: Sequence[str]) -> ForkServerClient:
+        fork_server = self._fork_servers.get(which)
+        if fork_server is None or not fork_server.alive():
+            if fork_server is not None:
+                log.warning("the fork server has ended; another one is started")
+                fork_server.close()
+            # The sandbox has its own namespaces, a read-only file system, and no data of the hub.
+            fork_server = self._fork_servers[which] = ForkServerClient(
                 walls, () if walls else self.wanted, self.hidden, self.kept
             )
-        return zygote
+        return fork_server
 
     def _warm(self, order: WorkerOrder) -> None:
-        """A new host for a definition that loads slowly, in the place of one that has just ended."""
+        """Start a worker for a slowly loading definition, in place of one that has just ended."""
         if self._closed.is_set() or not self._has_room(order):
             return
         try:
-            host = self._new(order, frames.frame(frames.WARM))
+            worker = self._new(order, frames.frame(frames.WARM))
         except ToolFailed as problem:
-            log.warning("no host could be warmed for %s: %s", order.name, problem)
+            log.warning("no worker could load in advance for %s: %s", order.name, problem)
             return
-        host.slow = True
-        host.since = time.monotonic()
-        self._idle.setdefault(order.key, []).append(host)
+        worker.slow = True
+        worker.since = time.monotonic()
+        self._idle.setdefault(order.key, []).append(worker)
 
-    def _let_go(self, host: WorkerConnection) -> None:
-        if host.order is not None:
-            self._live[host.order.name] -= 1
+    def _count_out(self, worker: WorkerConnection) -> None:
+        if worker.order is not None:
+            self._live[worker.order.name] -= 1
         if self._closed.is_set():
-            host.close()
+            worker.close()
         else:
-            self._ending.append(host)
+            self._ending.append(worker)
 
     def _reap(self) -> None:
-        """Forget the hosts of which nothing is left."""
-        for host in self._ending:
-            if host.ended():
-                host.close()
-        self._ending = [host for host in self._ending if not host.closed]
+        """Drop the workers that have ended completely."""
+        for worker in self._ending:
+            if worker.ended():
+                worker.close()
+        self._ending = [worker for worker in self._ending if not worker.closed]
 
     def _dismiss_oldest(self, name: str | None = None) -> None:
-        """End the host that has been idle for longest, of one server or of all."""
-        idle = [host for hosts in self._idle.values() for host in hosts if name in (None, host.order.name)]
+        """End the worker that has been idle for the longest time, of one server or of all."""
+        idle = [worker for workers in self._idle.values() for worker in workers if name in (None, worker.order.name)]
         if idle:
-            self._dismiss(min(idle, key=lambda host: host.since))
+            self._dismiss(min(idle, key=lambda worker: worker.since))
 
-    def _dismiss(self, host: WorkerConnection) -> None:
-        """End an idle host."""
+    def _dismiss(self, worker: WorkerConnection) -> None:
+        """End an idle worker."""
         self._ended["idle"] += 1
-        idle = self._idle[host.order.key]
-        idle.remove(host)
+        idle = self._idle[worker.order.key]
+        idle.remove(worker)
         if not idle:
-            del self._idle[host.order.key]
-        host.end()
-        self._let_go(host)
+            del self._idle[worker.order.key]
+        worker.end()
+        self._count_out(worker)
 
     def _keep(self) -> None:
-        while not self._closed.wait(ROUND):
+        while not self._closed.wait(HOUSEKEEPING_SECONDS):
             with self._free:
-                silent = [one for one in self._zygotes.items() if one[1].silence() > LONGEST_SILENCE]
+                silent = [one for one in self._fork_servers.items() if one[1].silent_seconds() > LONGEST_SILENCE]
                 for which, _ in silent:
-                    del self._zygotes[which]
+                    del self._fork_servers[which]
                 self._tidy()
-            for _, zygote in silent:
-                log.warning("the process that holds the hosts does not answer; another one is started")
-                zygote.kill()
+            for _, fork_server in silent:
+                log.warning("the process that holds the workers does not answer; another one is started")
+                fork_server.kill()
 
     def _tidy(self) -> None:
-        """One round of housekeeping: what is idle for long or has ended goes, and so do empty sandboxes."""
+        """Run one round of housekeeping: end workers that have been idle for long, and empty sandboxes."""
         oldest = time.monotonic() - self._patience
-        for host in [host for hosts in self._idle.values() for host in hosts]:
-            if host.since < oldest or host.ended():
-                self._dismiss(host)
+        for worker in [worker for workers in self._idle.values() for worker in workers]:
+            if worker.since < oldest or worker.ended():
+                self._dismiss(worker)
         self._reap()
         names = +self._live
-        for which in [one for one in self._zygotes if one and one.partition(" ")[0] not in names]:
-            self._zygotes.pop(which).close()
+        for which in [one for one in self._fork_servers if one and one.partition(" ")[0] not in names]:
+            self._fork_servers.pop(which).close()

@@ -1,4 +1,4 @@
-"""Docstrings: three styles, the first line, and docstrings that are none of these."""
+"""Docstrings: three styles, the first line, and text in none of these styles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.kinds.python.discovery.docstrings import MAX_DOCSTRING_CHARACTERS, Doc, read
+from patchbay.kinds.python.discovery.docstrings import MAX_DOCSTRING_CHARACTERS, Doc, read_docstring
 
 GOOGLE = """Add two numbers.
 
@@ -58,9 +58,9 @@ SPHINX = """Add two numbers.
 
 
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, SPHINX], ids=["Google", "NumPy", "Sphinx"])
-def test_a_docstring_in_each_style_says_the_same(docstring: str) -> None:
+def test_docstrings_of_each_style_give_the_same_result(docstring: str) -> None:
     """T11.5, VWR-22: the first line, the parameters, the result."""
-    assert read(docstring) == Doc(
+    assert read_docstring(docstring) == Doc(
         "Add two numbers.",
         {"a": "The first number: yes.", "b": "The second.", "c": "The third."},
         "The sum: all of it.",
@@ -81,19 +81,19 @@ def test_a_docstring_in_each_style_says_the_same(docstring: str) -> None:
 )
 def test_a_docstring_without_sections_is_its_first_line(docstring: str | None, first: str) -> None:
     """T11.5."""
-    assert read(docstring) == Doc(first)
+    assert read_docstring(docstring) == Doc(first)
 
 
 def test_a_very_long_docstring_is_read_no_further_than_its_first_line() -> None:
-    assert read("Long.\n\nArgs:\n    a: b\n" + "x" * MAX_DOCSTRING_CHARACTERS) == Doc("Long.")
+    assert read_docstring("Long.\n\nArgs:\n    a: b\n" + "x" * MAX_DOCSTRING_CHARACTERS) == Doc("Long.")
 
 
-def test_a_malformed_docstring_says_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """What an author writes is no warning of the hub."""
+def test_a_malformed_docstring_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A mistake in a docstring is not a warning of the hub."""
     with caplog.at_level(logging.DEBUG):
-        assert read("F.\n\nArgs:\n    a (((: x\n    b c d\n    *e\n    f: good\n").parameters["f"] == "good"
-        read("F.\n\nParameters\n----------\n: x\n  :\n")
-        read("F.\n\n:param: x\n:param a b c d: y\n:returns\n:type :\n")
+        assert read_docstring("F.\n\nArgs:\n    a (((: x\n    b c d\n    *e\n    f: good\n").parameters["f"] == "good"
+        read_docstring("F.\n\nParameters\n----------\n: x\n  :\n")
+        read_docstring("F.\n\n:param: x\n:param a b c d: y\n:returns\n:type :\n")
     assert caplog.records == []
 
 
@@ -113,5 +113,5 @@ HEADINGS = [
 
 @given(st.lists(st.sampled_from(HEADINGS) | st.text(max_size=12), max_size=12))
 def test_any_text_is_read(lines: list[str]) -> None:
-    doc = read("\n".join(["Begin.", *lines]))
+    doc = read_docstring("\n".join(["Begin.", *lines]))
     assert doc.first == "Begin."

@@ -1,4 +1,4 @@
-"""Python definitions: which functions are listed, how they are called, and what is never done to find out."""
+"""Python definitions: which functions are listed, how they are called, and that discovery runs nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_function_becomes_a_tool_with_its_name_words_and_schema() -> None:
 
 
 def test_all_public_functions_of_a_module_are_listed_in_the_order_of_the_source() -> None:
-    """T11.3, V-C4b: plain and async functions; none of those inside functions and classes, and nothing imported."""
+    """T11.3, V-C4b: plain and async functions, without nested ones and methods, and without an import."""
     source = """
 from os import getcwd
 import json
@@ -68,24 +68,22 @@ also = bear
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "reason"),
     [
         ("def _hidden(): ...", "underscore"),
         ("def __getattr__(name): ...", "underscore"),
         ("def f(*rest): ...", "*rest"),
         ("def f(**more): ...", "**more"),
         ("def f(a, b, /, c): ...", "positional-only parameters (a, b)"),
-        ("def größe(): ...", "'größe' is no tool name"),
+        ("def größe(): ...", "'größe' is not a tool name"),
         (f"def {'x' * 129}(): ...", "1 to 128"),
     ],
 )
-def test_a_function_that_cannot_be_called_by_name_is_not_listed_and_the_reason_is_told(
-    function: str, said: str
-) -> None:
-    """T11.4, V-C4b: private functions and those that take what JSON arguments cannot give."""
+def test_a_function_that_cannot_be_called_by_name_is_a_problem_with_a_reason(function: str, reason: str) -> None:
+    """T11.4, V-C4b: private functions and those with parameters that JSON arguments cannot fill."""
     read = found("# first line\n" + function)
     assert read.descriptors == ()
-    assert [(problem.line, said in problem.reason) for problem in read.problems] == [(2, True)]
+    assert [(problem.line, reason in problem.reason) for problem in read.problems] == [(2, True)]
 
 
 def test_descriptions_are_first_lines_of_docstrings() -> None:
@@ -96,8 +94,8 @@ def test_descriptions_are_first_lines_of_docstrings() -> None:
     assert "description" not in tools(source)["b"].wire
 
 
-def test_the_schema_matches_the_parameters_keyword_only_ones_too() -> None:
-    """T11.6: required, optional, keyword-only, undescribed; the hub's own parameters are none."""
+def test_the_schema_matches_the_parameters_and_keyword_only_parameters() -> None:
+    """T11.6: required, optional, keyword-only, undescribed; without the hub's own parameters."""
     source = "def f(self, plain, count: int = 3, *, context, size: float, label: str = 'x', when=now()): ..."
     assert tools(source)["f"].wire["inputSchema"] == {
         "type": "object",
@@ -114,7 +112,7 @@ def test_the_schema_matches_the_parameters_keyword_only_ones_too() -> None:
 
 
 def test_a_function_without_parameters_has_an_empty_object_schema() -> None:
-    """S-F8: the root is an object also then, or some clients refuse the whole list."""
+    """S-F8: the root is an object also then, because some clients otherwise refuse the whole list."""
     assert tools("def f(): ...")["f"].wire["inputSchema"] == {
         "type": "object",
         "properties": {},
@@ -138,7 +136,7 @@ def test_a_function_called_like_the_server_wins_over_main() -> None:
 
 
 def test_a_generator_streams_and_has_no_output_schema() -> None:
-    """DESIGN section 5: only a yield of the function's own counts."""
+    """Only a yield of the function itself counts."""
     source = """
 from typing import Iterator, AsyncIterator
 def parts() -> Iterator[int]:
@@ -186,7 +184,7 @@ def whole() -> list[int]:
     ],
 )
 def test_a_return_type_gives_an_output_schema_unless_the_result_may_be_text(returns: str, schema: Any) -> None:
-    """VWR-38: clients insist on structured content once there is an output schema."""
+    """VWR-38: with an output schema, clients require structured content."""
     source = f"""
 from dataclasses import dataclass
 from datetime import date
@@ -208,7 +206,7 @@ def f() -> {returns}: ...
     ],
 )
 def test_a_function_that_visibly_returns_content_blocks_has_no_output_schema(returned: str) -> None:
-    """DESIGN section 5: such results become content, not structured content."""
+    """Such results become content, not structured content."""
     assert "outputSchema" not in tools(f"def f() -> dict[str, str]:\n    return {returned}\n")["f"].wire
 
 
@@ -218,7 +216,7 @@ def test_words_about_the_result_describe_the_output_schema() -> None:
 
 
 def test_words_about_parameters_describe_their_properties() -> None:
-    """VWR-22: whatever the type says about itself."""
+    """VWR-22: also when the type has its own description."""
     source = """
 from typing import Annotated
 def f(a: Annotated[int, "of the type"], b: Annotated[int, "kept"] = 1):
@@ -249,7 +247,7 @@ def f(a: Annotated[int, "of the type"], b: Annotated[int, "kept"] = 1):
     ],
 )
 def test_a_default_is_kept_when_it_is_a_json_value(default: str, expected: dict[str, Any]) -> None:
-    """DESIGN section 5: any other default makes the parameter optional and is not evaluated."""
+    """Any other default makes the parameter optional and is not evaluated."""
     schema = tools(f"import enum\nclass Colour(enum.Enum):\n    RED = 'r'\ndef f(x={default}): ...")["f"].wire[
         "inputSchema"
     ]
@@ -258,7 +256,7 @@ def test_a_default_is_kept_when_it_is_a_json_value(default: str, expected: dict[
 
 
 def test_a_null_default_makes_null_a_value() -> None:
-    """T13.7: `x: int = None` takes null, whatever its annotation says."""
+    """T13.7: `x: int = None` takes null, whatever its annotation."""
     listed = tools("def f(a: int = None, b: int | None = None, c: 'Literal[1, None]' = None): ...")["f"]
     assert listed.wire["inputSchema"]["properties"] == {
         "a": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
@@ -297,7 +295,7 @@ def test_the_binding_that_holds_when_the_module_runs_is_the_one_listed(
 
 
 def test_nothing_of_a_definition_is_run(tmp_path: Path) -> None:
-    """DESIGN section 5: not at module level, not in defaults, decorators, annotations or class bodies."""
+    """Not at module level, not in defaults, decorators, annotations or class bodies."""
     trace = tmp_path / "ran"
     touch = f"__import__('pathlib').Path({str(trace)!r}).touch()"
     source = f"""
@@ -313,21 +311,21 @@ def f(a: {touch}, b: "{touch.replace('"', "'")}" = {touch}) -> C: ...
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "reason"),
     [
         ("def f(x='\\ud800'): ...", "UTF-8"),
         ("def f(x: Annotated[str, pydantic.Field(pattern='(?=a)')]): ...", "regex"),
         ("def f(x: Annotated[int, pydantic.Field(multiple_of=0)]): ...", "schema would not be valid"),
     ],
 )
-def test_a_function_whose_schema_could_not_be_used_takes_down_only_itself(function: str, said: str) -> None:
+def test_a_function_whose_schema_could_not_be_used_takes_down_only_itself(function: str, reason: str) -> None:
     source = f"import pydantic\nfrom typing import Annotated\n{function}\ndef fine(): ...\n"
     assert list(tools(source)) == ["fine"]
-    assert said in reasons(source)["f"]
+    assert reason in reasons(source)["f"]
 
 
 def test_three_hundred_functions_are_read_in_well_under_a_second() -> None:
-    """DESIGN section 10: a saved file is live within two seconds."""
+    """A saved file is live within two seconds."""
     function = '''
 def f{n}(a: int, b: list[str] | None = None, c: dict[str, int] | None = None) -> dict[str, int]:
     """Do it.

@@ -1,4 +1,4 @@
-"""Annotations to JSON Schema 2020-12: a table of what each comes to, and what holds for all of them."""
+"""Annotations to JSON Schema 2020-12: a table of results, and properties of all of them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ PERSON = {
 
 
 def schema_of(annotation: str, returned: bool = False) -> dict[str, Any]:
-    """The whole input schema of a function with one parameter `x` of a type, or its output schema."""
+    """Return the input schema of a function with one parameter `x` of a type, or its output schema."""
     source = f"{MODULE}\ndef f() -> {annotation}: ...\n" if returned else f"{MODULE}\ndef f(x: {annotation}): ...\n"
     (only,) = discover("python", "srv", source.encode()).descriptors
     schema: dict[str, Any] = only.wire["outputSchema" if returned else "inputSchema"]
@@ -143,7 +143,7 @@ TABLE: list[tuple[str, dict[str, Any]]] = [
     ("uuid.UUID", {"type": "string", "format": "uuid"}),
     ("pathlib.Path", {"type": "string", "format": "path"}),
     ("Decimal", {"type": ["string", "number"], "format": "decimal"}),
-    # Anything.
+    # Any value.
     ("Any", {}),
     ("object", {}),
     ("T", {}),
@@ -176,7 +176,7 @@ TABLE: list[tuple[str, dict[str, Any]]] = [
     ("tuple[Any, ...]", {"type": "array"}),
     ("tuple[()]", {"type": "array", "maxItems": 0}),
     ("tuple[int, *Rest]", {"type": "array"}),
-    # One of several.
+    # Alternatives.
     ("Optional[int]", {"anyOf": [INTEGER, NULL]}),
     ("int | None", {"anyOf": [INTEGER, NULL]}),
     ("Union[int, 'str', None]", {"anyOf": [INTEGER, TEXT, NULL]}),
@@ -196,7 +196,7 @@ TABLE: list[tuple[str, dict[str, Any]]] = [
     ("Word", {"type": "string", "enum": ["yes", "no"]}),
     ("Child", {"type": "string", "const": "1"}),
     ("Odd", {}),
-    # Words and limits.
+    # Descriptions and limits.
     ("Annotated[str, 'city']", {"type": "string", "description": "city"}),
     ("Annotated[str, Doc('A city.')]", {"type": "string", "description": "A city."}),
     (
@@ -264,7 +264,7 @@ TABLE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("annotation", "expected"), TABLE, ids=[annotation for annotation, _ in TABLE])
 def test_an_annotation_becomes_its_schema(annotation: str, expected: dict[str, Any]) -> None:
-    """T11.6, VWR-22, DESIGN section 5."""
+    """T11.6, VWR-22."""
     schema = schema_of(annotation)
     assert schema["properties"]["x"] == expected
     assert "$defs" not in schema
@@ -286,7 +286,7 @@ def test_a_recursive_alias_is_shared_and_checks_values() -> None:
 
 
 def test_a_recursive_result_shows_its_type_at_the_root() -> None:
-    """SPEC-DIGEST: older revisions want an object there, and look no further."""
+    """Older revisions expect an object there, and do not follow references."""
     schema = schema_of("Node", returned=True)
     assert (schema["type"], list(schema["$defs"])) == ("object", ["Node"])
     check = jsonschema_rs.Draft202012Validator(schema)
@@ -295,7 +295,7 @@ def test_a_recursive_result_shows_its_type_at_the_root() -> None:
 
 
 def test_a_dataclass_is_open_in_a_result_and_closed_in_an_argument() -> None:
-    """A result may be of a subclass with more fields; an argument with an unknown field cannot be made."""
+    """A result may be of a subclass with more fields; an argument with an unknown field cannot be constructed."""
     assert schema_of("Place")["properties"]["x"]["additionalProperties"] is False
     assert "additionalProperties" not in schema_of("Place", returned=True)
 

@@ -1,4 +1,4 @@
-"""Reading Python text from many threads, and while other code reads too."""
+"""Parsing Python text in many threads, and while other code parses too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from patchbay.kinds.python.discovery.syntax import expression_of, module_of
+from patchbay.kinds.python.discovery.syntax import parse_expression, parse_source
 from tests.checkout import ROOT
 
 TEXT = (ROOT / "reference_templates/servers/definitions/cone.py").read_text("utf-8")
@@ -17,7 +17,7 @@ TEXT = (ROOT / "reference_templates/servers/definitions/cone.py").read_text("utf
 
 @pytest.fixture
 def eager() -> Iterator[None]:
-    """The garbage collector runs nearly all the time, in the middle of a tree too."""
+    """Run the garbage collector almost all the time, also while a tree is built."""
     before = gc.get_threshold()
     gc.set_threshold(10)
     yield
@@ -25,7 +25,7 @@ def eager() -> Iterator[None]:
 
 
 class Disturbs:
-    """Garbage whose finalizer reads Python text without asking anyone, as libraries do."""
+    """Garbage whose finalizer parses Python text, as libraries do."""
 
     count = 0
 
@@ -42,7 +42,7 @@ def test_a_text_whose_reading_was_disturbed_is_read_again() -> None:
     expected, before = ast.dump(ast.parse(TEXT)), Disturbs.count
     for _ in range(20):
         Disturbs()
-        assert ast.dump(module_of(TEXT)) == expected
+        assert ast.dump(parse_source(TEXT)) == expected
     assert Disturbs.count > before
 
 
@@ -50,10 +50,10 @@ def test_a_text_whose_reading_was_disturbed_is_read_again() -> None:
 def test_many_threads_read_at_once() -> None:
     expected = ast.dump(ast.parse(TEXT))
     with ThreadPoolExecutor(8) as threads:
-        assert {ast.dump(tree) for tree in threads.map(module_of, [TEXT] * 32)} == {expected}
+        assert {ast.dump(tree) for tree in threads.map(parse_source, [TEXT] * 32)} == {expected}
 
 
 def test_an_expression_is_read_alone() -> None:
-    assert ast.dump(expression_of("a | None")) == ast.dump(ast.parse("a | None", mode="eval").body)
+    assert ast.dump(parse_expression("a | None")) == ast.dump(ast.parse("a | None", mode="eval").body)
     with pytest.raises(SyntaxError):
-        expression_of("a = 1")
+        parse_expression("a = 1")

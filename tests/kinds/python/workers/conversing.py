@@ -1,4 +1,4 @@
-"""What the tests of host processes stand on: definitions that run in a pool of one's own, and a look at processes."""
+"""Helpers of the tests of workers: definitions in a pool of their own, and views of processes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.kinds.calls import call_of, events
 
 
 def hosted(hosts: WorkerPool, source: str, name: str = "tool", **limits: Any) -> Handler:
-    """The handler of a Python definition in a host."""
+    """Return the handler of a Python definition in a worker."""
     data = dedent(source).encode()
     return hosted_handler(hosts, data, cid_of(data), name, Limits(**limits))
 
 
 def value(handler: Handler, function: str = "main", /, **arguments: Any) -> Any:
-    """What a function returned, as text or JSON."""
+    """Return a function's result, as text or JSON."""
     found = events(handler, call_of(arguments, target={"function": function}))
     assert isinstance(found[-1], Done), found
     last = found[-2]
@@ -31,14 +31,14 @@ def value(handler: Handler, function: str = "main", /, **arguments: Any) -> Any:
 
 
 def failure(handler: Handler, given: dict[str, Any] | None = None, /, **more: Any) -> str:
-    """The message with which `main` failed; `more` are further fields of the call."""
+    """Return the message of a failing `main`; `more` are further fields of the call."""
     found: list[Event] = events(handler, call_of(given, **more))
     assert isinstance(found[-1], Failed), found
     return found[-1].message
 
 
 def family(*ancestors: int) -> set[int]:
-    """Every living descendant of some processes, by their parents' numbers."""
+    """Return every living descendant of some processes, by their parents' process ids."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -54,5 +54,5 @@ def family(*ancestors: int) -> set[int]:
 
 
 def descriptors() -> int:
-    """How many descriptors this process has open."""
+    """Return the number of this process's open descriptors."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())

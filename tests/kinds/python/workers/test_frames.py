@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, in any pieces; what is no frame is told so and nothing else."""
+"""Frames: a value is the same after transport in any pieces; invalid frames are BadFrame and nothing else."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_has_no_json_form_raises() -> None:
 
 
 def test_a_large_frame_is_put_together_once_and_not_with_each_piece() -> None:
-    """DESIGN 10: what takes time in the hub grows with what comes, not with its square."""
+    """The hub's time grows linearly with the received data."""
     data = frames.frame(frames.TEXT, b"x" * 5000)
     pieces = [data[start : start + 100] for start in range(0, len(data), 100)]
     cutter = Frames()

@@ -1,4 +1,4 @@
-"""What a definition can do to its own process, and what it finds there."""
+"""Effects of a definition on its own process, and its environment there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from tests.kinds.calls import SmallHub, alive, call_of, events, heard, wait_until
+from tests.kinds.calls import SmallHub, alive, call_of, events, next_event, wait_until
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
 
 
@@ -36,7 +36,7 @@ ENDS = [
     ("print('x' * 100, flush=True)\n    while True: print('y' * 10**6)", "the tool was stopped: it printed more than"),
     ("import os\n    while True: os.write(1, b'y' * 10**6)", "the tool was stopped: it printed more than"),
     ("while True: yield 'y' * 10**6", "the tool was stopped: it sent more than 67108864 bytes"),
-    ("return 'y' * (70 * 2**20)", "the tool's process sent something that is no message: a piece of 73400320 bytes"),
+    ("return 'y' * (70 * 2**20)", "the tool's process sent something that is not a message: a piece of 73400320 bytes"),
     ("import os; os.closerange(3, 99)\n    return 'x'", "the tool's process closed its connection to the hub"),
     ("open('f', 'wb').truncate(2**40)", "OSError: [Errno 27] File too large"),
 ]
@@ -44,7 +44,7 @@ ENDS = [
 
 @pytest.mark.parametrize(("body", "words"), ENDS)
 def test_however_a_process_ends_the_caller_is_told_why(hosts: WorkerPool, body: str, words: str) -> None:
-    """X3: segfaults, os._exit, memory, floods."""
+    """Segfaults, os._exit, memory, floods."""
     assert failure(hosted(hosts, f"def main():\n    {body}")).startswith(words)
 
 
@@ -82,14 +82,14 @@ FORKS = [
 
 
 def settled(hosts: WorkerPool) -> int:
-    """How many processes there are when all that were ordered have begun."""
+    """Return the number of processes when all ordered ones have started."""
     wait_until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
     return len(family(*hosts.pids))
 
 
 @pytest.mark.parametrize("source", FORKS)
 def test_nothing_that_a_call_started_outlives_it(hosts: WorkerPool, source: str) -> None:
-    """X3: forks; X2: a double-forked daemon."""
+    """Forks, and a double-forked daemon."""
     value(hosted(hosts, "def main(): return 'other'", "other"))
     before = settled(hosts)
     for _ in range(3):
@@ -127,7 +127,7 @@ STUBBORN = [
 
 @pytest.mark.parametrize("body", STUBBORN)
 def test_what_does_not_want_to_end_is_killed(hosts: WorkerPool, body: str) -> None:
-    """X2: the caller is told at the deadline, and nothing is left soon after."""
+    """The caller gets the error at the deadline, and no process is left soon after."""
     source = f"import os\ndef main(context):\n    context.state['pid'] = os.getpid()\n    {body}"
     hub = SmallHub()
     assert failure(hosted(hosts, source), left=0.5, hub=hub).startswith("timed out after")
@@ -140,7 +140,7 @@ def test_a_definition_that_hangs_while_it_is_loaded_is_timed_out(hosts: WorkerPo
 
 
 def test_a_producer_waits_for_a_slow_reader(hosts: WorkerPool, tmp_path: Path) -> None:
-    """Back-pressure end to end: a full pipe stops the function."""
+    """Back-pressure from end to end: a full pipe stops the function."""
     source = """
     import pathlib
     def main(note):
@@ -189,12 +189,12 @@ def test_what_programs_print_is_logged(hosts: WorkerPool) -> None:
 def test_a_flood_of_lines_is_cut(hosts: WorkerPool) -> None:
     found = events(hosted(hosts, "def main():\n    for n in range(20_000): print(n)\n    return 'x'"), call_of())
     assert found[-2:] == [Text("x"), Done()]
-    assert found[-3] == Log("warning", "85000 more bytes of output were thrown away", "stdout")
+    assert found[-3] == Log("warning", "85000 more bytes of output were discarded", "stdout")
     assert len(found) == 5003
 
 
 def test_nothing_of_the_hub_is_inherited(hosts: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """THREATS 1.6: environment, descriptors."""
+    """Environment, descriptors."""
     source = """
     import os, stat, sys
     def main():
@@ -221,7 +221,6 @@ def test_nothing_of_the_hub_is_inherited(hosts: WorkerPool, monkeypatch: pytest.
 
 
 def test_descriptors_that_a_tool_leaves_open_do_not_pile_up(hosts: WorkerPool) -> None:
-    """X3."""
     source = "import os\nkept = []\ndef main():\n    kept.extend(os.dup(0) for _ in range(30))\n    return len(kept)"
     handler = hosted(hosts, source)
     before = descriptors()
@@ -236,7 +235,7 @@ def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
 
 
 def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPool) -> None:
-    """X-19: a tool cleans up with the hub's help after it was stopped in the middle of a call of another tool."""
+    """X-19: a tool cleans up with the hub's help after it was stopped during a call of another tool."""
     source = """
     def main(context):
         try:
@@ -254,7 +253,7 @@ def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPo
 
 
 def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
-    """A definition may write to the link itself: the hub believes nothing."""
+    """A definition may write to the pipe itself: the hub trusts no frame."""
     source = """
     import os, socket
     def main(data, context):
@@ -273,7 +272,7 @@ def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
 
 
 def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
-    """X22: a process manager that signals every process of the service means the hub."""
+    """A process manager that signals every process of the service means the hub."""
     running = activate(
         hosted(hosts, "import os, time\ndef main():\n    yield os.getpid()\n    time.sleep(0.3)\n    yield 'z'"),
         call_of(),
@@ -282,8 +281,8 @@ def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
     pid = first.value  # type: ignore[union-attr]
     for number in (signal.SIGTERM, signal.SIGINT):
         os.kill(pid, number)
-        for zygote in hosts.pids:
-            os.kill(zygote, number)
+        for fork_server in hosts.pids:
+            os.kill(fork_server, number)
     assert [event for event in running if isinstance(event, (Text, Done))] == [Text("z"), Done()]
 
 
@@ -305,7 +304,7 @@ def test_a_child_that_is_told_to_terminate_does(hosts: WorkerPool) -> None:
 def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the_hubs_help(
     hosts: WorkerPool, tmp_path: Path
 ) -> None:
-    """X-19: the piece has to be whole before anything else is said, or it would swallow that."""
+    """X-19: the piece must be complete before another frame, which it would swallow otherwise."""
     source = """
     import os, pathlib, time
     def main(note, context):
@@ -318,7 +317,7 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
     """
     hub, note = SmallHub(), tmp_path / "pid"
     running = activate(hosted(hosts, source), call_of({"note": str(note)}, hub=hub))
-    assert heard(running) == Text("a")
+    assert next_event(running) == Text("a")
 
     def waits_for_room() -> bool:
         pid = note.read_text() if note.exists() else ""
@@ -330,7 +329,7 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
 
 
 def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> None:
-    """X-19: a signal between Python's last look and a system call that waits wakes nobody."""
+    """X-19: a signal between Python's last check and a blocking system call has no effect."""
     source = """
     import signal, time
     def main(context):
@@ -343,7 +342,7 @@ def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> Non
     """
     hub = SmallHub()
     running = activate(hosted(hosts, source), call_of(hub=hub))
-    assert heard(running) == Text("a")
+    assert next_event(running) == Text("a")
     running.close()
     wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
 
@@ -360,7 +359,7 @@ def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: 
     """
     note = tmp_path / "pid"
     running = activate(hosted(hosts, source), call_of({"note": str(note)}))
-    first = heard(running)
+    first = next_event(running)
     wait_until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
     found = [first, *(event for event in running if not isinstance(event, Pause))]
     words, end = Log("debug", "dying words", "output"), Failed("the tool ended its process with exit code 3")
@@ -373,7 +372,7 @@ def test_a_call_that_removes_its_folder_does_not_fail_the_next(hosts: WorkerPool
     assert [value(handler), value(handler, "after")] == ["x", [[]]]
 
 
-def test_limits_beyond_what_a_system_can_count_mean_what_there_is(hosts: WorkerPool) -> None:
+def test_limits_beyond_the_range_of_a_system_mean_its_maximum(hosts: WorkerPool) -> None:
     assert value(hosted(hosts, "def main(): return 'x'", memory=10**15)) == "x"
     assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
 

@@ -6,7 +6,7 @@ import pytest
 
 from patchbay.errors import ToolFailed
 from patchbay.events import Log
-from patchbay.kinds.python.workers.output import KEPT_LINES, LINE, MAX_PRINTED_BYTES, Lines
+from patchbay.kinds.python.workers.output import MAX_LINE_BYTES, MAX_LOGGED_LINES, MAX_PRINTED_BYTES, Lines
 
 
 def said(*pieces: bytes) -> list[object]:
@@ -23,19 +23,23 @@ def test_a_line_has_its_logger_and_level_and_what_is_no_text_is_replaced() -> No
 
 
 def test_a_long_line_becomes_several() -> None:
-    assert [len(str(line)) for line in said(b"x" * (2 * LINE + 5) + b"\n")] == [LINE, LINE, 5]
-    assert [len(str(line)) for line in said(b"x" * (LINE + 1), b"y")] == [LINE, 1, 1]
+    assert [len(str(line)) for line in said(b"x" * (2 * MAX_LINE_BYTES + 5) + b"\n")] == [
+        MAX_LINE_BYTES,
+        MAX_LINE_BYTES,
+        5,
+    ]
+    assert [len(str(line)) for line in said(b"x" * (MAX_LINE_BYTES + 1), b"y")] == [MAX_LINE_BYTES, 1, 1]
 
 
 def test_what_is_too_much_is_counted() -> None:
-    found = said(b"1\n" * (KEPT_LINES + 10), b"more")
-    assert found[KEPT_LINES - 1] == "1"
-    assert found[KEPT_LINES:] == ["24 more bytes of output were thrown away"]
+    found = said(b"1\n" * (MAX_LOGGED_LINES + 10), b"more")
+    assert found[MAX_LOGGED_LINES - 1] == "1"
+    assert found[MAX_LOGGED_LINES:] == ["24 more bytes of output were discarded"]
 
 
 def test_a_new_call_begins_anew() -> None:
     lines = Lines("out", "info")
-    list(lines.take(b"1\n" * (KEPT_LINES + 10)))
+    list(lines.take(b"1\n" * (MAX_LOGGED_LINES + 10)))
     list(lines.rest())
     assert [event.data for event in lines.take(b"2\n")] == ["2"]
     assert list(lines.rest()) == []

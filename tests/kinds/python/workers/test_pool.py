@@ -1,4 +1,4 @@
-"""Which host runs what: kept warm, kept apart, bounded, replaced, and gone in the end."""
+"""The pool of workers: kept warm, separate, limited, replaced, and ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from tests.checkout import ROOT
-from tests.kinds.calls import alive, call_of, events, heard, wait_until
+from tests.kinds.calls import alive, call_of, events, next_event, wait_until
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
 
 PID = "import os\nloaded = []\ndef main():\n    loaded.append(1)\n    return [os.getpid(), len(loaded)]"
@@ -57,10 +57,10 @@ def test_a_host_is_replaced_after_many_calls(hosts: WorkerPool) -> None:
 
 
 def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run(hosts: WorkerPool) -> None:
-    """X2: one that hangs starves nobody else."""
+    """One that hangs blocks no other server."""
     handler = hosted(hosts, WAITS, "greedy")
     running = [activate(handler, call_of()) for _ in range(3)]
-    assert [heard(one) for one in running] == [Text("here")] * 3
+    assert [next_event(one) for one in running] == [Text("here")] * 3
     assert failure(handler, left=0.3).startswith("greedy is busy")
     assert value(hosted(hosts, "def main(): return 'fine'", "modest")) == "fine"
     for one in running:
@@ -116,19 +116,19 @@ def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: WorkerPool) -> N
 
 def test_the_zygote_may_die(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
-    host, zygotes = value(handler)[0], hosts.pids
-    for pid in zygotes:
+    host, fork_servers = value(handler)[0], hosts.pids
+    for pid in fork_servers:
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not alive(host))
     found: list[Event] = []
 
-    def answered() -> bool:  # the end of the zygote is noticed a moment later
+    def answered() -> bool:  # the end of the fork server is noticed a moment later
         found[:] = events(handler, call_of())
         return isinstance(found[-1], Done)
 
     wait_until(answered)
     assert isinstance(found[0], Data) and found[0].value[0] != host and found[0].value[1] == 1
-    assert hosts.pids != zygotes
+    assert hosts.pids != fork_servers
 
 
 def test_blank_hosts_that_were_started_before_one_could_not_be_are_closed_with_the_rest(
@@ -154,10 +154,10 @@ def test_closing_ends_every_process_and_descriptor() -> None:
     hosts = WorkerPool()
     pid = value(hosted(hosts, PID))[0]
     running = activate(hosted(hosts, WAITS), call_of())
-    assert heard(running) == Text("here")
-    zygotes = hosts.pids
+    assert next_event(running) == Text("here")
+    fork_servers = hosts.pids
     hosts.close()
-    assert not any(map(alive, (pid, *zygotes)))
+    assert not any(map(alive, (pid, *fork_servers)))
     assert "the hub is ending" in str(list(running)[-1])
     wait_until(lambda: descriptors() <= before)
     assert failure(hosted(hosts, PID)) == "the hub is ending"
@@ -204,7 +204,7 @@ time.sleep(600)
 
 
 def test_hosts_die_with_their_worker_however_it_dies() -> None:
-    """X1, M3: kill -9 of a worker leaves nothing behind."""
+    """`kill -9` of a hub process leaves no process behind."""
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
@@ -241,12 +241,12 @@ def test_many_threads_share_the_hosts(hosts: WorkerPool) -> None:
 
 
 def test_any_number_of_idle_hosts_may_be_gone() -> None:
-    """X1: as all are when their zygote was killed."""
+    """Like all of them after their fork server was killed."""
     own = WorkerPool(most=8)
     try:
         handler = hosted(own, "import os\ndef main():\n    yield os.getpid()")
         running = [activate(handler, call_of()) for _ in range(5)]
-        pids = [heard(one).value for one in running]  # type: ignore[union-attr]
+        pids = [next_event(one).value for one in running]  # type: ignore[union-attr]
         assert [list(one)[-1] for one in running] == [Done()] * 5
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -277,7 +277,7 @@ def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pyte
 
 
 def test_hosts_live_on_where_no_process_can_be_had_to_tidy_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """X3: a fork bomb elsewhere does not end the zygote, and with it every call."""
+    """A fork bomb elsewhere does not end the fork server, and with it every call."""
     folder = tmp_path / "1"
     folder.mkdir()
     (folder / "left").touch()

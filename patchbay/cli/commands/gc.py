@@ -1,0 +1,52 @@
+"""`patchbay gc`: delete the contents that nothing refers to, and give their space back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchbay import exit_codes
+from patchbay.assembly import blob_sources
+from patchbay.catalogue.contents.collection import Collector
+from patchbay.cli.messages import fail
+from patchbay.cli.options import settings_of, with_settings
+from patchbay.errors import PatchbayError
+from patchbay.settings import Settings
+from patchbay.store import store_exists
+from patchbay.stores import open_store
+
+
+@click.command("gc", epilog=exit_codes.with_examples("patchbay gc --dry-run", "patchbay gc --blob-hours 1"))
+@click.option("--dry-run", is_flag=True, help="Say how much would be deleted, and change nothing.")
+@with_settings
+@click.pass_context
+def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
+    """Delete the contents of the data folder that nothing refers to, and give their space back to the file system.
+
+    Contents that the present or past configuration, a room or the present state of a tool refers to stay, and so do
+    those that were stored within the last hours (--blob-hours). A hub does the same each hour while it runs; it need
+    not be stopped for this command, but its writers wait while space is given back.
+    """
+    try:
+        click.echo(_collect(settings_of(context), dry_run))
+    except PatchbayError as problem:
+        fail(problem.message, exit_codes.USAGE)
+
+
+def _collect(settings: Settings, dry_run: bool) -> str:
+    if not store_exists(settings.store, settings.data):
+        fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
+    store = open_store(settings.store, settings.data)
+    try:
+        collector = Collector(store, settings.blob_hours * 3600, blob_sources(store))
+        if dry_run:
+            found = collector.preview()
+            return f"{found.count} contents with {found.size} bytes would be deleted"
+        done = collector.collect()
+        return (
+            f"{done.count} contents with {done.size} bytes are deleted;"
+            f" {store.collection.give_back(whole=True)} bytes are given back to the file system"
+        )
+    finally:
+        store.close()

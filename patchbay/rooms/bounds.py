@@ -1,0 +1,64 @@
+"""The bounds of rooms, as the settings give them, and the rate of one sender."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from patchbay.settings import Settings
+
+BURST = 4.0
+"""How many seconds' worth of envelopes a sender may send at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bytes of an envelope, envelopes a second of one session, counts in one room, bytes of a log, seconds."""
+
+    envelope: int = 1024 * 1024
+    rate: float = 50.0
+    members: int = 2000
+    calls: int = 256
+    tools: int = 2000
+    log: int = 256 * 1024 * 1024
+    replay: float = 300.0
+    idle: float = 60.0
+    rooms: int = 1000
+
+    @classmethod
+    def of(cls, settings: Settings) -> Bounds:
+        """The bounds that the settings give."""
+        return cls(
+            envelope=settings.room_envelope_limit,
+            rate=settings.room_rate,
+            members=settings.room_members,
+            calls=settings.room_calls,
+            tools=settings.room_tools,
+            log=settings.room_log_limit,
+            replay=settings.room_replay,
+            idle=settings.room_idle,
+            rooms=settings.room_count,
+        )
+
+
+class Rate:
+    """A bucket of tokens: `per_second` on average, a burst of some seconds' worth. Safe to use from many threads."""
+
+    def __init__(self, per_second: float) -> None:
+        self._rate = per_second
+        self._most = max(1.0, per_second * BURST)
+        self._tokens = self._most
+        self._at = time.monotonic()
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Take one token; whether there was one."""
+        with self._lock:
+            now = time.monotonic()
+            self._tokens = min(self._most, self._tokens + (now - self._at) * self._rate)
+            self._at = now
+            if self._tokens < 1:
+                return False
+            self._tokens -= 1
+            return True

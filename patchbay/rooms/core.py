@@ -1,0 +1,102 @@
+"""What everything of one room stands on: its log, its feed, and how the hub itself adds to them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from patchbay.errors import PatchbayError
+from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.feed import Feed
+from patchbay.rooms.record.canonical import Signer
+from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.log import Logged, Make, RoomLog
+from patchbay.store import Store
+
+
+class RoomCore:
+    """The log and the feed of one room. `observers` are called for each logged entry, in order, once; they are quick.
+
+    Safe to use from many threads.
+    """
+
+    def __init__(self, store: Store, id: str, signer: Signer, bounds: Bounds) -> None:
+        self.id = id
+        self.bounds = bounds
+        self.store = store
+        self.signer = signer
+        self.log = RoomLog(store, id, signer, bounds.log, bounds.replay)
+        self.feed = Feed(store, self.log, bounds.replay, self._notice)
+        self.name = str(self.log.fold.now["name"])
+        self.observers: list[Callable[[Logged], None]] = []
+        self._later: list[Callable[[], Any]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def state_now(self) -> Json:
+        """The state as it is, for reading only: it never changes, the next one takes its place."""
+        return self.log.fold.now
+
+    @property
+    def seq(self) -> int:
+        """The seq of the newest entry."""
+        return self.log.fold.seq
+
+    def pseudonym(self, principal: str) -> str:
+        """Return the name that a principal has in this room, and in the forks of it."""
+        return self.signer.pseudonym(self.state_now["salt"], principal)
+
+    def append(self, make: Make) -> Logged:
+        """Append an envelope to the log and deliver it. Raises what `RoomLog.append` raises."""
+        logged = self.log.append(make)
+        if not logged.is_duplicate:
+            self.feed.announce()
+        self.run_later()
+        return logged
+
+    def append_own(self, type: str, payload: Json, rel: Json | None = None) -> Logged:
+        """Append an envelope of the hub itself."""
+        return self.append(lambda fold, now: self.own(type, payload, now, rel))
+
+    def own(self, type: str, payload: Json, at: int, rel: Json | None = None) -> Json:
+        """Return an envelope of the hub itself; `at` is Unix time in milliseconds."""
+        return hub_envelope(self.name, type, payload, at, rel)
+
+    def publish_own(self, type: str, payload: Json, rel: Json | None = None, kind: str = "event", to: str = "") -> None:
+        """Deliver an envelope of the hub itself that is not logged, to one session or to all."""
+        self.feed.publish(hub_envelope(self.name, type, payload, now_ms(), rel, kind), to or None)
+
+    def refusal(self, envelope: Json, problem: PatchbayError) -> Json:
+        """Return the envelope that tells a participant that its envelope was refused."""
+        payload, kind = envelope["payload"], envelope["type"]
+        if kind == "tool.call":
+            said: Json = {"callId": payload.get("callId"), "ok": False, "error": problem.message}
+            type = "tool.result"
+        elif kind == "mcp.mount":
+            said, type = {"serverId": payload.get("serverId"), "error": problem.message}, "mcp.mount.failed"
+        else:
+            said, type = {"id": envelope["id"], "type": kind, "error": problem.message}, "room.refused"
+        return hub_envelope(self.name, type, said, now_ms(), {"replyTo": envelope["id"]})
+
+    def later(self, work: Callable[[], Any]) -> None:
+        """Do something when nothing is locked any more."""
+        with self._lock:
+            self._later.append(work)
+
+    def run_later(self) -> None:
+        """Do what was put off."""
+        with self._lock:
+            work, self._later = self._later, []
+        for one in work:
+            one()
+
+    def _notice(self, logged: Logged) -> None:
+        for observer in self.observers:
+            observer(logged)
+
+
+def now_ms() -> int:
+    """Return Unix time in milliseconds."""
+    return int(time.time() * 1000)

@@ -1,0 +1,48 @@
+"""What can go wrong in a room, as branches of the one tree of errors.
+
+PatchbayError
+├── InvalidParams
+│   └── BadFrame          400   a frame, an envelope or a hello that does not have the form that it must have
+├── Refused
+│   └── RoomRefused       403   the room's rights, its policy or a privacy profile forbid it
+├── UnknownRoom           404
+├── RoomExists            409
+├── TooMany               429   a bound of the room is reached
+└── ContentError
+    └── WrongLog                a log that does not continue what came before it; names the `seq`
+"""
+
+from __future__ import annotations
+
+from patchbay.errors import ContentError, InvalidParams, PatchbayError, Refused
+
+
+class BadFrame(InvalidParams):
+    """A frame, an envelope or a hello that cannot be read. A WebSocket that sent it is closed with 1011."""
+
+
+class RoomRefused(Refused):
+    """The sender may not do this in this room."""
+
+
+class UnknownRoom(PatchbayError):
+    code, status = -32600, 404
+
+
+class RoomExists(PatchbayError):
+    code, status = -32600, 409
+
+
+class TooMany(PatchbayError):
+    """A bound of the room is reached; the sentence names the bound and its setting."""
+
+    code, status = -32600, 429
+
+
+class WrongLog(ContentError):
+    """An entry that cannot follow what came before it. `seq` is its place in the log, counted from 1."""
+
+    def __init__(self, seq: int, why: str) -> None:
+        super().__init__(f"entry {seq}: {why}", {"seq": seq})
+        self.seq = seq
+        self.why = why

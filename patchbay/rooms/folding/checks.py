@@ -1,0 +1,56 @@
+"""What the fold refuses with, and the checks that several types share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.rooms.folding.rights import Action, decide
+from patchbay.rooms.record.envelope import HUB, Json
+
+
+class Impossible(Exception):
+    """An entry that cannot follow; the fold turns it into a WrongLog with the entry's seq."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+def from_hub(envelope: Json) -> Json:
+    """Return the payload of what only the hub may send. Raises Impossible."""
+    if envelope["from"] != HUB:
+        raise Impossible(f"only the hub sends {envelope['type']}")
+    payload: Json = envelope["payload"]
+    return payload
+
+
+def session_of(state: Mapping[str, Any], envelope: Json) -> Json:
+    """Return the record of the session that sent an envelope. Raises Impossible."""
+    found: Json | None = state["sessions"].get(envelope["from"])
+    if found is None:
+        raise Impossible(f"the session {envelope['from']} is not in the room")
+    return found
+
+
+def check_right(state: Mapping[str, Any], envelope: Json, action: Action, about: str = "") -> None:
+    """Raise Impossible unless the sender may do this."""
+    decision = decide(state, envelope["from"], action, about, str(envelope["payload"].get("caller", "")))
+    if not decision:
+        raise Impossible(decision.reason)
+
+
+def text_of(payload: Mapping[str, Any], name: str) -> str:
+    """Return a text of a payload that has to be there. Raises Impossible."""
+    found = payload.get(name)
+    if not isinstance(found, str) or not found or len(found) > 512:
+        raise Impossible(f"{name} is {found!r:.80}; expected a text of 1 to 512 characters")
+    return found
+
+
+def object_of(payload: Mapping[str, Any], name: str) -> Json:
+    """Return an object of a payload that has to be there. Raises Impossible."""
+    found = payload.get(name)
+    if not isinstance(found, dict):
+        raise Impossible(f"{name} is no object")
+    return found

@@ -1,0 +1,146 @@
+"""Who may do what in a room: one function decides, from the folded state alone.
+
+Rules: powers come from the role and from what a member was given beyond it; some actions need a capability of the
+session too, because its hello (or a `caps.update`) says what it wants to be asked for; the rules of the policy's `acl`
+bound servers further, once there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from patchbay.rooms.hello import CALL, CLIENT, HOST, SERVER
+from patchbay.rooms.record.envelope import HUB, Json
+
+Action = Literal["mount", "announce", "call", "speak", "redact", "policy", "flags", "members", "fork", "read"]
+
+NEEDED: Mapping[str, tuple[str, ...]] = {"mount": (CLIENT,), "call": (CALL,), "announce": (HOST,)}
+"""The capabilities that a session needs for an action, beside the power."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether something is allowed, and a sentence that says why not."""
+
+    allowed: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+ALLOWED = Decision(True)
+
+
+def decide(state: Mapping[str, Any], who: str, action: Action, about: str = "", member: str = "") -> Decision:
+    """Decide whether `who` may do something in the room whose state this is.
+
+    `who` is the id of a session, or `hub` for an MCP client of the hub, whose name as a member `member` then is.
+    `about` is a server's id for `mount`, `announce` and `call`, and the name of an entry's sender for `redact`.
+    """
+    if who == HUB:
+        return _decide_for_client(state, member, action, about)
+    session = state["sessions"].get(who)
+    if session is None:
+        return Decision(False, f"the session {who} is not in the room; expected a hello first")
+    record = state["members"].get(session["member"], {})
+    if action == "redact" and about and about == session["member"]:
+        return ALLOWED
+    if action == "read":
+        return ALLOWED
+    if action not in powers_of(state, session["member"], session["role"]):
+        return Decision(False, f"the role {session['role']} has no power to {action} in this room")
+    needed = [*NEEDED.get(action, ()), *([SERVER + about] if action == "announce" else [])]
+    missing = [cap for cap in needed if cap not in session["caps"]]
+    if missing:
+        return Decision(False, f"the session lacks the capability {missing[0]}; add it to caps in its hello")
+    if action in ("mount", "announce", "call") and about:
+        return _admitted(state, about, session["role"], session["member"], record)
+    return ALLOWED
+
+
+def powers_of(state: Mapping[str, Any], member: str, role: str) -> frozenset[str]:
+    """Return what a member may do in a role: the role's powers and its own."""
+    own = state["members"].get(member, {}).get("powers", [])
+    return frozenset([*state["policy"].get("roles", {}).get(role, []), *own])
+
+
+def _decide_for_client(state: Mapping[str, Any], member: str, action: Action, about: str) -> Decision:
+    record = state["members"].get(member, {})
+    if action != "call":
+        return Decision(False, f"an MCP client may not {action} in a room; join it first")
+    if not state["policy"].get("gateway", False):
+        return Decision(False, "the room's policy closes it to MCP clients that have not joined (gateway)")
+    if record.get("membership") == "banned":
+        return Decision(False, "the room has banned this caller")
+    if state["policy"].get("join") == "invite" and record.get("membership") not in ("joined", "invited"):
+        return Decision(False, "the room is for invited members, and this caller is not invited")
+    return _admitted(state, about, record.get("role") or "human", member, record)
+
+
+def _admitted(state: Mapping[str, Any], server: str, role: str, member: str, record: Json) -> Decision:
+    rules = [rule for rule in state["policy"].get("acl", []) if matches(server, rule.get("servers", ["*"]))]
+    if not state["policy"].get("acl"):
+        return ALLOWED
+    for rule in rules:
+        roles, members = rule.get("roles"), rule.get("members")
+        if (roles is None and members is None) or role in (roles or ()) or member in (members or ()):
+            return ALLOWED
+    return Decision(False, f"the room's ACL has no rule that admits the role {role} to the server {server}")
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name matches one of some patterns (`*`, `?`, `[...]`)."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def is_exposed(name: str, wanted: bool | Iterable[str]) -> bool:
+    """Whether `exposeTools` or a list of a manifest shows a name: true shows all, false nothing, patterns those."""
+    return wanted if isinstance(wanted, bool) else matches(name, wanted)
+
+
+def acl_patterns(state: Mapping[str, Any], server: str, kind: Literal["tools", "resources"]) -> tuple[str, ...]:
+    """Return the patterns of what the ACL shows of a server; `*` without a rule for it."""
+    rules = [rule for rule in state["policy"].get("acl", []) if matches(server, rule.get("servers", ["*"]))]
+    return tuple(pattern for rule in rules for pattern in rule.get(kind, ["*"])) if rules else ("*",)
+
+
+def may_join(state: Mapping[str, Any], member: str, profile: str) -> Decision:
+    """Decide whether a member may join under a privacy profile."""
+    record = state["members"].get(member, {})
+    if profile not in state["policy"]["profiles"]:
+        return Decision(
+            False, f"the room accepts no {profile} profile; expected {', '.join(state['policy']['profiles'])}"
+        )
+    if record.get("membership") == "banned":
+        return Decision(False, "the room has banned this member")
+    if state["policy"]["join"] == "invite" and record.get("membership") not in ("joined", "invited"):
+        return Decision(False, "the room is for invited members, and this member is not invited")
+    return ALLOWED
+
+
+def visible_from(state: Mapping[str, Any], member: str) -> int:
+    """Return the seq of the first entry whose contents a member may see."""
+    record = state["members"].get(member)
+    history = state["policy"].get("history", "joined")
+    if history == "all":
+        return 1
+    if record is None:
+        return 2**53 - 1
+    joined = record.get("joined") or 2**53 - 1
+    invited = record.get("invited") or joined
+    return int(min(joined, invited) if history == "invited" else joined)
+
+
+def allowed_capabilities(state: Mapping[str, Any], member: str, role: str, caps: Iterable[str]) -> list[str]:
+    """Return those of some capabilities that a role can use; a capability that needs no power always stays."""
+    powers = powers_of(state, member, role)
+    needs = {CLIENT: "mount", CALL: "call", HOST: "announce"}
+
+    def power_for(cap: str) -> str | None:
+        return "announce" if cap.startswith(SERVER) else needs.get(cap)
+
+    return [cap for cap in caps if power_for(cap) is None or power_for(cap) in powers]

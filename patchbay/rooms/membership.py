@@ -1,0 +1,184 @@
+"""How participants come and go: hello and its answers, resumed sessions, leaving, and sessions that are lost."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from patchbay.rooms.core import RoomCore
+from patchbay.rooms.errors import RoomRefused, TooMany
+from patchbay.rooms.folding.fold import Fold
+from patchbay.rooms.folding.rights import allowed_capabilities, may_join
+from patchbay.rooms.folding.state import AGENT, HUMAN
+from patchbay.rooms.hello import Hello, read_hello
+from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.log import Logged
+from patchbay.rooms.servers.calls import Calls
+from patchbay.rooms.session import Desk, RoomSession
+
+
+class Members:
+    """The sessions of one room in this process. `desk` is where they hand over what they receive."""
+
+    def __init__(self, room: RoomCore, calls: Calls) -> None:
+        self.room = room
+        self.calls = calls
+        self.sessions: dict[str, RoomSession] = {}
+        self.desk: Desk | None = None
+
+    def join(self, principal: str, found: Mapping[str, Any], after: int | None) -> RoomSession:
+        """Let a participant in. Raises BadFrame, RoomRefused, TooMany."""
+        hello = read_hello(found)
+        session, chosen = str(uuid4()), secrets.token_hex(12)
+
+        def make(fold: Fold, now: int) -> Json:
+            return _presence(self.room, fold.now, now, principal, hello, session, chosen)
+
+        logged = self.room.append(make)
+        start = logged.entry.seq if after is None else min(after, logged.entry.seq)
+        made = self._attach(session, principal, start)
+        made.greeting = _greeting(self.room, hello, logged)
+        return made
+
+    def resume(self, principal: str, id: str) -> RoomSession:
+        """Return the session of this id for its own principal. Raises RoomRefused."""
+        self.room.feed.pump()
+        known = self.sessions.get(id)
+        record = self.room.state_now["sessions"].get(id)
+        if record is None:
+            raise RoomRefused(f"the session {id[:80]} is not in the room; say hello again")
+        if known is not None:
+            if known.principal != principal:
+                raise RoomRefused("the session is of another caller")
+            return known
+        if record["profile"] == "ghost" or record["member"] not in (principal, self.room.pseudonym(principal)):
+            raise RoomRefused("the session is of another caller, or of a ghost, which cannot be resumed")
+        return self._attach(id, principal, self.room.seq)
+
+    def _attach(self, id: str, principal: str, after: int) -> RoomSession:
+        assert self.desk is not None, "a room sets the desk of its members"
+        made = self.sessions[id] = RoomSession(self.room, id, principal, after, self.desk)
+        self.room.feed.add_reader(made.wake)
+        return made
+
+    def leave(self, id: str, reason: str) -> None:
+        """Log that a session has left, and end the calls of it and to it. A session that has left stays so."""
+        self._close(id)
+        if id not in self.room.state_now["sessions"]:
+            return
+        try:
+            self.room.append_own("presence.part", {"session": id, "reason": reason[:200]})
+        except RoomRefused:
+            return  # another process was first
+        self.calls.end_all("the owner of the server has left the room", owner=id)
+        self.calls.end_all("cancelled: the caller has left the room", caller=id)
+
+    def part(self, member: str, reason: str) -> None:
+        """End every session of a member."""
+        for id, record in self.room.state_now["sessions"].items():
+            if record["member"] == member:
+                self.leave(id, reason)
+
+    def notice(self, logged: Logged) -> None:
+        """Close the session here that another process, or the room, has parted."""
+        envelope = logged.entry.envelope
+        if envelope["type"] == "presence.part":
+            self.room.later(lambda: self._close(envelope["payload"]["session"]))
+
+    def _close(self, id: str) -> None:
+        session = self.sessions.pop(id, None)
+        if session is not None:
+            session.is_closed = True
+            self.room.feed.remove_reader(session.wake)
+            session.wake()
+
+
+def _presence(room: RoomCore, state: Json, now: int, principal: str, hello: Hello, session: str, chosen: str) -> Json:
+    """The envelope that says that a session has joined. Raises RoomRefused, TooMany."""
+    if len(state["sessions"]) >= room.bounds.members:
+        raise TooMany(f"{room.bounds.members} sessions are in the room (--room-members); try again later")
+    profile, member = _name(room, state, principal, hello, chosen)
+    decision = may_join(state, member, profile)
+    if not decision:
+        raise RoomRefused(decision.reason)
+    role = _role(room, state, member, principal, profile, hello)
+    caps = allowed_capabilities(state, member, role, hello.caps)
+    payload: Json = {"session": session, "member": member, "profile": profile, "role": role, "caps": caps}
+    if hello.agent is not None and profile in ("persistent", "pseudonymous"):
+        payload["agent"] = dict(hello.agent)
+    return hub_envelope(room.name, "presence.join", payload | ({"key": hello.key} if hello.key else {}), now)
+
+
+def _name(room: RoomCore, state: Json, principal: str, hello: Hello, chosen: str) -> tuple[str, str]:
+    """The profile that counts and the member's name under it.
+
+    A persistent hello in a room that knows the principal by its pseudonym only becomes pseudonymous.
+    """
+    alias = room.pseudonym(principal)
+    if state["members"].get(alias, {}).get("membership") == "banned":
+        raise RoomRefused("the room has banned this member")
+    if hello.profile == "ghost":
+        return "ghost", f"ghost-{chosen}"
+    if hello.profile != "persistent":
+        return hello.profile, alias
+    is_admitted = bool(may_join(state, principal, "persistent"))
+    return ("persistent", principal) if is_admitted else ("pseudonymous", alias)
+
+
+def _role(room: RoomCore, state: Json, member: str, principal: str, profile: str, hello: Hello) -> str:
+    names = [member] if profile == "ghost" else [member, room.pseudonym(principal)]
+    given = [state["members"][name]["role"] for name in names if name in state["members"]]
+    usual = AGENT if hello.agent is not None else HUMAN
+    return next((str(role) for role in given if role is not None), usual)
+
+
+def _greeting(room: RoomCore, hello: Hello, logged: Logged) -> tuple[Json, ...]:
+    """`privacy.accepted`, `room.policy`, `presence.join`, and `tool.advertise` for each server that is there."""
+    now, state = logged.entry.at, room.state_now
+    joined = logged.entry.envelope["payload"]
+    accepted: Json = {"profile": joined["profile"], "wantsE2E": False, "negotiatedCaps": joined["caps"]}
+    accepted |= {"session": joined["session"], "member": joined["member"], "role": joined["role"]}
+    accepted |= {name: value for name, value in (("agent", hello.agent), ("cache", hello.cache)) if value is not None}
+    policy: Json = {"policy": state["policy"], "flags": state["flags"], "room": room.id, "name": room.name}
+    policy |= {"seq": logged.entry.seq, "head": logged.entry.cid, "key": state["key"]}
+    adverts = [
+        room.log.entry(record["advert"]).envelope["payload"]
+        for record in state["servers"].values()
+        if record["status"] == "ready"
+    ]
+    return (
+        hub_envelope(room.name, "privacy.accepted", accepted, now),
+        hub_envelope(room.name, "room.policy", policy, now),
+        logged.envelope,
+        *(hub_envelope(room.name, "tool.advertise", advert, now) for advert in adverts),
+    )
+
+
+class Liveness:
+    """Which sessions are alive in other processes, by what those say on the bus; in seconds of `time.monotonic`."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._seen: dict[str, float] = {}
+
+    def beat(self) -> list[str]:
+        """Return the sessions that are alive here: connected, or used within `room_idle` seconds."""
+        idle = time.monotonic() - self._members.room.bounds.idle
+        return [one.id for one in list(self._members.sessions.values()) if one.is_attached or one.used > idle]
+
+    def heard(self, sessions: list[str]) -> None:
+        """Take note of what is alive elsewhere."""
+        now = time.monotonic()
+        self._seen |= dict.fromkeys(sessions, now)
+
+    def lost(self) -> list[str]:
+        """Return the sessions that nothing has been heard of for `room_idle` seconds, here or elsewhere."""
+        now, alive = time.monotonic(), set(self.beat())
+        known = self._members.room.state_now["sessions"]
+        self._seen = {id: self._seen.get(id, now) for id in known}
+        for id in alive:
+            self._seen[id] = now
+        return [id for id in known if self._seen.get(id, now) < now - self._members.room.bounds.idle]

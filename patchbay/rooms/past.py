@@ -1,0 +1,87 @@
+"""The past of a room as its readers may see it: exported lines, backfill with marks, redactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchbay.rooms.core import RoomCore, now_ms
+from patchbay.rooms.errors import RoomRefused
+from patchbay.rooms.feed import Delivery
+from patchbay.rooms.folding.rights import visible_from
+from patchbay.rooms.record.canonical import canonical_bytes
+from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.log import Logged
+
+PAGE = 500
+
+
+def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterator[bytes]:
+    """Yield the log as lines; see `Room.lines`. The first entry is always shown: it says how to check the others."""
+    room.log.catch_up()
+    last = room.seq
+    first = 1 if principal is None else visible_for(room, principal)
+    if after == 0 and last:
+        yield _line(room.log.entry(1))
+        after = 1
+    if first - 1 > after:
+        upto = min(first - 1, last)
+        mark: Json = {"from": after + 1, "to": upto, "head": room.log.entry(upto).entry.cid}
+        yield canonical_bytes({"withheld": mark | {"reason": f"the room shows its history as {_history(room)}"}})
+        after = upto
+    while after < last:
+        for logged in room.log.read(after, min(PAGE, last - after)):
+            yield _line(logged)
+        after = min(after + PAGE, last)
+
+
+def visible_for(room: RoomCore, principal: str) -> int:
+    """Return the seq of the first entry that a principal may see."""
+    names = (principal, room.pseudonym(principal))
+    return min(visible_from(room.state_now, name) for name in names)
+
+
+def past_deliveries(room: RoomCore, after: int, limit: int, principal: str, session: str) -> list[Delivery]:
+    """Return entries after a seq for a session; those before its time are one `room.withheld`."""
+    record = room.state_now["sessions"].get(session, {})
+    first = min(visible_for(room, principal), visible_from(room.state_now, record.get("member", "")))
+    first = min(first, record.get("joined", first))
+    found: list[Delivery] = []
+    if first - 1 > after:
+        upto = min(first - 1, room.seq)
+        said: Json = {"from": after + 1, "to": upto, "reason": f"the room shows its history as {_history(room)}"}
+        envelope = hub_envelope(room.name, "room.withheld", said, now_ms())
+        found.append(Delivery(room.log.position(upto), envelope, upto, session))
+        after = upto
+    rows = room.log.read(after, limit - len(found))
+    return found + [Delivery(one.position, one.envelope, one.entry.seq) for one in rows]
+
+
+def redact_entry(room: RoomCore, envelope: Json) -> Logged:
+    """Log a redaction and delete the contents. Raises RoomRefused where there are no contents to take away."""
+    seq = envelope["payload"].get("seq")
+    if isinstance(seq, int) and 0 < seq <= room.seq:
+        target = room.log.entry(seq)
+        if target.entry.envelope == target.envelope:
+            raise RoomRefused(f"the entry {seq} has no contents beside the chain; what the chain itself says stays")
+    return room.append(lambda fold, now: envelope)
+
+
+def forget_redacted(room: RoomCore, logged: Logged) -> None:
+    """Delete the contents of a redacted entry, here too where they are in memory."""
+    if logged.entry.envelope["type"] == "room.redact":
+        seq = logged.entry.envelope["payload"]["seq"]
+        room.later(lambda: _drop(room, seq))
+
+
+def _drop(room: RoomCore, seq: int) -> None:
+    target = room.log.entry(seq)
+    room.log.contents.drop(target.entry.envelope["id"])
+    room.feed.redact(seq, target.entry.envelope)
+
+
+def _line(logged: Logged) -> bytes:
+    return logged.entry.line(logged.contents)
+
+
+def _history(room: RoomCore) -> str:
+    return str(room.state_now["policy"].get("history"))

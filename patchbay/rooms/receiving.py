@@ -1,0 +1,223 @@
+"""What becomes of one envelope of a participant: one function for each type, in a table.
+
+Whatever is refused is answered: a call by `tool.result` with `ok: false`, a mount by `mcp.mount.failed`, anything else
+by `room.refused`; each has a sentence, and `rel.replyTo` names the envelope that was refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from patchbay.errors import PatchbayError
+from patchbay.rooms.core import RoomCore
+from patchbay.rooms.errors import BadFrame, RoomRefused
+from patchbay.rooms.folding.calls import NoRationale
+from patchbay.rooms.folding.fold import Fold
+from patchbay.rooms.folding.rights import Action, allowed_capabilities, decide
+from patchbay.rooms.hello import read_capabilities
+from patchbay.rooms.membership import Members
+from patchbay.rooms.past import redact_entry
+from patchbay.rooms.record.envelope import Json, hub_envelope, now_text
+from patchbay.rooms.record.log import Logged
+from patchbay.rooms.servers.announcements import announce
+from patchbay.rooms.servers.calls import Calls
+from patchbay.rooms.servers.gateway import Gateway
+from patchbay.rooms.session import Receipt, RoomSession
+
+log = logging.getLogger(__name__)
+
+ONLY_HUB = frozenset(
+    ("room.create", "presence.join", "privacy.accepted", "tool.advertise", "mcp.mount.failed", "guardrail.violation")
+) | {"cache.hit", "room.refused", "room.withheld"}
+"""Types that only the hub sends."""
+
+
+@dataclass(frozen=True)
+class Reception:
+    """Where the envelopes of a room's participants arrive."""
+
+    room: RoomCore
+    calls: Calls
+    gateway: Gateway
+    members: Members
+
+    def receive(self, session: RoomSession, envelope: Json) -> Receipt:
+        """Take an envelope that was read. Raises BadFrame for a payload that cannot be read."""
+        handle = HANDLES.get(envelope["type"], _speak if envelope["kind"] == "event" else _stream)
+        try:
+            logged = handle(self, session, session.addressed(envelope))
+        except BadFrame:
+            raise
+        except PatchbayError as problem:
+            return self._refuse(session, envelope, problem)
+        if logged is None:
+            return Receipt(envelope["id"])
+        return Receipt(envelope["id"], logged.entry.seq, logged.is_duplicate)
+
+    def _refuse(self, session: RoomSession, envelope: Json, problem: PatchbayError) -> Receipt:
+        room = self.room
+        log.info("the room %s refused %s of %s: %s", room.name, envelope["type"], session.id, problem.message)
+        if isinstance(problem.__cause__, NoRationale):
+            call = str(envelope["payload"].get("callId"))
+            payload: Json = {"session": session.id, "callId": call, "reason": "missing-rationale"}
+            room.append_own("guardrail.violation", payload, {"replyTo": envelope["id"]})
+        answer = room.refusal(envelope, problem)
+        if session.is_attached:
+            session.push(answer)
+        else:
+            room.feed.publish(answer, to=session.id)
+        return Receipt(envelope["id"], None, False, problem.message, (answer,))
+
+    def append(self, envelope: Json) -> Logged:
+        """Log an envelope as it is."""
+        return self.room.append(lambda fold, now: envelope)
+
+    def leave(self, session_id: str, reason: str) -> None:
+        """End a session."""
+        self.members.leave(session_id, reason)
+
+
+Handle = Callable[[Reception, RoomSession, Json], Logged | None]
+
+
+def _append(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.append(envelope)
+
+
+def _speak(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    if envelope["type"] in ONLY_HUB:
+        raise RoomRefused(f"only the hub sends {envelope['type']}")
+    _need(desk.room, session, "speak")
+    return _append(desk, session, envelope)
+
+
+def _stream(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    _need(desk.room, session, "speak")
+    payload = envelope["payload"]
+    if not isinstance(payload.get("streamId"), str) or not isinstance(payload.get("seq"), int):
+        raise BadFrame("a stream envelope has no streamId or no seq in its payload")
+    desk.room.feed.publish(envelope)
+
+
+def _need(room: RoomCore, session: RoomSession, action: Action) -> None:
+    decision = decide(room.state_now, session.id, action)
+    if not decision:
+        raise RoomRefused(decision.reason)
+
+
+def _call(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.calls.open(envelope)
+
+
+def _partial(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    desk.calls.partial(session.id, envelope)
+
+
+def _result(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.calls.answer(envelope)
+
+
+def _cancel(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.calls.cancel(envelope)
+
+
+def _mount(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return desk.gateway.mount(envelope)
+
+
+def _unmount(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    server = envelope["payload"].get("serverId")
+    logged = _append(desk, session, envelope)
+    desk.calls.end_all("the server was unmounted", server=str(server))
+    return logged
+
+
+def _announce(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return announce(desk.room, envelope)
+
+
+def _update_caps(desk: Reception, session: RoomSession, envelope: Json) -> Logged | None:
+    """Answer with the whole set that counts from now on, under the next revision; nothing where nothing changes."""
+    payload = envelope["payload"]
+    wanted = {name: read_capabilities(payload[name]) for name in ("caps", "grant", "revoke") if name in payload}
+
+    def make(fold: Fold, now: int) -> Json:
+        record = fold.now["sessions"].get(session.id)
+        if record is None:
+            raise RoomRefused(f"the session {session.id} is not in the room")
+        before = record["caps"]
+        after = list(wanted.get("caps", before))
+        after += [cap for cap in wanted.get("grant", ()) if cap not in after]
+        after = [cap for cap in after if cap not in wanted.get("revoke", ())]
+        after = allowed_capabilities(fold.now, record["member"], record["role"], after)
+        changed = {"granted": [cap for cap in after if cap not in before]}
+        changed["revoked"] = [cap for cap in before if cap not in after]
+        asked = {name: payload[name] for name in ("reason", "requestId") if isinstance(payload.get(name), str)}
+        revision = {"revision": record["revision"] + 1, "acknowledgedAt": now_text(now)}
+        said: Json = {"session": session.id, "caps": after, **changed, **revision, **asked}
+        return hub_envelope(desk.room.name, "caps.update", said, now, {"replyTo": envelope["id"]})
+
+    return desk.room.append(make)
+
+
+def _redact(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return redact_entry(desk.room, envelope)
+
+
+def _set_member(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+    payload = dict(envelope["payload"])
+    principal = payload.pop("principal", None)
+    if isinstance(principal, str) and "sig" not in envelope:
+        payload["member"] = desk.room.pseudonym(principal)
+    logged = _append(desk, session, {**envelope, "payload": payload})
+    if payload.get("membership") in ("left", "banned"):
+        desk.members.part(str(payload["member"]), f"the membership is {payload['membership']}")
+    return logged
+
+
+def _part(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    session.leave(str(envelope["payload"].get("reason") or "left")[:200])
+
+
+def _pause(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    session.flow.pause(str(envelope["payload"].get("streamId")))
+
+
+def _resume(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    for delivery in session.flow.resume(str(envelope["payload"].get("streamId"))):
+        session.push(delivery.envelope)
+
+
+def _nack(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    payload = envelope["payload"]
+    for delivery in session.flow.missing(str(payload.get("streamId")), payload.get("missing")):
+        session.push(delivery.envelope)
+
+
+def _hello(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    raise RoomRefused("this session has said hello already")
+
+
+HANDLES: Mapping[str, Handle] = {
+    "hello": _hello,
+    "tool.call": _call,
+    "tool.partial": _partial,
+    "tool.result": _result,
+    "tool.cancel": _cancel,
+    "mcp.mount": _mount,
+    "mcp.unmount": _unmount,
+    "mcp.announce": _announce,
+    "caps.update": _update_caps,
+    "room.redact": _redact,
+    "room.policy": _append,
+    "room.flags": _append,
+    "room.member": _set_member,
+    "act.rationale": _append,
+    "act.intent": _append,
+    "presence.part": _part,
+    "flow.pause": _pause,
+    "flow.resume": _resume,
+    "flow.nack": _nack,
+}

@@ -1,0 +1,1 @@
+"""A log: canonical JSON, envelopes, entries and the contents beside them, appended and verified."""

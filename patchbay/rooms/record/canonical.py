@@ -1,0 +1,98 @@
+"""Canonical JSON of rooms (RFC 8785): the bytes that CIDs and signatures are made of. Ed25519 keys (RFC 8032).
+
+A number that a double cannot hold exactly has no canonical form here, so that every reader gets the same bytes.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+import rfc8785
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from patchbay.cid import cid_of
+from patchbay.rooms.errors import BadFrame
+
+KEY_BYTES, SIGNATURE_BYTES = 32, 64
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """Return a JSON value as RFC 8785 writes it. Raises BadFrame for a value that has no such form."""
+    try:
+        return rfc8785.dumps(value)
+    except (ValueError, OverflowError, TypeError, RecursionError) as problem:
+        raise BadFrame(f"a value has no canonical JSON (RFC 8785): {problem}") from problem
+
+
+def cid_of_value(value: Any) -> str:
+    """Return the CID of the canonical JSON of a value."""
+    return cid_of(canonical_bytes(value))
+
+
+class Signer:
+    """The hub's signing key of rooms, derived from the hub's own key: every process of one hub signs alike.
+
+    `public` is the public key as base64 of its 32 bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        seed = hmac.new(key, b"the signing key of the rooms", sha256).digest()
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self._alias_key = hmac.new(key, b"the names of the members of rooms", sha256).digest()
+        raw = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self.public = b64encode(raw).decode()
+
+    def sign(self, data: bytes) -> str:
+        """Return the Ed25519 signature of some bytes as base64."""
+        return b64encode(self._key.sign(data)).decode()
+
+    def pseudonym(self, salt: str, principal: str) -> str:
+        """Return the name of a principal in the rooms of one salt: the same each time, another one for other salts."""
+        digest = hmac.new(self._alias_key, f"{salt}\n{principal}".encode(), sha256).hexdigest()
+        return f"member-{digest[:24]}"
+
+
+def signed_bytes(envelope: Mapping[str, Any]) -> bytes:
+    """Return what a participant signs: the canonical JSON of its envelope without `sig`."""
+    return canonical_bytes({key: value for key, value in envelope.items() if key != "sig"})
+
+
+def decode_key(text: Any) -> bytes | None:
+    """Return the 32 bytes of a public key in base64; None where the text is no such key."""
+    return _decoded(text, KEY_BYTES)
+
+
+def is_signed(data: bytes, signature: Any, key: str) -> bool:
+    """Whether `signature` (base64) is the Ed25519 signature of `data` by the public key `key` (base64)."""
+    found, public = _decoded(signature, SIGNATURE_BYTES), decode_key(key)
+    if found is None or public is None:
+        return False
+    try:
+        _public_key(public).verify(found, data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _public_key(data: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(data)
+
+
+def _decoded(text: Any, size: int) -> bytes | None:
+    # The spelling is checked too: base64 has spare bits, and one signature is one text.
+    if not isinstance(text, str):
+        return None
+    try:
+        data = b64decode(text, validate=True)
+    except (Base64Error, ValueError):
+        return None
+    return data if len(data) == size and b64encode(data).decode() == text else None

@@ -1,0 +1,87 @@
+"""Contents beside the chain: what an envelope says, kept apart from the fact that it was said.
+
+The log has the envelope with the CID of its contents in their place. The contents stand in a journal topic of their
+own for each envelope, so that a redaction drops them and the chain of CIDs still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from patchbay.cid import cid_of
+from patchbay.rooms.record.canonical import canonical_bytes
+from patchbay.rooms.record.envelope import CONTENT_BYTES, CONTENT_CID, MARKS, WITHHELD, Json
+from patchbay.store import Journal
+
+CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("room.create", "room.policy", "room.flags", "room.member", "room.redact"), ()),
+    **dict.fromkeys(("presence.join", "presence.part", "caps.update", "mcp.mount", "mcp.unmount"), ()),
+    **dict.fromkeys(("mcp.mount.failed", "guardrail.violation", "cache.hit", "tool.cancel"), ()),
+    **dict.fromkeys(("mcp.announce", "tool.advertise"), ("tools", "resources")),
+    "tool.call": ("args",),
+    "tool.result": ("result", "error", "resources"),
+    "act.rationale": ("rationale", "evidence"),
+    "act.intent": ("intents", "justification", "scope"),
+}
+"""The fields of a payload that are contents, by the type of the envelope. Of any other type the whole payload is."""
+
+
+def split(envelope: Json, is_withheld: bool = False) -> tuple[Json, Json | None]:
+    """Return the envelope as the log has it, and its contents (None where it has none).
+
+    With `is_withheld` the log does not even have the CID of the contents.
+    """
+    payload = envelope["payload"]
+    fields = CONTENT_FIELDS.get(envelope["type"], tuple(payload))
+    contents = {name: payload[name] for name in fields if name in payload}
+    if not contents:
+        return envelope, None
+    data = canonical_bytes(contents)
+    mark: Json = {WITHHELD: True} if is_withheld else {CONTENT_CID: cid_of(data), CONTENT_BYTES: len(data)}
+    rest = {name: value for name, value in payload.items() if name not in contents}
+    return {**envelope, "payload": {**rest, **mark}}, contents
+
+
+def join(envelope: Json, contents: Json | None) -> Json:
+    """Return a logged envelope with its contents back in place; without them as the log has it."""
+    if contents is None:
+        return envelope
+    rest = {name: value for name, value in envelope["payload"].items() if name not in MARKS}
+    return {**envelope, "payload": {**rest, **contents}}
+
+
+def content_cid(envelope: Json) -> str | None:
+    """Return the CID of the contents of a logged envelope, or None."""
+    found = envelope["payload"].get(CONTENT_CID)
+    return found if isinstance(found, str) else None
+
+
+def content_size(envelope: Json) -> int:
+    """Return the bytes of the contents of a logged envelope, 0 where it has none."""
+    found = envelope["payload"].get(CONTENT_BYTES)
+    return found if isinstance(found, int) else 0
+
+
+class Contents:
+    """The contents of one room's envelopes in the store, by the id of the envelope."""
+
+    def __init__(self, journal: Journal, room: str) -> None:
+        self._journal = journal
+        self._prefix = f"room-content/{room}/"
+
+    def put(self, envelope_id: str, contents: Json, keep: float | None = None) -> None:
+        """Keep contents; `keep` is how many seconds (None: until they are redacted)."""
+        self._journal.append(self._prefix + envelope_id, canonical_bytes(contents), keep)
+
+    def get(self, envelope_id: str) -> Json | None:
+        """Return contents; None for those that are redacted, or whose time is over."""
+        rows = self._journal.read(self._prefix + envelope_id, limit=1)
+        found: Any = orjson.loads(rows[0].data) if rows else None
+        return found if isinstance(found, dict) else None
+
+    def drop(self, envelope_id: str) -> bool:
+        """Delete contents; whether there were any."""
+        return self._journal.trim(self._prefix + envelope_id, 0) > 0

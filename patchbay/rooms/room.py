@@ -1,0 +1,157 @@
+"""One room in this process: what ways in, pages and other parts of the hub use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from patchbay.activation import Events
+from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.core import RoomCore, now_ms
+from patchbay.rooms.folding.rights import Action, Decision, decide
+from patchbay.rooms.membership import Liveness, Members
+from patchbay.rooms.past import exported_lines, forget_redacted
+from patchbay.rooms.receiving import Reception
+from patchbay.rooms.record.canonical import Signer
+from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.log import Logged
+from patchbay.rooms.servers.announcements import AdvertisedTool, advertised_tools
+from patchbay.rooms.servers.calls import Calls
+from patchbay.rooms.servers.client_calls import call_tool
+from patchbay.rooms.servers.gateway import Gateway
+from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.session import RoomSession
+from patchbay.store import Store
+
+TOOLS_TOPIC = "room-tools/"
+"""Topic of the store's bus, with a room's id behind it, that says that the room's tools may have changed."""
+
+TOOL_TYPES = frozenset(
+    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part"}
+)
+
+
+class Room:
+    """A room. `id` is the CID of its first entry, `name` what people call it. Safe to use from many threads."""
+
+    def __init__(self, store: Store, id: str, signer: Signer, bounds: Bounds, context: GatewayContext) -> None:
+        self.core = RoomCore(store, id, signer, bounds)
+        self.id = id
+        self.name = self.core.name
+        self.bounds = bounds
+        self._calls = Calls(self.core)
+        self._gateway = Gateway(self._calls, context)
+        self._calls.run_mounted = self._gateway.run
+        self._members = Members(self.core, self._calls)
+        self._members.desk = Reception(self.core, self._calls, self._gateway, self._members)
+        self.liveness = Liveness(self._members)
+        self.core.observers += [self._calls.notice, self._gateway.notice, self._members.notice, self._notice]
+
+    # who is here
+
+    def join(self, principal: str, hello: Mapping[str, Any], after: int | None = None) -> RoomSession:
+        """Answer a hello: a session, whose `greeting` has `privacy.accepted`, `room.policy`, `presence.join` and
+        `tool.advertise` for each server that is there.
+
+        The session reads what comes after its own joining; with `after`, a seq, what the log has after that first.
+        Raises BadFrame for a hello that cannot be read, RoomRefused for one that the room does not admit, TooMany.
+        """
+        return self._members.join(principal, hello, after)
+
+    def resume(self, principal: str, session_id: str) -> RoomSession:
+        """Return a session that joined before, maybe in another process, for a way in that keeps no connection.
+
+        Raises RoomRefused when it has ended, or is of another principal.
+        """
+        return self._members.resume(principal, session_id)
+
+    @property
+    def sessions(self) -> dict[str, RoomSession]:
+        """The sessions that are held in this process, by id."""
+        return dict(self._members.sessions)
+
+    def pseudonym(self, principal: str) -> str:
+        """Return the name that a principal has in this room."""
+        return self.core.pseudonym(principal)
+
+    # what it is
+
+    def state(self) -> Json:
+        """Return a copy of the state (see `patchbay.rooms.folding.state`), as of now in every process."""
+        self.core.log.catch_up()
+        return self.core.log.fold.state()
+
+    @property
+    def state_now(self) -> Json:
+        """The state as this process knows it, for reading only."""
+        return self.core.state_now
+
+    @property
+    def seq(self) -> int:
+        """The seq of the newest entry."""
+        return self.core.seq
+
+    @property
+    def head(self) -> str:
+        """The CID of the newest entry, which stands for the whole past."""
+        return self.core.log.fold.head
+
+    @property
+    def state_cid(self) -> str:
+        """The CID of the state."""
+        return self.core.log.fold.state_cid
+
+    def tools(self) -> list[AdvertisedTool]:
+        """Return every tool that can be called, with the digest of its descriptor, by server and name."""
+        return advertised_tools(self.core)
+
+    def decide(self, who: str, action: Action, about: str = "", member: str = "") -> Decision:
+        """Decide whether a session (or, for `hub`, an MCP client as `member`) may do something here."""
+        return decide(self.core.state_now, who, action, about, member)
+
+    def lines(self, after: int = 0, principal: str | None = None) -> Iterator[bytes]:
+        """Yield the signed log as lines of NDJSON without line breaks, entries after a seq.
+
+        For a principal, what it may not see is one line `{"withheld": {...}}`; None sees everything (the operator).
+        `verify` takes these lines.
+        """
+        return exported_lines(self.core, after, principal)
+
+    def entries(self, after: int = 0, limit: int = 100) -> list[Logged]:
+        """Return entries after a seq with the contents that are still there, for the operator's pages."""
+        self.core.log.catch_up()
+        return list(self.core.log.read(after, limit))
+
+    # what is done
+
+    def call(self, server_id: str, tool: str, arguments: Json, principal: str, ttl: float) -> Events:
+        """Call a tool for an MCP client that has not joined: the events of one activation, then its ending.
+
+        `ttl` in seconds. Closing the generator cancels the call. Waits say Pause, so that `activate` can notice a
+        deadline and a cancellation.
+        """
+        return call_tool(self._calls, server_id, tool, arguments, principal, ttl)
+
+    # the process around it
+
+    def tick(self) -> None:
+        """Take in what other processes did, end what is over; called every second and when the bus says so."""
+        self.core.feed.pump()
+        self.core.run_later()
+        self._calls.expire(now_ms())
+
+    def end_lost_sessions(self) -> None:
+        """End the sessions that are alive in no process."""
+        for id in self.liveness.lost():
+            self._members.leave(id, "the connection was lost")
+
+    def close(self) -> None:
+        """End what this process holds of the room; its sessions leave."""
+        for id in list(self._members.sessions):
+            self._members.leave(id, "the hub is ending")
+        self._gateway.close()
+
+    def _notice(self, logged: Logged) -> None:
+        forget_redacted(self.core, logged)
+        if logged.entry.envelope["type"] in TOOL_TYPES:
+            self.core.later(lambda: self.core.store.bus.publish(TOOLS_TOPIC + self.id))

@@ -1,0 +1,210 @@
+"""All rooms of a hub: created, opened, forked, listed; and the thread that keeps them going."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from patchbay.errors import PatchbayError, StaleUpdate
+from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
+from patchbay.rooms.folding.fold import Fold, fold
+from patchbay.rooms.folding.rights import decide
+from patchbay.rooms.folding.state import DEFAULT_POLICY, OWNER, copied
+from patchbay.rooms.record.canonical import Signer
+from patchbay.rooms.record.entry import make_entry
+from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.room import Room
+from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.store import Store
+
+log = logging.getLogger(__name__)
+
+LOBBY = "lobby"
+"""The room of a client that names none; it is made when it is first asked for."""
+
+PREFIX = "rooms/"
+TICK_SECONDS = 1.0
+BEAT_SECONDS = 10.0
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""What the name of a room may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomSummary:
+    """One room in a list: its name and its id."""
+
+    name: str
+    id: str
+
+
+class Rooms:
+    """The rooms of a hub in this process. `key` is the hub's own key, of which the signing key is made."""
+
+    def __init__(
+        self, store: Store, key: bytes, bounds: Bounds | None = None, gateway: GatewayContext | None = None
+    ) -> None:
+        self.store = store
+        self.signer = Signer(key)
+        self.bounds = bounds or Bounds()
+        self._gateway = gateway or GatewayContext()
+        self._open: dict[str, Room] = {}
+        self._lock = threading.RLock()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def create(self, name: str, principal: str, options: Mapping[str, Any] | None = None) -> Room:
+        """Create a room; its creator has the role owner, under the pseudonym that a later hello gives it.
+
+        `options` may have `policy` (parts of `DEFAULT_POLICY` to change) and `flags`.
+        Raises RoomExists, BadFrame for a name that no room may have, RoomRefused for a wrong policy, TooMany.
+        """
+        options = options or {}
+        policy = copied(DEFAULT_POLICY) | copied(dict(options.get("policy") or {}))
+        salt = secrets.token_hex(16)
+        owner = self.signer.pseudonym(salt, principal)
+        members = {owner: {"membership": "joined", "role": OWNER, "powers": []}}
+        flags = copied(dict(options.get("flags") or {}))
+        return self._create(
+            name, {"creator": owner, "salt": salt, "policy": policy, "flags": flags, "members": members}
+        )
+
+    def fork(self, room: Room, seq: int, principal: str, name: str) -> Room:
+        """Create a room that goes on from an entry of another one, whose policy, flags and members it takes over.
+
+        Its first entry names its predecessor, the seq and the head there. Raises what `create` raises.
+        """
+        if not 0 < seq <= room.seq:
+            raise BadFrame(f"the room {room.name} has no entry {seq}; expected 1 to {room.seq}")
+        owner = room.pseudonym(principal)
+        self._check_fork(room, principal)
+        then = fold(logged.entry for logged in room.core.log.read(0, seq))
+        members = {
+            member: {**record, "membership": "joined" if member == owner else record["membership"]}
+            for member, record in then.now["members"].items()
+            if not member.startswith("ghost-")
+        }
+        members[owner] = {**members.get(owner, {"powers": []}), "membership": "joined", "role": OWNER}
+        payload: Json = {"creator": owner, "salt": then.now["salt"], "policy": then.now["policy"]}
+        payload |= {"flags": then.now["flags"], "members": members}
+        payload["predecessor"] = {"room": room.id, "seq": seq, "head": then.head}
+        return self._create(name, payload)
+
+    def _check_fork(self, room: Room, principal: str) -> None:
+        theirs = (principal, room.pseudonym(principal))
+        sessions = [id for id, one in room.state_now["sessions"].items() if one["member"] in theirs]
+        if room.pseudonym(principal) == room.state_now["creator"]:
+            return
+        if not any(decide(room.state_now, id, "fork") for id in sessions):
+            raise RoomRefused("only a member with the power to fork may fork a room; join it first")
+
+    def _create(self, name: str, payload: Json) -> Room:
+        if not NAME.fullmatch(name):
+            raise BadFrame(f"the room's name is {name!r:.80}; expected 1 to 64 of A-Z a-z 0-9 _ -")
+        if len(self.store.names.all(PREFIX)) >= self.bounds.rooms:
+            raise TooMany(f"the hub has {self.bounds.rooms} rooms (--room-count)")
+        now = int(time.time() * 1000)
+        payload = {"name": name, "key": self.signer.public, "predecessor": None, **payload}
+        entry = make_entry(self.signer, 1, None, now, hub_envelope(name, "room.create", payload, now))
+        trial = Fold()
+        try:
+            trial.apply(entry)
+        except PatchbayError as problem:
+            raise RoomRefused(problem.message) from problem
+        id = self.store.blobs.put(entry.data)
+        self.store.journal.append(f"room-log/{id}", entry.data, last=0)
+        try:
+            self.store.names.move({PREFIX + name: id}, "rooms", "a room was created", {PREFIX + name: None})
+        except StaleUpdate as problem:
+            self.store.journal.trim(f"room-log/{id}", 0)
+            raise RoomExists(f"a room is called {name} already; choose another name") from problem
+        return self.open(id)
+
+    def open(self, room: str, principal: str = "") -> Room:
+        """Return a room by its name or its id. The lobby is made when it is not there. Raises UnknownRoom."""
+        id = self.store.names.get(PREFIX + room) if NAME.fullmatch(room) else None
+        if id is None:
+            id = room if room in {one.id for one in self.all()} else None
+        if id is None and room == LOBBY:
+            try:
+                return self.create(LOBBY, principal)
+            except RoomExists:
+                return self.open(LOBBY, principal)
+        if id is None:
+            raise UnknownRoom(f"there is no room {room!r:.80}")
+        with self._lock:
+            if id not in self._open:
+                self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway)
+                self._start()
+            return self._open[id]
+
+    def all(self) -> list[RoomSummary]:
+        """Return every room, by name."""
+        return [RoomSummary(name.removeprefix(PREFIX), id) for name, id in self.store.names.all(PREFIX).items()]
+
+    def close(self) -> None:
+        """End the sessions of this process, and what runs for its rooms."""
+        self._ending.set()
+        with self._lock:
+            rooms, thread = list(self._open.values()), self._thread
+        for room in rooms:
+            room.close()
+        if thread is not None:
+            thread.join()
+
+    # the thread that keeps rooms going
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rooms", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        beaten = time.monotonic()
+        with self.store.bus.subscribe(["room/*", "room-alive/*"], 4096) as subscription:
+            while not self._ending.is_set() and not subscription.closed:
+                found = subscription.get(TICK_SECONDS)
+                try:
+                    if found is not None:
+                        self._heard(*found)
+                    else:
+                        self._tick_all()
+                    if time.monotonic() - beaten > min(BEAT_SECONDS, self.bounds.idle / 3):
+                        beaten = time.monotonic()
+                        self._beat()
+                except Exception:
+                    log.exception("a room could not be kept going; the next round tries again")
+
+    def _heard(self, topic: str, message: bytes) -> None:
+        kind, _, id = topic.partition("/")
+        with self._lock:
+            room = self._open.get(id)
+        if room is None:
+            return
+        if kind == "room":
+            room.tick()
+        else:
+            room.liveness.heard(orjson.loads(message))
+
+    def _tick_all(self) -> None:
+        with self._lock:
+            rooms = list(self._open.values())
+        for room in rooms:
+            room.tick()
+
+    def _beat(self) -> None:
+        """Say which sessions are alive here, and end those that are alive nowhere."""
+        with self._lock:
+            rooms = list(self._open.values())
+        for room in rooms:
+            self.store.bus.publish(f"room-alive/{room.id}", orjson.dumps(room.liveness.beat()))
+            room.end_lost_sessions()
+        self._tick_all()

@@ -1,0 +1,237 @@
+"""The calls of one room: opened, relayed, answered once, cancelled, ended by their deadline.
+
+Calls of announced servers reach their owner as part of the room's events; calls of mounted servers are run by the
+process that took them. The log has the call and its one result; partials are live only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchbay.activation import CancelFlag
+from patchbay.rooms.core import RoomCore, now_ms
+from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
+from patchbay.rooms.folding.fold import Fold
+from patchbay.rooms.record.canonical import canonical_bytes
+from patchbay.rooms.record.contents import content_cid
+from patchbay.rooms.record.envelope import HUB, Json
+from patchbay.rooms.record.log import Logged
+from patchbay.rooms.servers.answers import AnswerCache
+
+OTHERS_WAIT_MS = 3000
+"""Milliseconds after a deadline at which a process ends a call that another process took and did not end."""
+
+CODEC = "text/utf8"
+
+
+RunMounted = Callable[[str, Json, Any, CancelFlag], None]
+
+
+@dataclass(slots=True)
+class TextStream:
+    """The text of one call, framed as a stream: `seq` is the next frame's number, `began` Unix time in ms."""
+
+    call: str
+    parent: str
+    began: int
+    seq: int = 0
+    partials: int = 0
+    is_over: bool = False
+    flag: CancelFlag = field(default_factory=CancelFlag)
+
+
+class Calls:
+    """The open calls of one room, as one process sees them. Safe to use from many threads."""
+
+    def __init__(self, room: RoomCore) -> None:
+        self.room = room
+        self.run_mounted: RunMounted = _run_nothing
+        """Runs a call of a mounted server in a thread of its own, and ends it; the room's gateway."""
+        self._cache = AnswerCache()
+        self._lock = threading.Lock()
+        self._deadlines: dict[str, int] = {}
+        self._streams: dict[str, TextStream] = {}
+        self._own: set[str] = set()
+        for call, record in room.state_now["calls"].items():
+            self._deadlines[call] = record["expires"] + OTHERS_WAIT_MS
+
+    def open(self, envelope: Json) -> Logged:
+        """Log a call and have it run: by its owner, by the gateway, or from the log.
+
+        Raises RoomRefused with what the fold says, TooMany when too many are open.
+        """
+
+        if not isinstance(envelope["payload"].get("args", {}), dict):
+            raise RoomRefused("the call's args are no object")
+
+        def make(fold: Fold, now: int) -> Json:
+            if len(fold.now["calls"]) >= self.room.bounds.calls:
+                raise TooMany(f"{self.room.bounds.calls} calls are open in the room (--room-calls); try again later")
+            return envelope
+
+        call = str(envelope["payload"].get("callId"))
+        with self._lock:
+            self._own.add(call)
+        logged = self.room.append(make)
+        if logged.is_duplicate:
+            return logged
+        record = self.room.state_now["calls"].get(call)
+        if record is None:
+            return logged
+        hit = self._cache.find(self.room.state_now, logged, record)
+        if hit is not None and self._answer_from_log(call, record, hit):
+            return logged
+        server = self.room.state_now["servers"].get(record["serverId"])
+        if server is not None and server["kind"] == "mount":
+            self.run_mounted(call, record, envelope["payload"].get("args", {}), self.stream_of(call).flag)
+        return logged
+
+    def _answer_from_log(self, call: str, record: Json, seq: int) -> bool:
+        found = self.room.log.entry(seq)
+        if found.contents is None or "result" not in found.contents:
+            return False
+        cid = content_cid(found.entry.envelope)
+        said = {"callId": call, "seq": seq, "entry": found.entry.cid, "cid": cid}
+        self.room.append_own("cache.hit", said)
+        return self.end(call, True, found.contents["result"])
+
+    def partial(self, sender: str, envelope: Json) -> None:
+        """Relay a partial of a call's owner. Raises RoomRefused for one of a call that is not the sender's."""
+        payload = envelope["payload"]
+        record = self.room.state_now["calls"].get(payload.get("callId"))
+        if record is None or record["owner"] != sender:
+            raise RoomRefused(f"no call {payload.get('callId')!r:.80} of this session's servers is open")
+        self.room.feed.publish(envelope)
+        part = payload.get("partial")
+        text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else part
+        if isinstance(text, str) and text:
+            self.send_text(str(payload["callId"]), text)
+
+    def send_partial(self, call: str, partial: Any) -> None:
+        """Send a partial of a call that the gateway runs; text goes as a stream too."""
+        stream = self.stream_of(call)
+        payload = {"callId": call, "partial": partial, "seq": stream.partials, "done": False}
+        stream.partials += 1
+        self._publish("tool.partial", payload, stream)
+        text = partial.get("text") if isinstance(partial, dict) else None
+        if isinstance(text, str) and text:
+            self.send_text(call, text)
+
+    def send_text(self, call: str, text: str, is_last: bool = False) -> None:
+        """Send text as a frame of the call's stream."""
+        stream = self.stream_of(call)
+        now = now_ms()
+        frame: Json = {"streamId": call, "codec": CODEC, "seq": stream.seq, "pts": now - stream.began, "data": text}
+        stream.seq += 1
+        self._publish("tool.stream", frame | ({"eof": True} if is_last else {}), stream, "stream")
+
+    def _publish(self, type: str, payload: Json, stream: TextStream, kind: str = "event") -> None:
+        rel = {"parents": [stream.parent]} if stream.parent else None
+        self.room.publish_own(type, payload, rel, kind)
+
+    def stream_of(self, call: str) -> TextStream:
+        """Return the stream of an open call, made when it is first used."""
+        with self._lock:
+            if call not in self._streams:
+                record = self.room.state_now["calls"].get(call)
+                parent = self.room.log.entry(record["seq"]).entry.envelope["id"] if record else ""
+                self._streams[call] = TextStream(call, parent, now_ms())
+            return self._streams[call]
+
+    def answer(self, envelope: Json) -> Logged:
+        """Log the result that the owner of an announced server gives."""
+        self._finish(envelope["payload"].get("callId"))
+        return self.room.append(lambda fold, now: envelope)
+
+    def end(self, call: str, ok: bool, result: Any = None, error: str = "") -> bool:
+        """Log a call's result for the hub; whether this was the one that counts."""
+        payload: Json = {"callId": call, "ok": ok}
+        payload |= ({"result": result} if ok or result is not None else {}) | ({} if ok else {"error": error})
+        record = self.room.state_now["calls"].get(call)
+        if record is None:
+            return False
+        self._finish(call)
+        try:
+            if len(canonical_bytes(payload)) > self.room.bounds.envelope:
+                raise BadFrame(f"it has more than {self.room.bounds.envelope} bytes (--room-envelope-limit)")
+        except BadFrame as problem:
+            payload = {"callId": call, "ok": False, "error": f"the result cannot be sent: {problem.message}"}
+        try:
+            self.room.append_own("tool.result", payload)
+        except RoomRefused:
+            return False  # another one answered first
+        return True
+
+    def cancel(self, envelope: Json) -> Logged:
+        """Log that the caller cancels its call, and end the call."""
+        logged = self.room.append(lambda fold, now: envelope)
+        payload = envelope["payload"]
+        reason = str(payload.get("reason") or "the caller cancelled it")[:200]
+        self.end(str(payload.get("callId")), False, error=f"cancelled: {reason}")
+        return logged
+
+    def notice(self, logged: Logged) -> None:
+        """Take note of an entry: deadlines begin and end, running calls are cancelled, answers are remembered."""
+        envelope = logged.entry.envelope
+        kind, call = envelope["type"], envelope["payload"].get("callId")
+        if kind == "tool.call":
+            record = self.room.state_now["calls"].get(call)
+            if record is not None:
+                with self._lock:
+                    self._deadlines[call] = record["expires"] + (0 if call in self._own else OTHERS_WAIT_MS)
+        elif kind == "tool.cancel":
+            self._set_flag(call, "cancelled")
+        elif kind == "tool.result":
+            self._set_flag(call, "answered")
+            with self._lock:
+                self._deadlines.pop(call, None)
+                self._own.discard(call)
+                self._streams.pop(call, None)
+        self._cache.notice(self.room.state_now, logged)
+
+    def _finish(self, call: Any) -> None:
+        """End the stream of a call's text, where there is one."""
+        with self._lock:
+            stream = self._streams.get(call)
+        if stream is not None and stream.seq and not stream.is_over:
+            stream.is_over = True
+            self.send_text(stream.call, "", is_last=True)
+
+    def _set_flag(self, call: Any, reason: str) -> None:
+        with self._lock:
+            stream = self._streams.get(call)
+        if stream is not None:
+            stream.flag.set(reason)
+
+    def end_all(self, reason: str, server: str = "", owner: str = "", caller: str = "") -> None:
+        """End the open calls of a server, of an owner's servers or of a caller."""
+        for call, record in self.room.state_now["calls"].items():
+            pairs = ((record["serverId"], server), (record["owner"], owner), (record["caller"], caller))
+            if any(wanted and has == wanted for has, wanted in pairs):
+                self.end(call, False, error=reason)
+
+    def expire(self, now: int) -> None:
+        """End the calls whose deadline is over."""
+        with self._lock:
+            over = [call for call, at in self._deadlines.items() if at <= now]
+            for call in over:
+                del self._deadlines[call]
+        for call in over:
+            self.end(call, False, error="timeout: the call took longer than its ttlMs")
+
+    def next_deadline(self) -> int | None:
+        """Return when the next deadline is over (Unix time in milliseconds), None without any."""
+        with self._lock:
+            return min(self._deadlines.values(), default=None)
+
+
+def caller_of(record: Json) -> str:
+    """Return who a call is of: the member, and the session where there is one."""
+    return str(record["member"]) if record["caller"] == HUB else f"{record['member']} ({record['caller']})"
+
+
+def _run_nothing(call: str, record: Json, arguments: Any, flag: CancelFlag) -> None:
+    raise RoomRefused("this process reaches no other servers")

@@ -1,0 +1,123 @@
+"""Calls of a room's tools by MCP clients of the hub, which have not joined: as the events of one activation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+from uuid import uuid4
+
+from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
+from patchbay.events import Data, Done, Event, Failed, Progress
+from patchbay.rooms.core import RoomCore, now_ms
+from patchbay.rooms.errors import RoomRefused, TooMany
+from patchbay.rooms.folding.calls import MAX_TTL_MS
+from patchbay.rooms.folding.fold import Fold
+from patchbay.rooms.folding.rights import decide
+from patchbay.rooms.record.envelope import HUB, Json, hub_envelope
+from patchbay.rooms.servers.calls import Calls
+
+CallEvents = Events
+
+
+def call_tool(calls: Calls, server: str, tool: str, arguments: Json, principal: str, ttl: float) -> CallEvents:
+    """Call a tool; see `Room.call`."""
+    room = calls.room
+    call, member = str(uuid4()), room.pseudonym(principal)
+    milliseconds = max(1, min(int(min(ttl, MAX_TTL_MS) * 1000), MAX_TTL_MS))
+    payload: Json = {"callId": call, "provider": "mcp", "serverId": server, "name": tool, "args": arguments}
+    payload |= {"ttlMs": milliseconds, "caller": member}
+    news = threading.Event()
+    room.feed.add_reader(news.set)
+    is_over = False
+    try:
+        try:
+            logged = calls.open(_envelope(room, payload))
+        except (RoomRefused, TooMany) as problem:
+            is_over = True
+            yield Failed(problem.message)
+            return
+        for event in _followed(room, call, logged.position, news):
+            is_over = isinstance(event, Done | Failed)
+            yield event
+    finally:
+        room.feed.remove_reader(news.set)
+        if not is_over:
+            _cancel(calls, call)
+
+
+def _envelope(room: RoomCore, payload: Json) -> Json:
+    decision = decide(room.state_now, HUB, "call", payload["serverId"], payload["caller"])
+    if not decision:
+        raise RoomRefused(decision.reason)
+    return hub_envelope(room.name, "tool.call", payload, now_ms())
+
+
+def _followed(room: RoomCore, call: str, position: int, news: threading.Event) -> Iterator[Event]:
+    """Everything that is said of one call, up to its result."""
+    wait, index, steps = FIRST_PAUSE, room.feed.index_after(position), 0.0
+    while True:
+        news.clear()
+        found = room.feed.take(index, 256) if index is not None else None
+        if found is None:
+            yield from _late_result(room, call)
+            return
+        index = (index or 0) + len(found)
+        for delivery in found:
+            envelope = delivery.envelope
+            payload = envelope["payload"]
+            if payload.get("callId") != call:
+                continue
+            if envelope["type"] == "tool.partial":
+                steps += 1
+                yield _progress(payload.get("partial"), steps)
+            elif envelope["type"] == "tool.result":
+                yield from _result(payload)
+                return
+        if not found and not news.wait(wait):
+            wait = NEXT_PAUSE
+            yield PAUSE
+
+
+def _late_result(room: RoomCore, call: str) -> Iterator[Event]:
+    """The result of a call whose events went by too fast to be followed."""
+    seq = room.seq
+    while seq > 0:
+        envelope = room.log.entry(seq).envelope
+        if envelope["type"] == "tool.result" and envelope["payload"].get("callId") == call:
+            yield from _result(envelope["payload"])
+            return
+        seq -= 1
+    yield Failed("the room's events went by too fast to follow this call")
+
+
+def _progress(partial: Any, steps: float) -> Event:
+    if isinstance(partial, Mapping) and isinstance(partial.get("progress"), int | float):
+        total, message = partial.get("total"), partial.get("message")
+        known = float(total) if isinstance(total, int | float) else None
+        return Progress(float(partial["progress"]), known, message if isinstance(message, str) else None)
+    text = partial.get("text") if isinstance(partial, Mapping) else partial
+    return Progress(steps, None, text if isinstance(text, str) else None)
+
+
+def _result(payload: Mapping[str, Any]) -> Iterator[Event]:
+    result = payload.get("result")
+    is_mcp = isinstance(result, dict) and isinstance(result.get("content"), list)
+    if not payload.get("ok"):
+        yield Failed(str(payload.get("error") or "the call failed"), result=result if is_mcp else None)
+    elif is_mcp:
+        yield Done({key: value for key, value in (result or {}).items() if key != "_meta"})
+    else:
+        yield Data(result)
+        yield Done()
+
+
+def _cancel(calls: Calls, call: str) -> None:
+    def make(fold: Fold, now: int) -> Json:
+        return hub_envelope(calls.room.name, "tool.cancel", {"callId": call, "reason": "the caller went away"}, now)
+
+    try:
+        calls.room.append(make)
+        calls.end(call, False, error="cancelled: the caller went away")
+    except RoomRefused:
+        return  # the result came meanwhile

@@ -1,0 +1,198 @@
+"""One participant of a room: what it sends goes through `receive`, what it is to read comes from `take` or `events`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from patchbay.rooms.bounds import Rate
+from patchbay.rooms.core import RoomCore
+from patchbay.rooms.errors import RoomRefused, TooMany
+from patchbay.rooms.feed import Delivery
+from patchbay.rooms.flow import Flow
+from patchbay.rooms.hello import has_streams
+from patchbay.rooms.past import past_deliveries
+from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, read_envelope
+from patchbay.rooms.signatures import check_signature
+
+TAKEN_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What came of one envelope. `seq` is its place in the log, None for what is not logged or was refused.
+
+    `refusal` is the sentence that says why it was refused, "" where it was taken; `is_duplicate` says that the log had
+    it already. `answers` are the envelopes that the hub answered with at once, for a way in that answers.
+    """
+
+    id: str
+    seq: int | None = None
+    is_duplicate: bool = False
+    refusal: str = ""
+    answers: tuple[Json, ...] = field(default=())
+
+
+class Desk(Protocol):
+    """What a session hands over: envelopes that were read, and its own end."""
+
+    def receive(self, session: RoomSession, envelope: Json) -> Receipt:
+        """Do what an envelope asks for, or refuse it."""
+        ...
+
+    def leave(self, session_id: str, reason: str) -> None:
+        """End a session."""
+        ...
+
+
+class RoomSession:
+    """A participant's session in this process. `id` is its session id, `greeting` the answer to its hello.
+
+    One thread or task reads (`take` or `events`); any may send (`receive`) and end it (`leave`).
+    """
+
+    def __init__(self, room: RoomCore, id: str, principal: str, after: int, desk: Desk) -> None:
+        self.room = room
+        self.id = id
+        self.principal = principal
+        self.greeting: tuple[Json, ...] = ()
+        self.is_closed = False
+        self.used = time.monotonic()
+        """When it last sent or read something (monotonic)."""
+        self.is_attached = False
+        """Whether a connection stands behind it, which says when it ends; else it ends when it is idle."""
+        self.rate = Rate(room.bounds.rate)
+        self.flow = Flow()
+        self._desk = desk
+        self._after = after
+        self._position = room.log.position(after)
+        self._index: int | None = None
+        self._own: deque[Delivery] = deque()
+        self._news = threading.Event()
+        self._listeners: tuple[Callable[[], None], ...] = ()
+
+    # sending
+
+    def receive(self, found: Any) -> Receipt:
+        """Take one envelope of the participant.
+
+        Raises BadFrame for what is no envelope: a WebSocket is closed with 1011 then, HTTP answers 400. What the room
+        refuses is answered by an event to this session, and by the `refusal` of the receipt.
+        """
+        self.used = time.monotonic()
+        if self.is_closed:
+            raise RoomRefused("the session has ended; say hello again")
+        envelope = read_envelope(found if isinstance(found, dict) else {}, self.room.bounds.envelope)
+        if not self.rate.take():
+            sentence = f"more than {self.room.bounds.rate:g} envelopes a second; send fewer (--room-rate)"
+            answer = self.room.refusal(envelope, TooMany(sentence))
+            self.push(answer)
+            return Receipt(envelope["id"], None, False, sentence, (answer,))
+        return self._desk.receive(self, envelope)
+
+    def addressed(self, envelope: Json) -> Json:
+        """Return the envelope with the room and the session that it is of. Raises RoomRefused for forged ones."""
+        room, sender = envelope.get("room"), envelope.get("from")
+        if sender not in (None, UNNAMED_SENDER, self.id):
+            raise RoomRefused(f"the envelope is from {sender!r:.80}; this session may only send as {self.id}")
+        if room is not None and room not in UNNAMED_ROOMS | {self.room.id, self.room.name}:
+            raise RoomRefused(f"the envelope is for the room {room!r:.80}; this session is in {self.room.name}")
+        check_signature(self.room.state_now, self.id, envelope)
+        whole = {**envelope, "room": room or self.room.name, "from": self.id}
+        return envelope if "sig" in envelope else whole
+
+    # reading
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake` whenever `take` may have something, on any thread; it must return at once."""
+        self._listeners = (*self._listeners, wake)
+        wake()
+
+    def wake(self) -> None:
+        """Say that there is something to read."""
+        self._news.set()
+        for listener in self._listeners:
+            listener()
+
+    def push(self, envelope: Json) -> None:
+        """Deliver an envelope to this session of this process only."""
+        self._own.append(Delivery(self._position, envelope, None, self.id))
+        self.wake()
+
+    def seek(self, after: int) -> None:
+        """Read from the entry after this seq on: what the log has of it first, then what comes."""
+        self._after, self._position, self._index = after, self.room.log.position(after), None
+
+    def take(self, limit: int = TAKEN_AT_ONCE) -> list[Delivery]:
+        """Return what is there to read now, in order, at most `limit` deliveries; never waits."""
+        self.used = time.monotonic()
+        found: list[Delivery] = []
+        while self._own and len(found) < limit:
+            found.append(self._own.popleft())
+        while len(found) < limit:
+            more = self._next(limit - len(found))
+            if not more:
+                break
+            found += [one for one in more if self._is_for_me(one)]
+        return found
+
+    def _next(self, limit: int) -> list[Delivery]:
+        if self._index is None:
+            self._index = self.room.feed.index_after(self._position)
+        if self._index is None:
+            return self._from_log(limit)
+        found = self.room.feed.take(self._index, limit)
+        if found is None:
+            self._index = None
+            return self._from_log(limit)
+        self._index += len(found)
+        self._moved(found)
+        return found
+
+    def _from_log(self, limit: int) -> list[Delivery]:
+        found = past_deliveries(self.room, self._after, limit, self.principal, self.id)
+        if not found:
+            # Nothing is logged after this: go on with what is in memory.
+            self._position = max(self._position, self.room.feed.floor)
+        self._moved(found)
+        return found
+
+    def _moved(self, found: list[Delivery]) -> None:
+        if found:
+            self._position = found[-1].position
+            self._after = next((one.seq for one in reversed(found) if one.seq is not None), self._after)
+
+    def _is_for_me(self, delivery: Delivery) -> bool:
+        if delivery.to not in (None, self.id):
+            return False
+        if not delivery.is_stream:
+            return True
+        session = self.room.state_now["sessions"].get(self.id)
+        return session is not None and has_streams(session["caps"]) and self.flow.lets_pass(delivery)
+
+    def events(self, after: int | None = None, silence: float = 15.0) -> Iterator[Delivery | None]:
+        """Yield everything that is to be read, as it comes, until the session ends; None after `silence` seconds.
+
+        `after` is the seq of the last entry that the reader has: what came since is read from the log first.
+        """
+        if after is not None:
+            self.seek(after)
+        while True:
+            self._news.clear()
+            found = self.take()
+            yield from found
+            if not found and self.is_closed:
+                return
+            if not found and not self._news.wait(silence):
+                yield None
+
+    def leave(self, reason: str = "left") -> None:
+        """End the session: the room is told, its servers go, its calls end. A second time does nothing."""
+        self._desk.leave(self.id, reason)
+
+    def __repr__(self) -> str:
+        return f"RoomSession({self.id} in {self.room.name}, {'closed' if self.is_closed else 'open'})"
