@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -187,17 +188,15 @@ class Soak:
             await asyncio.sleep(SAMPLE_SECONDS)
             there = len(crowd.there_at(time.monotonic()))
             if there == self._given.listeners:
-                found = {"memory": processes.memory(pid) // 1024, "descriptors": self._descriptors(pid)}
-                self.found.samples.append({"second": round(time.monotonic() - self._until), **found})
+                with suppress(OSError):  # a process has just ended
+                    found = {"memory": processes.memory(pid) // 1024, "descriptors": self._descriptors(pid)}
+                    self.found.samples.append({"second": round(time.monotonic() - self._until), **found})
 
     def _descriptors(self, pid: int) -> int:
         """How many descriptors the workers have open together."""
         total = 0
         for one in processes.below(pid) - processes.hosts(pid):
-            try:
-                total += sum(1 for _ in Path(f"/proc/{one}/fd").iterdir())
-            except OSError:  # it has just ended
-                continue
+            total += sum(1 for _ in Path(f"/proc/{one}/fd").iterdir())
         return total
 
 

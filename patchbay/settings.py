@@ -115,7 +115,8 @@ class Settings:
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
-        10_000, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
+        10_000,
+        "Most open listening streams in each worker; replays, the streams of 2024-11-05 and WebSockets count too.",
     )
     blob_hours: float = _setting(
         24.0,
