@@ -17,8 +17,8 @@ from patchbay.boot import canonical_json
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError
 from patchbay.kind import definition_kinds, kind_named
+from patchbay.topics import SERVERS
 
-PREFIX = "servers/"
 BOOT = "boot image"
 
 RESERVED = frozenset(
@@ -73,7 +73,7 @@ class ServerRow:
 
 def parse_row(name: str, data: bytes, origin: str = BOOT) -> ServerRow:
     """Parse the row of a name. Raises ConfigError."""
-    where = PREFIX + name
+    where = SERVERS + name
     try:
         parts = orjson.loads(data)
     except orjson.JSONDecodeError as problem:

@@ -55,8 +55,8 @@ class WaitingStreams:
     def send(
         self, protocol: HttpProtocol, client: str, start: StartedAnswer, steps: Steps, at_end: Callable[[], None]
     ) -> None:
-        """Answer a request of `client` (`address:port`) with steps; `at_end` closes them, whatever the end is."""
-        # Whoever reads the head of the answer may rely on it that the stream listens by then.
+        """Answer a request of `client` (`address:port`) with steps; call `at_end` when they end or it disconnects."""
+        # The stream listens before the client reads the head of its answer.
         try:
             first = next(steps, b"")
         except BaseException:

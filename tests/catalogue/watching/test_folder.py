@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.watching.settling import SETTLED_SECONDS
-
 from patchbay.catalogue.watching.drop_ins import drop_ins
 from patchbay.catalogue.watching.folder import MAX_FILE_BYTES, WatchedFolder
+from patchbay.catalogue.watching.settling import SETTLED_SECONDS
 from patchbay.errors import ConfigError, UnknownServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
