@@ -41,7 +41,7 @@ TOLD_SECONDS = 30.0
 """How long a change may take to reach every listener. It is lost after that."""
 
 TRIES, TRY_SECONDS = 20, 0.05
-"""How often a call is sent again whose connection was closed, and the time between."""
+"""How often a call is sent again that was refused (503) or whose connection was closed, and the time between."""
 
 SAMPLE_SECONDS = 5.0
 """Time between two looks at memory and descriptors."""
@@ -90,7 +90,7 @@ class Callers:
             number += 1
             fault = self._call(connection, number)
             tries = 0
-            # The worker at the other end ends, and closed the connection before it took the call: call again.
+            # The worker at the other end ends and closed the connection, or has no place now: call again.
             while fault is None and tries < TRIES:
                 tries += 1
                 self._over.wait(TRY_SECONDS)
@@ -104,7 +104,7 @@ class Callers:
         connection.close()
 
     def _call(self, connection: http.client.HTTPConnection, number: int) -> str | None:
-        """Why the answer to a call is wrong, empty when it is right; None when the connection ended without one."""
+        """Why the answer to a call is wrong, empty when it is right; None when it is to be sent again."""
         body = f"{self._aim.body[0]}{number}{self._aim.body[1]}"
         try:
             connection.request("POST", urlsplit(self._aim.url).path, body, dict(self._aim.headers))
@@ -116,6 +116,8 @@ class Callers:
         except (OSError, http.client.HTTPException) as problem:
             connection.close()
             return type(problem).__name__
+        if answer.status == 503:
+            return None
         if answer.status != 200:
             return f"status {answer.status}"
         # A call that took long is answered by a stream; its last event is the answer.

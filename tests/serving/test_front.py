@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from patchbay.wire.work_limits import EXTRA_THREADS
-from tests.serving.running import BOUND, Hub, Worker, running, until
+from tests.serving.running import Hub, Worker, running
+from tests.waiting import BOUND, until
 
 THREADS = 8
 LISTENERS = 500
