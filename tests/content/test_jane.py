@@ -10,10 +10,7 @@ import orjson
 import pytest
 
 from tests.checkout import ROOT
-from tests.hubs import (
-    MODERN,
-    Hub,
-)
+from tests.hubs import MODERN, Hub
 from tests.waiting import until
 
 READING = {"get_stdlib", "get_spec", "list_stdlibs", "list_specs", "search"}

@@ -22,10 +22,7 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 from tests.checkout import ROOT
-from tests.serving.running import (
-    Hub,
-    Worker,
-)
+from tests.serving.running import Hub, Worker
 from tests.waiting import BOUND, until
 
 KEEPALIVE = 0.2

@@ -14,9 +14,7 @@ from patchbay.kinds.python import direct_calls
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.direct_calls import MIN_QUICK_CALLS, DirectCalls, FunctionHistory
 from patchbay.kinds.python.runner_threads import Stopped
-from tests.kinds.calls import (
-    call_of,
-)
+from tests.kinds.calls import call_of
 from tests.waiting import until
 
 LOOP = "def main(n=0):\n    while n:\n        n += 1\n    return 'x'"
