@@ -10,8 +10,9 @@ import pytest
 
 from patchbay.events import Data, Done, Pause, Progress
 from patchbay.rooms.errors import RoomRefused
-from patchbay.rooms.room import TOOLS_TOPIC, Room
+from patchbay.rooms.room import Room
 from patchbay.stores.memory import MemoryStore
+from patchbay.topics import ROOM_TOOLS
 from tests.hubs import until
 from tests.rooms.people import BOUNDS, Person, envelope, rooms_of, serving
 
@@ -61,7 +62,7 @@ def test_an_mcp_client_calls_through_another_worker(two: tuple[Room, Room]) -> N
 def test_a_change_of_tools_is_told_in_every_worker(two: tuple[Room, Room]) -> None:
     """ENS-6: the topic of the bus that says that a room's tools may have changed."""
     here, there = two
-    with here.core.store.bus.subscribe([TOOLS_TOPIC + here.id]) as mailbox:
+    with here.core.store.bus.subscribe([ROOM_TOOLS + here.id]) as mailbox:
         Person(there, "bob").announces("fs")
         assert mailbox.get(60) is not None
 
