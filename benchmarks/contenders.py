@@ -22,7 +22,7 @@ INLINE, ISOLATED, FASTMCP = "patchbay inline", "patchbay isolated", f"FastMCP {v
 SDK, BARE = f"Python SDK {version('mcp')}", f"bare Flask {version('flask')}"
 
 ISOLATIONS = {INLINE: "inline", ISOLATED: "process"}
-"""What the hub's setting is called for each."""
+"""The value of the hub's setting for each contender."""
 
 
 @dataclass(frozen=True)

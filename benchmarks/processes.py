@@ -37,7 +37,7 @@ def hosts(pid: int) -> set[int]:
 
 
 def move(pids: Set[int], processor: int) -> None:
-    """Put processes on a processor; what they start later is there too."""
+    """Bind processes to a processor; their later children run there too."""
     for pid in pids:
         try:
             os.sched_setaffinity(pid, {processor})
@@ -48,6 +48,25 @@ def move(pids: Set[int], processor: int) -> None:
 def memory(pid: int) -> int:
     """Bytes of memory that a hub has in use beside what its processes share, its hosts not counted."""
     return sum(map(_own, ({pid} | below(pid)) - hosts(pid)))
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended, even if the one that started it has not asked yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def seconds(pid: int) -> float:
+    """Processor time that a hub has taken, its hosts not counted: user and system, of what runs."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    return sum(_ticks(one) for one in ({pid} | below(pid)) - hosts(pid)) / ticks
+
+
+def _ticks(pid: int) -> int:
+    rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(rest[11]) + int(rest[12])
 
 
 def _own(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""The mcps configuration: what is accepted, what is refused and in which words, what is loaded and kept."""
+"""The mcps configuration: accepted and refused configurations, error messages, loading and caching."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.checkout import ROOT
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)\s]*)?\)")
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?!home/me/)(?:home|root|Users|tmp|work|opt)/\w[\w./-]*")
-"""An absolute path of somebody's machine; `/home/me/` is nobody's."""
+"""An absolute path of a real machine; `/home/me/` is an example."""
 
 TEXT_FILES = (
     "*.md",

@@ -230,7 +230,7 @@ class Catalogue:
         """Keep connections to the served mounts, once this catalogue follows the store."""
         if self._keepers is not None and self._threads and not self._ending.is_set():
             found = [server.upstream for server in self._served.values() if server.upstream is not None]
-            self._keepers.keep(keeper.mount for keeper in found)
+            self._keepers.keep(standing.mount for standing in found)
 
     def _announce(self) -> None:
         names = self._announced.keys() | self._servers.keys()

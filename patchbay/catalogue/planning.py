@@ -90,7 +90,7 @@ class Planner:
         names = self._store.names
         single = (names.get(MCPS), names.get(LISTING), names.get(ROOT))
         revoked = self._revocations.state()
-        return (names.all(SERVERS), names.all(DROP_INS), snapshots.names(self._store), revoked, *single)
+        return (names.all(SERVERS), names.all(DROP_INS), snapshots.stored_cids(self._store), revoked, *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""
@@ -100,7 +100,7 @@ class Planner:
             stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
-        checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), snapshots.names(self._store)
+        checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), snapshots.stored_cids(self._store)
         return Plan(checked, is_readonly(self._store), problem, stamp, read_document(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:

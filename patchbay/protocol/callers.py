@@ -11,6 +11,9 @@ from patchbay.protocol.versions import Revision
 LOCAL = "local"
 """The principal of every caller."""
 
+EVERYTHING = "everything"
+"""The key of the set of all descriptors."""
+
 
 @dataclass(slots=True)
 class LegacySession:
@@ -75,12 +78,14 @@ class Caller:
     session: LegacySession | None = None
 
     @property
+    def sees(self) -> str:
+        """The key of the set of descriptors that this caller may see: callers with the same key see the same."""
+        return EVERYTHING
+
+    @property
     def owner(self) -> str | None:
         """The owner of this caller's request ids: its session or its connection. None: it cannot cancel by id."""
         return self.session.nonce if self.session is not None else self.wire.connection
-
-    def declares(self, capability: str) -> bool:
-        return isinstance(self.capabilities.get(capability), dict)
 
     def extends(self, extension: str) -> bool:
         """Whether this message declares the extension with this id."""

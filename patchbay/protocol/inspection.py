@@ -116,20 +116,20 @@ class InspectedServers:
         """Return the server; connect if needed. Raises the errors of `reach`, and Unreachable with the reason."""
         self.reach(wanted)
         guest = self._guest(wanted)
-        keeper = guest.keepers.of(guest.mount)
-        if not keeper.settled.wait(FIRST_ANSWER_SECONDS):
+        standing = guest.keepers.of(guest.mount)
+        if not standing.state_known.wait(FIRST_ANSWER_SECONDS):
             raise Unreachable(
                 f"it has not answered within {FIRST_ANSWER_SECONDS:.0f} s; it is still being reached, so look again"
             )
-        if keeper.connection is None:
-            problem = _problem(keeper)
+        if standing.connection is None:
+            problem = _problem(standing)
             self._forget(wanted, guest)
             raise problem
         return self._built(wanted, guest)
 
     def _built(self, wanted: InspectionTarget, guest: _Guest) -> Server:
         """Return the server with its present lists; build it again after a change of the lists."""
-        lists, built = snapshots.names(guest.store).get(NAME), guest.built
+        lists, built = snapshots.stored_cids(guest.store).get(NAME), guest.built
         if built is None or built[0] != lists:
             row = ServerRow(NAME, CONFIGURATION_KIND, "", origin="an address")
             fields = wanted.fields | {"public": wanted.public}
@@ -203,9 +203,9 @@ def _end(guests: list[_Guest]) -> None:
         threading.Thread(target=guest.keepers.close, name="guest leaves", daemon=True).start()
 
 
-def _problem(keeper: StandingConnection) -> PatchbayError:
+def _problem(standing: StandingConnection) -> PatchbayError:
     """Return the reason why a server does not answer, without secrets."""
-    return Unreachable(keeper.health.reason or keeper.health.sentence)
+    return Unreachable(standing.health.reason or standing.health.sentence)
 
 
 class InspectionDispatcher(Dispatcher):

@@ -1,4 +1,5 @@
-"""The lists in pages. The four main lists are rendered to bytes once for each version of a server and each revision.
+"""The lists in pages. The four main lists are rendered to bytes once for each version of a server, revision and set of
+what a caller may see.
 
 A cursor is opaque: the signed name of the last entry of a page. An empty string is a cursor too, so the code tests for
 None.
@@ -23,8 +24,8 @@ from patchbay.protocol.versions import Revision
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
 
-PAGES: ServerCache[tuple[str, str, str | None], bytes] = ServerCache()
-"""Rendered pages by list, revision and cursor."""
+PAGES: ServerCache[tuple[str, str, str | None, str], bytes] = ServerCache()
+"""Rendered pages by list, revision, cursor and set of what may be seen."""
 
 
 class Lists:
@@ -34,10 +35,13 @@ class Lists:
         self._serializer = URLSafeSerializer(key, salt="cursor")
         self._page_size = page_size
 
-    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any]) -> Rendered:
-        """Return one page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor."""
+    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any], sees: str) -> Rendered:
+        """Return one page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor.
+
+        `sees` is the key of what the caller may see (`Caller.sees`).
+        """
         cursor = _cursor(params)
-        key = (kind, revision.name, cursor)
+        key = (kind, revision.name, cursor, sees)
         return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, cursor)))
 
     def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:

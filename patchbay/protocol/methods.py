@@ -142,11 +142,11 @@ def _want(server: Server, uris: list[str]) -> None:
     for uri in uris:
         owner = (server.reader(uri) or server) if isinstance(server, Aggregate) else server
         if owner.upstream is not None:
-            owner.upstream.want([uri])
+            owner.upstream.subscribe([uri])
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
-    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params)
+    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params, turn.caller.sees)
 
 
 def _listen(turn: RequestContext) -> Answers:

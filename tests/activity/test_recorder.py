@@ -1,4 +1,4 @@
-"""Activity: every call leaves one record, whatever becomes of it, and nobody waits for it."""
+"""Activity: every call gets one record, with every ending, and no call waits for it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def newest(hub: Hub) -> Record:
     return hub.activity.recent(Filter(), 1).records[0]
 
 
-def test_a_record_says_who_called_what_and_what_came_of_it(hub: Hub) -> None:
+def test_a_record_has_the_caller_the_call_and_its_outcome(hub: Hub) -> None:
     session = hub.open("quick")
     answer = hub.legacy("quick", "tools/call", {"name": "say", "arguments": {"text": "hi"}}, session)
     server, record = hub.catalogue.find("quick"), newest(hub)
@@ -209,7 +209,7 @@ def recorded(folder: Path, **settings: Any) -> Record:
         return newest(hub)
 
 
-def test_where_only_cids_are_kept_they_are_those_of_what_would_be_kept(tmp_path: Path) -> None:
+def test_in_digest_mode_the_cids_are_those_of_the_contents(tmp_path: Path) -> None:
     kept = recorded(tmp_path / "a")
     digested = recorded(tmp_path / "b", activity_contents="digest")
     assert (digested.arguments, digested.answer) == (None, None)
@@ -230,7 +230,7 @@ def test_where_only_cids_are_kept_they_are_those_of_what_would_be_kept(tmp_path:
         ({"config": {"activity": "keep"}, "activity_contents": "digest"}, False, True),
     ],
 )
-def test_what_is_kept_is_the_least_that_hub_and_server_say(
+def test_the_stored_contents_are_the_minimum_of_hub_and_server(
     tmp_path: Path, settings: dict[str, Any], kept: bool, known: bool
 ) -> None:
     record = recorded(tmp_path, **settings)
@@ -238,7 +238,7 @@ def test_what_is_kept_is_the_least_that_hub_and_server_say(
     assert (record.answer is not None, record.answer_cid is not None) == (kept, known)
 
 
-def test_large_arguments_and_answers_are_not_kept(hub: Hub) -> None:
+def test_large_arguments_and_answers_are_not_stored(hub: Hub) -> None:
     hub.call("quick", "say", {"text": "x" * 20_000})
     record = newest(hub)
     assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
@@ -272,7 +272,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
         ]
 
 
-def test_an_id_that_is_none_is_refused_and_one_that_is_gone_is_none(hub: Hub) -> None:
+def test_an_invalid_id_is_refused_and_a_deleted_record_is_not_found(hub: Hub) -> None:
     activity = hub.activity
     for text in ("", "7", "a-b", "7-", "-1-2", "1-99999", "9" * 30 + "-1"):
         with pytest.raises(InvalidParams, match="not the id of a record"):

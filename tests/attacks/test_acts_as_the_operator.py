@@ -18,7 +18,8 @@ import pytest
 
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
 from patchbay.web.operator.operators import MAX_WRONG_TOKENS
-from tests.serving.running import BOUND, Hub, running
+from tests.serving.running import Hub, running
+from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
 

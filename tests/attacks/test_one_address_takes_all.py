@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.running import BOUND, Hub, Worker, running, until
+from tests.serving.running import Hub, Worker, running
+from tests.waiting import BOUND, until
 
 THREADS, CONNECTIONS = 64, 96
 MIB = 1024 * 1024

@@ -13,7 +13,8 @@ import pytest
 
 from patchbay.store import DATABASE_FILE as FILE
 from tests.checkout import ROOT
-from tests.serving.running import BOUND, refused, running, until
+from tests.serving.running import refused, running
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.browser.tabs import BOUND, REVISIONS, Tab
 from tests.checkout import ROOT
-from tests.serving.running import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.browser
 

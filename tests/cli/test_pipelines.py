@@ -8,7 +8,7 @@ import pytest
 
 from patchbay import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, launch
-from tests.hubs import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 

@@ -19,7 +19,7 @@ from patchbay.documents.index import DocumentChange
 from patchbay.errors import ToolFailed
 from patchbay.fulltext.index import Document, Index
 from patchbay.sqlite import sqlite3
-from tests.hubs import until
+from tests.waiting import until
 
 TEXT = "---\ntitle: Rooms\nx-owner: [ann, bob]   # both\nno: 1\n---\n\n# Rooms\n\nWhat a room is.\n"
 

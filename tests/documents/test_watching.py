@@ -17,7 +17,7 @@ from patchbay.documents.collection import Library
 from patchbay.documents.files import Disk
 from patchbay.documents.index import DocumentChange, DocumentRow
 from patchbay.documents.search_results import answered, told
-from tests.hubs import until
+from tests.waiting import until
 
 
 def summary(row: DocumentRow) -> dict[str, Any]:

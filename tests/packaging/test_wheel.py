@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.serving.running import BOUND, Hub, until
+from tests.serving.running import Hub
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 

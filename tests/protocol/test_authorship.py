@@ -123,7 +123,7 @@ def test_text_that_is_streamed_is_the_text_of_the_result(
 @FEW
 @example(pieces=["0", 2.0**53, "0", 2.0**53], tool="said", revision=MODERN)
 @given(pieces=PIECES, tool=st.sampled_from(TOOLS), revision=st.sampled_from(("2025-11-25", MODERN)))
-def test_what_a_tool_says_arrives_in_the_order_in_which_it_was_said(
+def test_the_events_of_a_tool_arrive_in_order(
     hub: Hub, server: str, pieces: list[Any], tool: str, revision: str
 ) -> None:
     """SUB-24: texts, progress and log lines."""

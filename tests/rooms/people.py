@@ -16,7 +16,7 @@ from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.session import Receipt, RoomSession
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import until
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -18,9 +18,9 @@ from patchbay.rooms.servers.announcements import matches_resource
 from patchbay.rooms.servers.mounting import CREDENTIALS, GatewayContext
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import until
 from tests.interaction.programs import Hub, running_hub
 from tests.rooms.people import Person, rooms_of
+from tests.waiting import until
 
 Json = dict[str, Any]
 DEFINITION = Path(__file__).parents[1] / "kinds" / "mount" / "upstream_definition.py"

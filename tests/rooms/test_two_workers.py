@@ -15,6 +15,7 @@ from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ROOM_TOOLS
 from tests.hubs import until
 from tests.rooms.people import BOUNDS, Person, envelope, rooms_of, serving
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from tests.checkout import ROOT
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import ENVIRON, SCRIPTED, alive, descendants, held, opened, text
-from tests.hubs import until
+from tests.waiting import until
 
 
 def test_a_program_is_started_called_and_ended() -> None:

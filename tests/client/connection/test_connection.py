@@ -25,8 +25,8 @@ from patchbay.protocol.callers import TransportInfo
 from tests import hubs
 from tests.checkout import ROOT
 from tests.client.reaching import ENVIRON, descendants, opened, scripted, text
-from tests.hubs import until
 from tests.interaction.programs import Hub, free_port, running, running_hub
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 

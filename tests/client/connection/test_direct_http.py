@@ -26,8 +26,8 @@ from patchbay.events import Progress
 from tests.checkout import ROOT
 from tests.client.bad import Bad, Handler, Json, echo, never
 from tests.client.reaching import text
-from tests.hubs import until
 from tests.interaction.programs import free_port, running, running_hub
+from tests.waiting import until
 
 ERAS = ("legacy", "modern")
 DEFINITION = ROOT / "tests/kinds/mount/upstream_definition.py"

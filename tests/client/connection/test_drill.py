@@ -23,8 +23,8 @@ from patchbay.protocol.callers import TransportInfo
 from tests import hubs
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import children, descendants, opened
-from tests.hubs import until
 from tests.interaction.programs import Hub, free_port, running_hub
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 

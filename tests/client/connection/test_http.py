@@ -25,7 +25,7 @@ from patchbay.errors import InvalidParams
 from tests.client.bad import INFO, Bad, Handler, Json, echo, serving
 from tests.client.peers import open_context
 from tests.client.reaching import held, text
-from tests.hubs import until
+from tests.waiting import until
 
 
 @pytest.fixture

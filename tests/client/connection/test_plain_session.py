@@ -20,7 +20,7 @@ from patchbay.client.errors import McpFailure, ServerTimeout
 from patchbay.events import Progress
 from tests.client.bad import Bad, Handler, Json, echo, serving
 from tests.client.reaching import text
-from tests.hubs import until
+from tests.waiting import until
 
 ERAS = ("legacy", "modern")
 DISCOVERED = {

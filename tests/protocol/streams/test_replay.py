@@ -20,7 +20,7 @@ from patchbay.protocol.versions import REVISIONS
 from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ENDING
-from tests.hubs import BOUND
+from tests.waiting import BOUND
 
 ANSWER = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {}})
 PROGRESS = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
@@ -70,16 +70,14 @@ def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
     assert messages(replay(store, session, recorder.name)(2)) == []
 
 
-def test_an_answer_that_was_kept_is_the_only_one(store: MemoryStore, session: LegacySession) -> None:
+def test_a_stored_answer_is_the_only_one(store: MemoryStore, session: LegacySession) -> None:
     """The process was lost between the answer and the end of the stream."""
     recorder = Recorder(store, session, 60, 7, Silent(store), MOST)
     recorder.keep(ANSWER)
     assert messages(replay(store, session, recorder.name)(0)) == [(f"{recorder.name}-1", orjson.loads(ANSWER))]
 
 
-def test_a_stream_that_has_filled_its_room_keeps_what_is_needed_and_no_more_progress(
-    store: MemoryStore, session: LegacySession
-) -> None:
+def test_a_full_stream_stores_the_answer_and_no_more_progress(store: MemoryStore, session: LegacySession) -> None:
     """X-10: a tool that talks without end does not fill the store."""
     recorder = Recorder(store, session, 60, 7, Heartbeat(store), 2 * len(PROGRESS))
     ids = [recorder.keep(PROGRESS, needed=False) for _ in range(4)]
@@ -105,7 +103,7 @@ def failing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return reasons
 
 
-def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
+def test_a_failing_store_loses_messages_but_not_the_call(
     store: MemoryStore, session: LegacySession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """T9.9: a full disk stops no tool."""
@@ -122,7 +120,7 @@ def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
     assert "is not stored for replay: the disk is full" in caplog.text
 
 
-def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
+def test_an_answer_that_was_not_stored_is_an_error_for_a_resuming_client(
     store: MemoryStore, session: LegacySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reasons = failing(store, monkeypatch)

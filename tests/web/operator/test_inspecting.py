@@ -177,7 +177,7 @@ def test_a_hub_may_inspect_nothing_at_all(tmp_path: Path, listener: socket.socke
         ("https://mcp.example/mcp?api_key=abc", "expected a variable"),
         ("mcp+https://mcp.example/mcp?header.Authorization=Bearer abc", "expected a variable"),
         ("mcp+http://127.0.0.1:1/mcp?header.Authorization=${NOT_SET_ANYWHERE}", "NOT_SET_ANYWHERE not set"),
-        ("mcp+http://127.0.0.1:1/mcp?tool=x", "without anything to do there"),
+        ("mcp+http://127.0.0.1:1/mcp?tool=x", "without an operation or arguments"),
         ("http://127.0.0.1:1/" + "x" * 2000, "at most 2000 characters"),
     ],
 )

@@ -113,7 +113,7 @@ def test_lists_are_filtered_and_go_on(hub: Hub) -> None:
         ("limit=99999999999999999999", "limit must be"),
         ("since=yesterday", "since must be a time such as"),
         ("outcome=lucky", "outcome must be one of"),
-        ("before=7", "no record"),
+        ("before=7", "not the id of a record"),
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused_with_a_sentence(hub: Hub, query: str, said: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from patchbay.web.rendering import highlighting, markdown
 from patchbay.web.rendering.highlighting import highlight_lines
 from patchbay.web.rendering.time_limits import MAX_CONCURRENT_JOBS, TookTooLong, run_within
-from tests.hubs import BOUND, Hub, until
+from tests.hubs import Hub
+from tests.waiting import BOUND, until
 
 
 def test_what_is_quick_is_answered_and_what_fails_is_told() -> None:
