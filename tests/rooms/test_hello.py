@@ -103,7 +103,7 @@ def test_capabilities_change_under_a_revision_that_only_grows(room: Room) -> Non
 def test_the_fold_refuses_a_revision_that_does_not_follow(room: Room, revision: int | None) -> None:
     """ENS-18: no gap and no repeat in the revisions of a session (E-F4)."""
     alice = Person(room, "alice")
-    payload = {"session": alice.id, "caps": [], "revision": revision}
+    payload: dict[str, Any] = {"session": alice.id, "caps": [], "revision": revision}
     with pytest.raises(RoomRefused, match=f"the revision is {revision}; expected 1"):
         room.core.append_own("caps.update", payload)
 
