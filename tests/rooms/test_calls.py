@@ -24,7 +24,7 @@ def owner(room: Room) -> Person:
 
 @pytest.fixture
 def caller(room: Room, owner: Person) -> Person:
-    """Somebody who calls it."""
+    """A member who calls it."""
     return Person(room, "carol", caps=["tool.call"])
 
 
