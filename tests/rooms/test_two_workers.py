@@ -13,6 +13,7 @@ from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.room import Room
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ROOM_TOOLS
+from tests.hubs import until
 from tests.rooms.people import BOUNDS, Person, envelope, rooms_of, serving
 from tests.waiting import until
 
