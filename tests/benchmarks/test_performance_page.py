@@ -89,12 +89,12 @@ def test_every_picture_is_linked_and_no_picture_is_empty(tmp_path: Path) -> None
 
 
 def test_bars_are_as_long_as_their_values_and_the_hub_stands_out() -> None:
-    root = ET.fromstring(draw_bars("Cost & <more>", "µs", [Bar("peer", 400.0), Bar("hub", 100.0, is_own=True)]))
+    root = ET.fromstring(draw_bars("Cost & <more>", "µs", [Bar("peer < 2", 400.0), Bar("hub", 100.0, is_own=True)]))
     bars = root.findall(f"{SVG}rect")
     peer, hub = (float(bar.attrib["width"]) for bar in bars)
     assert peer == pytest.approx(4 * hub, rel=0.01)
     assert [bar.attrib["class"] for bar in bars] == ["bar", "bar own"]
-    assert [text.text for text in root.iter(f"{SVG}text")] == ["Cost & <more>", "peer", "400 µs", "hub", "100 µs"]
+    assert [text.text for text in root.iter(f"{SVG}text")] == ["Cost & <more>", "peer < 2", "400 µs", "hub", "100 µs"]
 
 
 def test_the_command_writes_the_page_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
