@@ -52,19 +52,17 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
     store = _open_store(settings)
+    hidden = (settings.data, sign_ins(whole_environment()))
+    kept = (settings.servers, PACKAGE, Path(sys.prefix))
     hosts = hosts or WorkerPool(
-        settings.hosts,
-        hidden=(settings.data, sign_ins(whole_environment())),
-        idle=settings.hosts_idle,
-        protections=settings.protections,
-        kept=(settings.servers, PACKAGE, Path(sys.prefix)),
+        settings.hosts, hidden=hidden, idle=settings.hosts_idle, protections=settings.protections, kept=kept
     )
     key = load_key(None if settings.store == "memory" else settings.data)
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     connections = StandingConnections(
         MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
     )
-    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)
     catalogue = Catalogue(
         store, settings, handlers=handlers, keepers=connections, key=key, blob_sources=blob_sources(store)
     )

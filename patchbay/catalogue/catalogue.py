@@ -15,6 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from secrets import token_bytes
+from typing import Any
 from uuid import uuid4
 
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
@@ -116,6 +117,11 @@ class Catalogue:
             raise UnknownServer(f"there is no server {name!r:.140}{hint}")
         raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
 
+    def configuration(self, name: str) -> Mapping[str, Any]:
+        """Return the fields of a server's configuration, also while the server is built. Raises ContentError."""
+        row = self._keys[name][0] if name in self._keys else None
+        return self._configs.config(row.config_cid).fields if isinstance(row, ServerRow) and row.config_cid else {}
+
     def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
         """Return one version of a server; `cid` is that of a version or definition that this name has had.
 
@@ -214,8 +220,8 @@ class Catalogue:
                 for name, row in plan.rows.items()
             }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
+            self._keys = keys  # before the builds: the transforms of a server use its configuration
             servers = {name: kept.get(name) or self._build(row) for name, row in sorted(plan.rows.items())}
-            self._keys = keys
             self._swap(servers)
             self._connect_mounts()
             # After another change in the meantime a hint is on its way, and the next round announces both.
