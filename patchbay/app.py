@@ -83,7 +83,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     add_json_addresses(app)
     websockets = WebSocketRoutes()
     app.extensions["websockets"] = websockets
-    with_websockets = WebSocketUpgrades(websockets, settings, app.wsgi_app)
+    with_websockets = WebSocketUpgrades(websockets, settings, dispatcher.places, app.wsgi_app)
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, site.operators.is_operator)
