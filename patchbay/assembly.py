@@ -16,7 +16,6 @@ from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.contents.collection import Source
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -63,9 +62,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
     )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)
-    catalogue = Catalogue(
-        store, settings, handlers=handlers, keepers=connections, key=key, blob_sources=blob_sources(store)
-    )
+    catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key)
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
@@ -90,11 +87,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             rooms=rooms,
         )
     )
-
-
-def blob_sources(store: Store) -> list[Source]:
-    """Return the parts of a hub, besides its names, that need blobs of a store."""
-    return []
 
 
 def _open_store(settings: Settings) -> Store:

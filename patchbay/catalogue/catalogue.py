@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, broken_server, build_server
-from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
+from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
@@ -61,7 +61,6 @@ class Catalogue:
 
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
-    `blob_sources` list the CIDs that other parts of the hub need, so that their blobs are not collected.
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class Catalogue:
         handlers: HandlerFor = handler_for,
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
-        blob_sources: Sequence[Source] = (),
     ) -> None:
         self.store = store
         self.settings = settings
@@ -99,7 +97,7 @@ class Catalogue:
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
-        self._collector = Collector(store, settings.blob_hours * 3600, blob_sources)
+        self._collector = Collector(store, settings.blob_hours * 3600)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pins = Pins(store, self._build_pinned)
