@@ -33,6 +33,7 @@ from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.room_servers import RoomServers
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
@@ -63,8 +64,16 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     told = partial(store.bus.publish, NAMES_CHANGED)
     keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
+    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
+    rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue = Catalogue(
-        store, settings, handlers=handlers, keepers=keepers, key=key, blob_sources=blob_sources(store)
+        store,
+        settings,
+        handlers=handlers,
+        keepers=keepers,
+        key=key,
+        blob_sources=blob_sources(store),
+        rooms=RoomServers(rooms),
     )
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
@@ -72,9 +81,8 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     # Another process may have read the folder first; then there was nothing new for this one to find in it.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
-    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
-    rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue.hub.kept(ROOMS, lambda: rooms)
+    rooms.start()
     return Dispatcher(
         HubServices(
             catalogue=catalogue,

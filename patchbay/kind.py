@@ -84,13 +84,17 @@ class Connections(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredServer:
-    """What a configuration describes: the server's name, its fields, where it comes from, and what it may use."""
+    """What a configuration describes: the server's name, its fields, where it comes from, and what it may use.
+
+    `connections` reach mounted servers, `rooms` are the hub's rooms (`patchbay.kinds.room.kind.RoomCaller`).
+    """
 
     name: str
     fields: Fields
     origin: str
     hub: Hub | None = None
     connections: Connections | None = None
+    rooms: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ import orjson
 from patchbay.catalogue.rows import PREFIX, ServerRow, parse_row
 from patchbay.errors import ContentError
 from patchbay.kind import configured_kind
+from patchbay.kinds.room.offers import WHO
 from patchbay.store import NameChange, Store
 
-OPERATORS = frozenset({"start", "servers/", "command line"})
-"""Authors of moves that count as an operator: import of a boot image, the watched folder, a command."""
+OPERATORS = frozenset({"start", "servers/", "command line", WHO})
+"""Authors of moves that count as an operator: import of a boot image, the watched folder, a command, the rooms."""
 
 MOVES_PER_READ = 500
 MCPS = "variables/mcps"

@@ -20,6 +20,7 @@ from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.client_calls import call_tool
 from patchbay.rooms.servers.gateway import Gateway
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.offers import keep_room_offer
 from patchbay.rooms.session import RoomSession
 from patchbay.store import Store
 
@@ -27,7 +28,7 @@ TOOLS_TOPIC = "room-tools/"
 """Topic of the store's bus, with a room's id behind it, that says that the room's tools may have changed."""
 
 TOOL_TYPES = frozenset(
-    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part"}
+    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part", "room.policy"}
 )
 
 
@@ -46,6 +47,7 @@ class Room:
         self._members.desk = Reception(self.core, self._calls, self._gateway, self._members)
         self.liveness = Liveness(self._members)
         self.core.observers += [self._calls.notice, self._gateway.notice, self._members.notice, self._notice]
+        keep_room_offer(self.core)
 
     # who is here
 
@@ -154,4 +156,8 @@ class Room:
     def _notice(self, logged: Logged) -> None:
         forget_redacted(self.core, logged)
         if logged.entry.envelope["type"] in TOOL_TYPES:
-            self.core.later(lambda: self.core.store.bus.publish(TOOLS_TOPIC + self.id))
+            self.core.later(self._announce_tools)
+
+    def _announce_tools(self) -> None:
+        keep_room_offer(self.core)
+        self.core.store.bus.publish(TOOLS_TOPIC + self.id)

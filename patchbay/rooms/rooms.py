@@ -13,7 +13,9 @@ from typing import Any
 
 import orjson
 
+from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.errors import PatchbayError, StaleUpdate
+from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.folding.fold import Fold, fold
@@ -24,6 +26,7 @@ from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store
 
 log = logging.getLogger(__name__)
@@ -122,10 +125,12 @@ class Rooms:
         id = self.store.blobs.put(entry.data)
         self.store.journal.append(f"room-log/{id}", entry.data, last=0)
         try:
-            self.store.names.move({PREFIX + name: id}, "rooms", "a room was created", {PREFIX + name: None})
+            moved = {PREFIX + name: id} | row_names(self.store, name, id)
+            self.store.names.move(moved, WHO, "a room was created", dict.fromkeys(moved))
         except StaleUpdate as problem:
             self.store.journal.trim(f"room-log/{id}", 0)
             raise RoomExists(f"a room is called {name} already; choose another name") from problem
+        self.store.bus.publish(NAMES_CHANGED)
         return self.open(id)
 
     def open(self, room: str, principal: str = "") -> Room:
@@ -162,6 +167,17 @@ class Rooms:
 
     # the thread that keeps rooms going
 
+    def start(self) -> None:
+        """Keep the rooms going that offered tools when the hub ended; their lost sessions end, and so do the offers."""
+        with self._lock:
+            self._start()
+
+    def _open_offering(self) -> None:
+        for one in self.all():
+            offer = load_offer(self.store, SERVER_PREFIX + one.name)
+            if offer is not None and offer.tools and not self._ending.is_set():
+                self.open(one.id)
+
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="rooms", daemon=True)
@@ -169,6 +185,10 @@ class Rooms:
 
     def _run(self) -> None:
         beaten = time.monotonic()
+        try:
+            self._open_offering()
+        except Exception:
+            log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
         with self.store.bus.subscribe(["room/*", "room-alive/*"], 4096) as subscription:
             while not self._ending.is_set() and not subscription.closed:
                 found = subscription.get(TICK_SECONDS)
