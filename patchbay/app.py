@@ -87,6 +87,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     websockets = WebSocketRoutes()
     app.extensions["websockets"] = websockets
     rooms = dispatcher.desk.rooms
+    rooms.start()
     add_room_sockets(websockets, rooms, lambda request: LOCAL)
     with_rooms = RoomsOverHttp(rooms, settings, lambda environ: LOCAL, site.operators.is_operator, app.wsgi_app)
     drain.on_begin(with_rooms.drain)

@@ -82,7 +82,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
     catalogue.hub.kept(ROOMS, lambda: rooms)
-    rooms.start()
     return Dispatcher(
         HubServices(
             catalogue=catalogue,
