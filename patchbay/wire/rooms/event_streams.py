@@ -78,11 +78,11 @@ class SessionMailbox:
 
 
 def room_events(
-    session: RoomSession, mailbox: SessionMailbox, keepalive: float, is_ending: Callable[[], bool]
+    session: RoomSession, mailbox: SessionMailbox, keepalive: float, is_ending: Callable[[], bool], is_new: bool
 ) -> Iterator[bytes | Wait]:
     """Yield the greeting of a new session, then its events, until it ends or the hub does; a comment after silence."""
     yield b"retry: %d\n\n" % RETRY
-    for envelope in session.greeting:
+    for envelope in session.greeting if is_new else ():
         yield event(orjson.dumps(envelope))
     while not is_ending():
         has_news = mailbox.has_news()

@@ -177,7 +177,7 @@ class RoomsOverHttp:
         session.is_attached = True
         mailbox = SessionMailbox(session)
         self._mailboxes.add(mailbox)
-        steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set)
+        steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set, not known)
         reply = stream_reply(ListeningBody(steps))
         reply.headers.append((SESSION, session.id))
         reply.at_close = lambda: _end(session, is_own=not known)

@@ -96,7 +96,7 @@ def test_the_aggregate_the_page_and_the_activity_have_the_room_s_tools(hub: Hub,
         names = [one["name"] for one in hub.modern("", "tools/list").result["tools"]]
         [public] = [name for name in names if "fs__echo" in name]
         assert hub.call("", public, {"text": "all"}, MODERN).text == "heard all"
-        page = hub.client.get(f"/mcp/{SERVER}", headers={"Accept": "text/html"})
+        page = hub.client.get(f"/mcp/{SERVER}", headers={"Accept": "text/html"}, follow_redirects=True)
         assert page.status_code == 200
         assert "fs__echo" in page.text
         rows = until(lambda: [row for row in hub.activity.recent(Filter(tool="fs__echo")).records], "an activity record")
