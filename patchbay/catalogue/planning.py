@@ -52,8 +52,8 @@ class Refusal:
 class Plan:
     """The planned servers; `stamp` identifies the state of the store.
 
-    `lists` are the lists that mounted servers and rooms reported last, as CIDs by server. `listing` is the listing of the
-    aggregate, and its problem, if any.
+    `lists` are the lists that mounted servers and rooms reported last, as CIDs by server. `listing` is the listing of
+    the aggregate, and its problem, if any.
     """
 
     rows: Mapping[str, ServerRow | Refusal]

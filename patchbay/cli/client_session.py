@@ -68,10 +68,12 @@ def session(
     answers: Answers | None = None,
     level: str | None = None,
     creates: bool = False,
+    listener: Callable[[str, Mapping[str, Any]], None] | None = None,
 ) -> Iterator[ClientSession]:
     """Everything that a command needs to reach servers; all of it is ended afterwards.
 
-    `creates` says that the command may create the store of this machine's hub where there is none.
+    `creates` says that the command may create the store of this machine's hub where there is none. `listener` gets the
+    notifications of all servers that belong to no request.
     """
     environ = whole_environment()
     display = Display(level or "warning")
@@ -109,7 +111,8 @@ def session(
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
-                    quick=True,
+                    quick=listener is None,
+                    **({} if listener is None else {"listener": listener}),
                 )
 
         connections = stack.enter_context(ConnectionPool(opened))

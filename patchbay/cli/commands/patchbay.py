@@ -25,6 +25,10 @@ HUB = {
         "patchbay.cli.commands.mount:unmount_command",
         "Take the mounted server NAME away, and end what was started for it.",
     ),
+    "room": LateCommand(
+        "patchbay.cli.commands.rooms.group:room",
+        "Rooms: share MCP servers with people and agents of a hub, from behind any firewall.",
+    ),
     "settings": LateCommand(
         "patchbay.cli.commands.settings:settings_command",
         "List every setting: its value, where that came from, and its default.",

@@ -3,7 +3,8 @@
 * `PUT /rooms/<room>` makes a room; the body is its options as JSON (`policy`, `flags`).
 * `POST /rooms/<room>` takes one envelope as JSON, or several as NDJSON, in order. A `hello` makes a session: its id
   comes back in the header `Enso-Session`, and later requests say it there. The answer has one object for each envelope.
-* `GET /rooms/<room>/events` is a stream of events (SSE), of the session in `?session=` or of a new one that ends with it.
+* `GET /rooms/<room>/events` is a stream of events (SSE), of the session in `?session=`, or of a new one that ends
+  with the stream.
 * `GET /rooms/<room>/log` is the signed log as NDJSON, from `?after=` on.
 * `POST /rooms/<room>/fork` makes a room that goes on from an entry: `{"seq": 12, "name": "other"}`.
 
@@ -236,7 +237,9 @@ def _end(session: RoomSession, is_own: bool) -> None:
     """The stream of a session is over. A session of the stream alone leaves; another one stays until it is idle."""
     session.is_attached = False
     if is_own:
-        threading.Thread(target=session.leave, args=("the event stream ended",), name="room stream", daemon=True).start()
+        threading.Thread(
+            target=session.leave, args=("the event stream ended",), name="room stream", daemon=True
+        ).start()
 
 
 def _check_site(environ: Environ) -> None:

@@ -44,7 +44,12 @@ class RoomSocket:
     """One WebSocket. Frames come in order on worker threads; deliveries go out from the delivery thread."""
 
     def __init__(
-        self, rooms: Rooms, deliveries: DeliveryThread, principal: str, request: WebSocketRequest, ends: tuple[Send, Close]
+        self,
+        rooms: Rooms,
+        deliveries: DeliveryThread,
+        principal: str,
+        request: WebSocketRequest,
+        ends: tuple[Send, Close],
     ) -> None:
         query = parse_qs(request.query)
         self._rooms = rooms

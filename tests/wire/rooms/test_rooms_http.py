@@ -135,9 +135,7 @@ def test_events_are_streamed_and_resumed_by_the_id_of_the_last_one(hub: Hub) -> 
     posted(hub, [envelope("chat.msg", {"text": str(number)}) for number in range(5)], joined(hub))
     begun = [one for one in events_of(stream, 4) if one[1]["type"] == "chat.msg"]
     last, known = begun[-1][0], int(begun[-1][1]["payload"]["text"])
-    again = hub.client.get(
-        f"/rooms/demo/events?session={session}", headers={"Last-Event-ID": last}, buffered=False
-    )
+    again = hub.client.get(f"/rooms/demo/events?session={session}", headers={"Last-Event-ID": last}, buffered=False)
     rest = events_of(again, 4 - known)
     assert [one["payload"]["text"] for _, one in rest] == [str(number) for number in range(known + 1, 5)]
     assert [int(id) for id, _ in rest] == list(range(int(last) + 1, int(last) + 5 - known))

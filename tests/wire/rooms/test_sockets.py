@@ -76,7 +76,7 @@ def test_the_address_of_the_reference_leads_to_the_lobby_or_the_room_that_it_nam
 
 
 def test_an_announced_server_is_called_with_partials_and_a_result(hub: Hub, clients: EnsoProcess) -> None:
-    """ENS-7, ENS-8, ENS-9, ENS-11, ENS-12: announce, advertise, call, partial, result, all by the reference's frames."""
+    """ENS-7, ENS-8, ENS-9, ENS-11, ENS-12: announce, advertise, call, partial, result by the reference's frames."""
     owner = clients.client(room_url(hub), caps=OWNER)
     caller = clients.client(room_url(hub), caps=["tool.call"])
     owner.says("mcp.announce", {"serverId": "fs", "tools": [TOOL], "resources": []})
@@ -149,9 +149,7 @@ def test_bytes_inside_an_envelope_arrive_as_they_were_sent(hub: Hub, clients: En
         ('{"type": "hello"}', "no payload"),
     ],
 )
-def test_a_frame_that_cannot_be_read_closes_with_1011(
-    hub: Hub, clients: EnsoProcess, text: str, reason: str
-) -> None:
+def test_a_frame_that_cannot_be_read_closes_with_1011(hub: Hub, clients: EnsoProcess, text: str, reason: str) -> None:
     """ENS-18: as the reference does; the reason says what was expected."""
     client = clients.client(room_url(hub))
     client.asks(text=text)
