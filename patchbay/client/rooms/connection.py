@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from patchbay import exit_codes
@@ -82,7 +82,7 @@ class RoomConnection:
                 proxy=None,
             )
             socket = stack.enter_context(opening)
-        except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as problem:
+        except (OSError, EOFError, WebSocketException) as problem:
             raise Unreachable(f"the hub of {room.url} cannot be reached: {problem}") from problem
         made = cls(socket, room, stack)
         try:
